@@ -28,6 +28,7 @@ COPIES: Final = 50
 COPIES_MOST: Final = 1_000
 
 CONTACTS: Final = 50
+USERS: Final = 50
 
 ASK: Final = "request a code"
 FIRST_LOGIN: Final = "log in, a new user"
@@ -41,6 +42,8 @@ END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
 MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
 RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
+NEW_USER: Final = "a new user, without a phone number"
+LIST_USERS: Final = f"list of {USERS} users of a tenant"
 FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 
 SMALL: Final = 100
@@ -122,6 +125,8 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
     yield IdentityCase(RECORD_ACT, identity_costs.record_act())
     yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
+    yield IdentityCase(NEW_USER, identity_costs.new_user())
+    yield IdentityCase(LIST_USERS, identity_costs.list_users(USERS))
 
 
 class UseCase(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from tidings.caches import LruCache
 from tidings.model import limits
-from tidings.ports.buckets import Bucket, Buckets, Verdict
 from tidings.ports.delivery import RegistryUnavailable
+from tidings.ports.sessions import Bucket, Buckets, Verdict
 
 SECOND_US: Final = 1_000_000
 

@@ -101,6 +101,7 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await tokens(ground)
             await acts(ground)
             await numbers(ground)
+            await lists(ground)
             await ends(ground)
             return ground.bills
 
@@ -165,6 +166,19 @@ async def numbers(ground: Ground) -> None:
         cases.FIND_CONTACTS,
         lambda p: p.core.logins.find_contacts(caller(user), known),
     )
+
+
+async def lists(ground: Ground) -> None:
+    async def make(process: Process) -> None:
+        user = person(next(_numbers))
+        await process.store.users.put(user, display_name=None, phone_number=None, now=1)
+
+    async def look(process: Process) -> None:
+        page = await process.store.users.by_id(TENANT, prefix="", after=None, limit=cases.USERS)
+        assert len(page.rows) == cases.USERS
+
+    await step(ground, cases.NEW_USER, make)
+    await step(ground, cases.LIST_USERS, look)
 
 
 async def give(process: Process, user: UserKey, number: str) -> None:

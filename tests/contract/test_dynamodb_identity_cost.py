@@ -43,7 +43,7 @@ def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: IdentityCas
 
 BUDGETS: dict[str, Budget] = {
     cases.ASK: (Units(4, 0), Units(17, 4)),
-    cases.FIRST_LOGIN: (Units(14, 6), Units(15, 6)),
+    cases.FIRST_LOGIN: (Units(16, 6), Units(17, 6)),
     cases.NEXT_LOGIN: (Units(14, 8), Units(14, 8)),
     cases.REFRESH: (Units(2, 4), Units(2, 4)),
     cases.FIRST_SIGHT: (Units(0, 2), Units(0, 2)),
@@ -54,6 +54,8 @@ BUDGETS: dict[str, Budget] = {
     cases.MAKE_TOKEN: (Units(2, 1), Units(2, 1)),
     cases.RECORD_ACT: (Units(4, 0), Units(4, 0)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
+    cases.NEW_USER: (Units(2, 1), Units(3, 1)),
+    cases.LIST_USERS: (Units(0, 29), Units(0, 29)),
 }
 
 

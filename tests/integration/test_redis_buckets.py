@@ -12,7 +12,7 @@ from tests.support.services import RedisServer
 from tests.support.waiting import until
 from tidings.cluster.redis_link import RedisLink
 from tidings.limiters import InProcessBuckets, RedisBuckets
-from tidings.ports.buckets import Bucket
+from tidings.ports.sessions import Bucket
 
 SECOND_US = 1_000_000
 

@@ -42,9 +42,9 @@ from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
 from tidings.config import Redis
 from tidings.limiters import RedisBuckets
-from tidings.ports.buckets import Bucket
 from tidings.ports.bus import BroadcastPosted
 from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable
+from tidings.ports.sessions import Bucket
 
 # What one Redis does, these do, too: `link` is one to each of them in turn.
 __all__ = [

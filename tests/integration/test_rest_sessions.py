@@ -59,6 +59,37 @@ async def ended_sessions(rest: Rest) -> list[str]:
     return found
 
 
+# --- Devices -----------------------------------------------------------------------------------
+
+
+async def test_devices_with_a_session_are_listed_by_name(rest: Rest, phones: Phones) -> None:
+    number = new_number()
+    made = {}
+    for device in ("tablet", "phone", "laptop"):
+        rest.clock.time += 60_000
+        made[device] = await log_in(rest, phones, number, device)
+    await log_in(rest, phones, device="elsewhere")
+    me = holder(rest, made["phone"])
+
+    page = await me.ok("GET", "/v1/me/devices?limit=2")
+    rest_of_it = await me.ok("GET", f"/v1/me/devices?limit=2&cursor={page['next_cursor']}")
+
+    found = page["data"] + rest_of_it["data"]
+    assert rest_of_it["next_cursor"] is None
+    assert [one["device"] for one in found] == ["laptop", "phone", "tablet"]
+    assert [one["current"] for one in found] == [False, True, False]
+    assert [one["sessions"] for one in found] == [
+        [made[one["device"]]["session_id"]] for one in found
+    ]
+    assert found[0]["created_at"] == found[0]["last_used_at"] > found[2]["created_at"]
+
+    await me.ok("DELETE", f"/v1/sessions/{made['tablet']['session_id']}")
+    left = await me.ok("GET", "/v1/me/devices")
+    assert [one["device"] for one in left["data"]] == ["laptop", "phone"]
+    by_token = await rest.user(made["phone"]["user_id"])
+    assert not any(one["current"] for one in (await by_token.ok("GET", "/v1/me/devices"))["data"])
+
+
 # --- Refreshing --------------------------------------------------------------------------------
 
 

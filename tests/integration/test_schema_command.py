@@ -21,6 +21,7 @@ from tidings.stores.dynamodb.tables import (
     BODIES,
     CHAT_MEMBERSHIPS,
     CHATS,
+    LISTINGS,
     MESSAGES,
     TABLES,
     USERS,
@@ -96,6 +97,37 @@ def test_tables_are_planned_made_and_found_right(say: Say) -> None:
     assert (code, lines[-1]) == (0, "All tables are as declared.")
     assert any("point-in-time recovery" in line for line in lines), "not looked at, and said so"
     assert say("apply") == (0, ["All tables are as declared."])
+
+
+def test_lists_are_filled_with_what_exists(
+    say: Say, prefix: str, dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "local")
+    say("apply")
+
+    async def make(client: Any) -> None:
+        numbers = {name: {"N": "1"} for name in ("created_at", "updated_at")}
+        user = {"user_id": {"S": "acme:ann"}, **numbers}
+        await client.put_item(TableName=prefix + USERS.name, Item=user)
+
+    async def look(client: Any) -> None:
+        found = await client.scan(TableName=prefix + LISTINGS.name)
+        assert [item["sk"] for item in found["Items"]] == [{"S": "ann"}]
+
+    with_sdk(dynamodb_endpoint, make)
+    for _ in range(2):
+        assert say("fill") == (0, ["1 tenants, keys, users and chats are listed."])
+        with_sdk(dynamodb_endpoint, look)
+
+
+def test_lists_are_filled_where_the_region_is_known(
+    say: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "TIDINGS_DYNAMODB_ENDPOINT"):
+        monkeypatch.delenv(name)
+    assert main(["schema", "fill"]) == 2
+    assert "--region" in capsys.readouterr().err
 
 
 def test_on_this_machine_there_is_a_region(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from tidings.actions import rate_limits
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.cli import main
 from tidings.model import limits
-from tidings.ports.buckets import Bucket
+from tidings.ports.sessions import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
 
 SHORT_WAITS: Final = "SHORT_WAITS"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.limiters import InProcessBuckets
-from tidings.ports.buckets import Bucket
+from tidings.ports.sessions import Bucket
 
 SECOND_US = 1_000_000
 

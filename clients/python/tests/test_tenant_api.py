@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from clients.python.tests.test_api import Hurry
-from tidings_client import NewNotification, TenantApi, Unavailable
+from tidings_client import ListedKey, ListPage, NewNotification, TenantApi, Unavailable
 
 POSTED = {"id": "b1", "recipients": 3, "estimated": True, "status": "done"}
 
@@ -115,3 +115,35 @@ async def test_a_chat_is_deleted_by_a_job() -> None:
         ("GET", "/v1/tenants/acme/jobs/delete-chat-01C"),
     ]
     await api.close()
+
+
+async def test_lists_are_asked_for_page_by_page() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        row = {"key_id": "k1", "created_at": "2026-01-01T00:00:00.000Z", "revoked_at": None}
+        data = [row] if request.url.path.endswith("/keys") else []
+        return httpx.Response(200, json={"data": data, "next_cursor": "c1"})
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        page = await api.keys()
+        assert page == ListPage([ListedKey("k1", "2026-01-01T00:00:00.000Z")], "c1")
+        await api.users("bo", limit=2, cursor="c1")
+        await api.users()
+        await api.chats("ann")
+        await api.chats(cursor="c2")
+        await api.inboxes(limit=3)
+        assert (await api.posted("news")).data == []
+    assert [
+        request.url.raw_path.decode().removeprefix("/v1/tenants/acme/") for request in asked
+    ] == [
+        "keys?limit=50",
+        "users?limit=2&cursor=c1&prefix=bo",
+        "users?limit=50",
+        "chats?limit=50&user_id=ann",
+        "chats?limit=50&cursor=c2",
+        "inboxes?limit=3",
+        "inboxes/news/notifications?limit=50",
+    ]

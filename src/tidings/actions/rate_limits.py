@@ -20,7 +20,7 @@ from tidings.model import limits
 from tidings.model.addresses import site_of
 from tidings.model.ids import UserKey
 from tidings.model.refusals import RateLimited
-from tidings.ports.buckets import Bucket, Buckets, OwnBuckets, Verdict
+from tidings.ports.sessions import Bucket, Buckets, OwnBuckets, Verdict
 
 log = logging.getLogger("tidings.limits")
 

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat, GetJob
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
@@ -18,6 +18,7 @@ from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
+    ListDevices,
     ListSessions,
     OpenSession,
     RevokeSession,
@@ -25,10 +26,10 @@ from tidings.actions.identity.sessions import (
 )
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.actions.inbox.posted import GetProgress, RetractNotification
+from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
-from tidings.actions.inbox.settings import InboxConfigs, Settings
+from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 
 
@@ -38,6 +39,7 @@ class ChatVerbs:
 
     create: CreateChat
     list: ListChats
+    list_as_tenant: ListTenantChats
     get: GetChat
     mute: Mute
     put_member: PutMember
@@ -69,6 +71,7 @@ class LoginVerbs:
     open_session: OpenSession
     refresh: RefreshSession
     sessions: ListSessions
+    devices: ListDevices
     revoke_session: RevokeSession
     revoke_sessions: RevokeSessions
     find_contacts: FindContacts
@@ -81,6 +84,8 @@ class InboxVerbs:
 
     settings: Settings
     configs: InboxConfigs
+    inboxes: ListInboxes
+    posted: ListPosted
     post: PostNotification
     progress: GetProgress
     redact: RetractNotification

@@ -17,7 +17,7 @@ from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, combine_outcomes
 from tidings.api.operations import UNCOUNTED, Operation
 from tidings.model.addresses import Networks, counted_address, is_trusted
-from tidings.ports.buckets import Bucket
+from tidings.ports.sessions import Bucket
 from tidings.ports.world import Chance
 
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")

@@ -5,15 +5,17 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity.caller import Caller, require_user
-from tidings.actions.identity.sessions import TokenPair
+from tidings.actions.identity.caller import Caller, UserCaller, require_user
+from tidings.actions.identity.sessions import KnownDevice, TokenPair
 from tidings.actions.verbs import LoginVerbs
 from tidings.api.fields import Code, Device, PhoneNumber, RefreshToken, TenantName
 from tidings.api.operations import operation
 from tidings.api.requests import Body
+from tidings.api.tenants import ListQuery
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.refusals import (
     CodeWrong,
+    CursorInvalid,
     LimitReached,
     LoginOff,
     RateLimited,
@@ -53,6 +55,34 @@ async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
     """Return the caller's sessions, newest first."""
     current = require_user(caller).session
     return SessionList([_record(session, current) for session in await logins.sessions(caller)])
+
+
+class DeviceRecord(msgspec.Struct):
+    """A device with a session. `current` is true for the device that made the request."""
+
+    device: str
+    created_at: str
+    last_used_at: str
+    sessions: list[str]
+    current: bool
+
+
+class DeviceList(msgspec.Struct):
+    """A page of a user's devices; `next_cursor` is null on the last page."""
+
+    data: list[DeviceRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET", "/v1/me/devices", tag=SESSIONS_TAG, summary="List my devices", refusals=(CursorInvalid,)
+)
+async def list_devices(caller: Caller, asked: ListQuery, logins: LoginVerbs) -> DeviceList:
+    """Return the devices on which the caller is logged in, by name, with the ids of their
+    sessions. A device that has only a token from the tenant is not in the list."""
+    me = require_user(caller)
+    page, cursor = await logins.devices(caller, asked.cursor, asked.limit)
+    return DeviceList([_device_record(device, me) for device in page], cursor)
 
 
 @operation(
@@ -106,6 +136,17 @@ def _record(session: Session, current: str | None) -> SessionRecord:
         last_used_at=rfc3339(session.rotated_at),
         expires_at=rfc3339(session.expires_at),
         current=session.session_id == current,
+    )
+
+
+def _device_record(known: KnownDevice, me: UserCaller) -> DeviceRecord:
+    sessions = [session.session_id for session in known.sessions]
+    return DeviceRecord(
+        device=known.device,
+        created_at=rfc3339(known.created_at),
+        last_used_at=rfc3339(known.last_used_at),
+        sessions=sessions,
+        current=known.device == me.device,
     )
 
 
@@ -207,6 +248,7 @@ OPERATIONS: Final = (
     open_session,
     refresh_session,
     list_sessions,
+    list_devices,
     revoke_session,
     revoke_own_sessions,
     revoke_user_sessions,

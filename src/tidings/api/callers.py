@@ -19,13 +19,21 @@ from tidings.actions.identity.caller import (
 from tidings.actions.identity.signing_keys import SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,
+    ListTenantKeys,
+    ListTenants,
     MakeTenantKey,
     MakeToken,
     PutTenant,
     RevokeTenantKey,
 )
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.actions.identity.users import (
+    EraseUserContent,
+    GetProfile,
+    ListUsers,
+    PatchProfile,
+    PutUser,
+)
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
@@ -49,9 +57,12 @@ class IdentityVerbs:
     authenticate: Authenticate
     put_tenant: PutTenant
     get_tenant: GetTenant
+    list_tenants: ListTenants
+    list_tenant_keys: ListTenantKeys
     make_tenant_key: MakeTenantKey
     revoke_tenant_key: RevokeTenantKey
     put_user: PutUser
+    list_users: ListUsers
     make_token: MakeToken
     signing_keys: SigningKeyVerbs
     token_issuers: TokenIssuerVerbs

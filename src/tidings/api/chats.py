@@ -12,8 +12,19 @@ from tidings.api.fields import Limit, Name, Time, UserId
 from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.ids import USER, ChatId, UserKey, from_rfc3339, rfc3339, tenant_of, user_key
+from tidings.model.chats import ChatType, TenantChat
+from tidings.model.ids import (
+    USER,
+    ChatId,
+    UserKey,
+    from_rfc3339,
+    rfc3339,
+    tenant_of,
+    user_id,
+    user_key,
+)
 from tidings.model.refusals import (
     ChatNotFound,
     CursorInvalid,
@@ -66,6 +77,50 @@ async def delete_chat_as_tenant(
     """Delete any direct chat or group. After the answer, nothing can be written to the chat, and a
     job removes members and messages. A repeated request returns the job with its progress."""
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
+
+
+class TenantChatsQuery(ListQuery, frozen=True):
+    """Which part of the list to return, and whose chats; absent: all chats of the tenant."""
+
+    user_id: UserId | None = None
+
+
+class TenantChatRecord(msgspec.Struct, kw_only=True):
+    """A chat, as its tenant sees it: without content."""
+
+    chat_id: str
+    type: ChatType
+    name: str | None
+    created_at: str
+    created_by: str
+    member_count: int
+
+
+class TenantChatList(msgspec.Struct):
+    """A page of a tenant's chats; `next_cursor` is null on the last page."""
+
+    data: list[TenantChatRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/chats",
+    tag=MODERATION_TAG,
+    summary="List the chats of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound, UserNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenant_chats(
+    caller: Caller, tenant: str, asked: TenantChatsQuery, verbs: ChatVerbs
+) -> TenantChatList:
+    """Return the chats of a tenant, newest first; with `user_id`, those that this user is a member
+    of. Only `next_cursor` shows whether more chats follow: a page may be shorter than `limit`."""
+    page, cursor = await verbs.list_as_tenant(
+        caller, tenant, asked.user_id, asked.cursor, asked.limit
+    )
+    return TenantChatList([_tenant_record(chat) for chat in page], cursor)
 
 
 class NewChat(Body, frozen=True, kw_only=True):
@@ -203,6 +258,17 @@ async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobReco
     return job_record(await verbs.delete.as_tenant(caller, caller.tenant, chat))
 
 
+def _tenant_record(chat: TenantChat) -> TenantChatRecord:
+    return TenantChatRecord(
+        chat_id=chat.chat_id,
+        type=chat.type,
+        name=chat.name,
+        created_at=rfc3339(chat.created_at),
+        created_by=user_id(chat.creator),
+        member_count=chat.member_count,
+    )
+
+
 def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
     for index, member in enumerate(members):
         if USER.fullmatch(member) is None:
@@ -227,6 +293,7 @@ OPERATIONS: Final = (
     rename_chat,
     mute_chat,
     delete_chat,
+    list_tenant_chats,
     remove_member_as_tenant,
     delete_chat_as_tenant,
 )

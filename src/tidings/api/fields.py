@@ -14,6 +14,7 @@ from tidings.actions.identity.json_web_keys import ALGORITHMS, KID
 from tidings.actions.identity.phone_numbers import NUMBER_CHARS_MAX
 from tidings.actions.identity.refresh_tokens import REFRESH_TOKEN
 from tidings.actions.identity.signing_keys import KEY_ID
+from tidings.actions.identity.users import USER_PREFIX
 from tidings.actions.inbox.posted import ASIDE
 from tidings.model import limits
 from tidings.model.entries import JOB
@@ -53,16 +54,17 @@ TtlSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TTL_SECONDS_MAX)]
 TokenSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TOKEN_SECONDS_MAX)]
 
 UserId = Annotated[str, _matching(USER)]
+UserPrefix = Annotated[str, _matching(USER_PREFIX)]
 Device = Annotated[str, _matching(DEVICE)]
 TenantName = Annotated[str, _matching(TENANT)]
 Code = Annotated[str, _documented(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
 RefreshToken = Annotated[str, _matching(REFRESH_TOKEN)]
 ClientMessageId = Annotated[str, _matching(CLIENT_MESSAGE_ID)]
-PhoneNumber = Annotated[
-    str, _documented(maxLength=NUMBER_CHARS_MAX, examples=["+14155550123", "+41 79 123 45 67"])
-]
+_NUMBERS: Final = ["+14155550123", "+41 79 123 45 67"]
+PhoneNumber = Annotated[str, _documented(maxLength=NUMBER_CHARS_MAX, examples=_NUMBERS)]
 PhoneNumbers = Annotated[
-    list[PhoneNumber], msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX)
+    list[Annotated[str, _documented(examples=_NUMBERS)]],  # a number of any form may be looked up
+    msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX),
 ]
 ChatIds = Annotated[
     list[Annotated[str, _matching(CHAT)]], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)

@@ -21,6 +21,7 @@ from tidings.api.fields import (
 )
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
 from tidings.model.ids import UserKey, from_rfc3339
 from tidings.model.notifications import InboxConfig
@@ -87,6 +88,71 @@ async def put_settings(
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)
     return data
+
+
+class InboxList(msgspec.Struct):
+    """A page of a tenant's inboxes; `next_cursor` is null on the last page."""
+
+    data: list[InboxRecord]
+    next_cursor: str | None
+
+
+class UserInboxRecord(msgspec.Struct, kw_only=True):
+    """An inbox, as users see it."""
+
+    inbox: str
+    title: str
+    description: str
+    schema_version: str
+    categories: list[str] | None
+
+
+class UserInboxList(msgspec.Struct):
+    """A page of the inboxes; `next_cursor` is null on the last page."""
+
+    data: list[UserInboxRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes",
+    tag=SETTINGS_TAG,
+    summary="List the inboxes of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenant_inboxes(
+    caller: Caller, tenant: str, asked: ListQuery, inbox_verbs: InboxVerbs
+) -> InboxList:
+    """Return the inboxes of a tenant by name, with their settings."""
+    page, cursor = await inbox_verbs.inboxes.of_tenant(caller, tenant, asked.cursor, asked.limit)
+    return InboxList([inbox_record(inbox, config) for inbox, config in page], cursor)
+
+
+@operation(
+    "GET",
+    "/v1/inboxes",
+    tag=TAG,
+    summary="List my inboxes",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_inboxes(user: UserKey, asked: ListQuery, inbox_verbs: InboxVerbs) -> UserInboxList:
+    """Return the inboxes of the caller's tenant by name. Every user of the tenant has them all."""
+    page, cursor = await inbox_verbs.inboxes.of_user(user, asked.cursor, asked.limit)
+    return UserInboxList([_user_record(inbox, config) for inbox, config in page], cursor)
+
+
+def _user_record(inbox: str, config: InboxConfig) -> UserInboxRecord:
+    return UserInboxRecord(
+        inbox=inbox,
+        title=config.title,
+        description=config.description,
+        schema_version=config.schema_version,
+        categories=None if config.categories is None else list(config.categories),
+    )
 
 
 @operation(
@@ -257,8 +323,10 @@ OPERATIONS: Final = (
     list_notifications,
     mark_notifications_read,
     count_unread,
+    list_inboxes,
     get_settings,
     put_settings,
+    list_tenant_inboxes,
     get_inbox,
     put_inbox,
 )

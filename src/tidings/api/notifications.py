@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's operations on notifications: post, get the progress, retract."""
+"""A tenant's operations on notifications: post, list, get the progress, retract."""
 
 from typing import Final
+
+import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
@@ -17,10 +19,12 @@ from tidings.api.fields import (
 )
 from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
 from tidings.model.notifications import Posting
 from tidings.model.refusals import (
     ContentTooLarge,
+    CursorInvalid,
     InboxBusy,
     InboxNotFound,
     NotificationNotFound,
@@ -30,7 +34,12 @@ from tidings.model.refusals import (
     SchemaVersionConflict,
     TenantNotFound,
 )
-from tidings.wire.inbox_records import PostedRecord, ProgressRecord
+from tidings.wire.inbox_records import (
+    PostedNotificationRecord,
+    PostedRecord,
+    ProgressRecord,
+    posted_record,
+)
 
 TAG: Final = "Notifications"
 MISSING: Final = (TenantNotFound, InboxNotFound, NotificationNotFound)
@@ -57,6 +66,13 @@ class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"
     """All users of the tenant."""
 
     label: Label | None = None
+
+
+class PostedList(msgspec.Struct):
+    """A page of posted notifications; `next_cursor` is null on the last page."""
+
+    data: list[PostedNotificationRecord]
+    next_cursor: str | None
 
 
 class NewNotification(Body, frozen=True, kw_only=True):
@@ -103,6 +119,25 @@ async def post_notification(
     visible at once. With an `Idempotency-Key`, a repeated request within a day gets the same
     answer, with `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes/{inbox}/notifications",
+    tag=TAG,
+    summary="List the posted notifications",
+    key="tenant",
+    refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_posted(
+    caller: Caller, tenant: str, inbox: str, asked: ListQuery, inbox_verbs: InboxVerbs
+) -> PostedList:
+    """Return what the tenant posted to the inbox, newest first, without what has expired. Only
+    `next_cursor` shows whether more follows: a page may be shorter than `limit`."""
+    require_tenant(caller, tenant)
+    page, cursor = await inbox_verbs.posted(tenant, inbox, asked.cursor, asked.limit)
+    return PostedList([posted_record(one.posted, one.text) for one in page], cursor)
 
 
 @operation(
@@ -182,4 +217,4 @@ async def post(
     )
 
 
-OPERATIONS: Final = (post_notification, get_notification, redact_notification)
+OPERATIONS: Final = (post_notification, list_posted, get_notification, redact_notification)

@@ -5,16 +5,23 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
 from tidings.actions.identity.tenants import NewTenantKey
 from tidings.api.callers import IdentityVerbs
-from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
+from tidings.api.fields import Device, Limit, Name, Quota, TokenSeconds, UserId
 from tidings.api.operations import Answer, Audited, operation
-from tidings.api.requests import Body
+from tidings.api.requests import Body, Query
 from tidings.model import limits
 from tidings.model.ids import rfc3339
-from tidings.model.refusals import KeyNotFound, LimitReached, TenantNotFound, UserDeactivated
-from tidings.ports.people import Quotas, Tenant
+from tidings.model.refusals import (
+    CursorInvalid,
+    KeyNotFound,
+    LimitReached,
+    TenantNotFound,
+    UserDeactivated,
+)
+from tidings.ports.people import Quotas, Tenant, TenantKey
 
 TAG: Final = "Tenants"
 
@@ -51,6 +58,35 @@ class TenantRecord(msgspec.Struct):
     created_at: str
     suspended_at: str | None
     quotas: QuotasRecord
+
+
+class ListQuery(Query, frozen=True):
+    """Which part of a list to return."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class TenantList(msgspec.Struct):
+    """A page of tenants; `next_cursor` is null on the last page."""
+
+    data: list[TenantRecord]
+    next_cursor: str | None
+
+
+class TenantKeyRecord(msgspec.Struct):
+    """A tenant key, without the key itself. A revoked key is not valid."""
+
+    key_id: str
+    created_at: str
+    revoked_at: str | None
+
+
+class TenantKeyList(msgspec.Struct):
+    """A page of a tenant's keys; `next_cursor` is null on the last page."""
+
+    data: list[TenantKeyRecord]
+    next_cursor: str | None
 
 
 class TokenRequest(Body, frozen=True):
@@ -105,6 +141,39 @@ async def put_tenant(
 async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> TenantRecord:
     """Return the name and quotas of a tenant, and whether it is suspended."""
     return _record(await identity.get_tenant(caller, tenant))
+
+
+@operation(
+    "GET",
+    "/v1/tenants",
+    tag=TAG,
+    summary="List tenants",
+    key="root",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenants(caller: Caller, asked: ListQuery, identity: IdentityVerbs) -> TenantList:
+    """Return all tenants, newest first."""
+    page, cursor = await identity.list_tenants(caller, asked.cursor, asked.limit)
+    return TenantList([_record(tenant) for tenant in page], cursor)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/keys",
+    tag=TAG,
+    summary="List tenant keys",
+    key="tenant",
+    refusals=(TenantNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenant_keys(
+    caller: Caller, tenant: str, asked: ListQuery, identity: IdentityVerbs
+) -> TenantKeyList:
+    """Return the ids of a tenant's keys, newest first, among them revoked ones. The keys
+    themselves are stored nowhere."""
+    page, cursor = await identity.list_tenant_keys(caller, tenant, asked.cursor, asked.limit)
+    return TenantKeyList([_key_record(key) for key in page], cursor)
 
 
 @operation(
@@ -167,4 +236,17 @@ def _record(tenant: Tenant) -> TenantRecord:
     )
 
 
-OPERATIONS: Final = (put_tenant, get_tenant, make_tenant_key, revoke_tenant_key, make_token)
+def _key_record(key: TenantKey) -> TenantKeyRecord:
+    revoked_at = None if key.revoked_at is None else rfc3339(key.revoked_at)
+    return TenantKeyRecord(key.key_id, rfc3339(key.created_at), revoked_at)
+
+
+OPERATIONS: Final = (
+    list_tenants,
+    put_tenant,
+    get_tenant,
+    list_tenant_keys,
+    make_tenant_key,
+    revoke_tenant_key,
+    make_token,
+)

@@ -10,12 +10,14 @@ from tidings.actions.identity.caller import Caller
 from tidings.actions.identity.users import Contact
 from tidings.actions.verbs import LoginVerbs
 from tidings.api.callers import IdentityVerbs
-from tidings.api.fields import Name, PhoneNumber, PhoneNumbers
+from tidings.api.fields import Name, PhoneNumber, PhoneNumbers, UserPrefix
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.api.tenants import ListQuery
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.ids import user_id as id_of
 from tidings.model.refusals import (
+    CursorInvalid,
     LimitReached,
     PhoneTaken,
     RateLimited,
@@ -96,6 +98,19 @@ class UserRecord(ProfileRecord):
     deactivated: bool
 
 
+class UserList(msgspec.Struct):
+    """A page of a tenant's users; `next_cursor` is null on the last page."""
+
+    data: list[UserRecord]
+    next_cursor: str | None
+
+
+class UsersQuery(ListQuery, frozen=True):
+    """Which part of the list of users to return, and how their ids begin."""
+
+    prefix: UserPrefix = ""
+
+
 AS_BEFORE: Final = UserChange()
 
 
@@ -121,9 +136,27 @@ async def put_user(
     user, is_new = await identity.put_user(
         caller, tenant, user_id, data.display_name, data.phone_number, is_active
     )
-    profile = msgspec.structs.asdict(_record(user))
-    record = UserRecord(**profile, deactivated=user.deactivated_at is not None)
-    return Answer(record, status=201 if is_new else 200)
+    return Answer(_user_record(user), status=201 if is_new else 200)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/users",
+    tag=TAG,
+    summary="List users",
+    key="tenant",
+    refusals=(TenantNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_users(
+    caller: Caller, tenant: str, asked: UsersQuery, identity: IdentityVerbs
+) -> UserList:
+    """Return the users of a tenant, ordered by id; with `prefix`, those whose ids begin with it.
+    Only `next_cursor` shows whether more users follow: a page may be shorter than `limit`."""
+    page, cursor = await identity.list_users(
+        caller, tenant, asked.prefix, asked.cursor, asked.limit
+    )
+    return UserList([_user_record(user) for user in page], cursor)
 
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
@@ -150,6 +183,11 @@ async def get_user(caller: Caller, user_id: str, identity: IdentityVerbs) -> Pro
     return _record(await identity.get_profile(caller, user_id))
 
 
+def _user_record(user: User) -> UserRecord:
+    profile = msgspec.structs.asdict(_record(user))
+    return UserRecord(**profile, deactivated=user.deactivated_at is not None)
+
+
 def _record(user: User) -> ProfileRecord:
     return ProfileRecord(
         id_of(user.user),
@@ -160,4 +198,4 @@ def _record(user: User) -> ProfileRecord:
     )
 
 
-OPERATIONS: Final = (put_user, get_me, patch_me, get_user, find_contacts)
+OPERATIONS: Final = (put_user, list_users, get_me, patch_me, get_user, find_contacts)

@@ -10,6 +10,7 @@ from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
+    ListDevices,
     ListSessions,
     OpenSession,
     RevokeSession,
@@ -124,6 +125,7 @@ def make_login_verbs(
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),
+        devices=ListDevices(ListSessions(sessions, clock), base.vault.cursors),
         revoke_session=RevokeSession(sessions, clock),
         revoke_sessions=RevokeSessions(users, clock),
         find_contacts=FindContacts(users, store.budgets, clock),

@@ -16,13 +16,21 @@ from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,
+    ListTenantKeys,
+    ListTenants,
     MakeTenantKey,
     MakeToken,
     PutTenant,
     RevokeTenantKey,
 )
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.actions.identity.users import (
+    EraseUserContent,
+    GetProfile,
+    ListUsers,
+    PatchProfile,
+    PutUser,
+)
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
@@ -72,14 +80,17 @@ def make_rest(
 def _identity(core: Core) -> IdentityVerbs:
     tenants, users = core.store.tenants, core.store.users
     signing, clock, chance = core.signing, core.clock, core.chance
-    maker = SigningKeyMaker(core.vault.wrapping, chance)
+    maker, cursors = SigningKeyMaker(core.vault.wrapping, chance), core.vault.cursors
     return IdentityVerbs(
         authenticate=core.authenticate,
         put_tenant=PutTenant(tenants, signing, maker, clock),
         get_tenant=GetTenant(tenants),
+        list_tenants=ListTenants(tenants, cursors),
+        list_tenant_keys=ListTenantKeys(tenants, cursors),
         make_tenant_key=MakeTenantKey(tenants, clock, chance),
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
         put_user=PutUser(tenants, users, clock, core.quotas),
+        list_users=ListUsers(tenants, users, cursors),
         make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
         signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.chat.changes import Removing
-from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat, GetJob
 from tidings.actions.chat.invites import (
     AcceptInvite,
@@ -31,10 +31,15 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
-from tidings.actions.inbox.posted import FindNotification, GetProgress, RetractNotification
+from tidings.actions.inbox.posted import (
+    FindNotification,
+    GetProgress,
+    ListPosted,
+    RetractNotification,
+)
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
-from tidings.actions.inbox.settings import InboxConfigs, Settings
+from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.verbs import ChatVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
@@ -86,6 +91,8 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     return InboxVerbs(
         settings=settings,
         configs=configs,
+        inboxes=ListInboxes(store.inbox_settings, store.tenants, vault.cursors),
+        posted=ListPosted(configs, notifications, views, texts, vault.cursors, clock),
         post=_posting(base, configs, settings, texts, views, append_broadcast),
         progress=GetProgress(find, notifications, views, texts),
         redact=RetractNotification(
@@ -136,6 +143,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
+        list_as_tenant=ListTenantChats(store.tenants, users, chats, vault.cursors),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
         put_member=PutMember(appender, users, strangers, invitations),

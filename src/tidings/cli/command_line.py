@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
 from tidings.cli import export, keys
+from tidings.cli.admin import (
+    add_jobs_options,
+    add_list_options,
+    add_tenant_options,
+    add_token_options,
+    administer,
+    jobs,
+)
 from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import add_chat_options, chat
-from tidings.cli.jobs import add_jobs_options, jobs
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
@@ -86,6 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     _add_server_commands(commands, address, folder)
+    _add_admin_commands(commands, folder)
     _add_client_commands(commands, folder)
     _add_data_commands(commands, folder)
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
@@ -114,10 +122,25 @@ def _add_server_commands(
     ).set_defaults(run=_with_settings(keys.status))
 
 
-def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    tenant = commands.add_parser("tenant", help="create a tenant or a tenant key")
+    add_tenant_options(tenant, folder)
+    token = commands.add_parser("token", parents=[folder], help="print a token for a user")
+    add_token_options(token)
+    lists = [
+        commands.add_parser(name, help=f"list {name}")
+        for name in ("tenants", "users", "chats", "inboxes")
+    ]
+    for listed in lists:
+        add_list_options(listed, folder)
+    for parser in (tenant, token, *lists):
+        parser.set_defaults(run=_with_settings(administer))
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))
     add_jobs_options(dead, folder)
+
+
+def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
     talk = commands.add_parser("chat", parents=[folder], help="interactive demo chat")
     talk.set_defaults(run=_with_settings(chat))
     add_chat_options(talk)

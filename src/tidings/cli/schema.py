@@ -5,10 +5,11 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.config.settings import local_region
 from tidings.model.setup_error import SetupError, optional_import
 
@@ -39,7 +40,10 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
         ("apply", _apply, "create and change tables; nothing is deleted"),
         ("verify", _verify, "exit with 1 if anything differs from the declared tables"),
     ):
-        actions.add_parser(word, parents=[tables], help=does).set_defaults(act=act)
+        actions.add_parser(word, parents=[tables], help=does).set_defaults(look=_compare, act=act)
+    actions.add_parser(
+        "fill", parents=[tables], help="after an upgrade, list what existed before"
+    ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
         files.add_argument(
@@ -59,27 +63,58 @@ def schema(options: argparse.Namespace) -> int:
     """
     if options.action in ("cloudformation", "terraform"):
         return _write_files(options.action, options.to)
-    return asyncio.run(_look(options, os.environ))
+    look: Callable[[_Place, argparse.Namespace], Coroutine[None, None, int]] = options.look
+    return asyncio.run(look(_place(options, os.environ), options))
 
 
-async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+class _Place(NamedTuple):
+    """The tables that are meant."""
+
+    endpoint: str | None
+    region: str | None
+    prefix: str
+
+
+def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> _Place:
+    endpoint = options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT")
+    region = (
+        options.region
+        or environment.get("TIDINGS_DYNAMODB_REGION")
+        or environment.get("AWS_REGION")
+        or environment.get("AWS_DEFAULT_REGION")
+        or local_region(endpoint)
+    )
+    prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
+    return _Place(endpoint, region, prefix)
+
+
+async def _compare(place: _Place, options: argparse.Namespace) -> int:
     # Imported here, because the other commands start faster without it.
     with optional_import():
         from tidings.stores.dynamodb.schema.live import live_tables
 
-    prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
-    endpoint = options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT")
-    async with live_tables(
-        endpoint=endpoint,
-        region=options.region
-        or environment.get("TIDINGS_DYNAMODB_REGION")
-        or environment.get("AWS_REGION")
-        or environment.get("AWS_DEFAULT_REGION")
-        or local_region(endpoint),
-        prefix=prefix,
-    ) as tables:
+    async with live_tables(**place._asdict()) as tables:
         act: Callable[[LiveTables, str], Awaitable[int]] = options.act
-        return await act(tables, prefix)
+        return await act(tables, place.prefix)
+
+
+async def _fill(place: _Place, _options: argparse.Namespace) -> int:
+    with optional_import():
+        from tidings.stores.dynamodb.export.importing import fill_lists
+        from tidings.stores.dynamodb.export.scanning import open_patient
+
+    if place.region is None:
+        raise SetupError("the region is missing: name it with --region or TIDINGS_DYNAMODB_REGION")
+    async with open_patient(
+        endpoint=place.endpoint,
+        region=place.region,
+        prefix=place.prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+        back_off=wait_patiently,
+    ) as dynamo:
+        print(f"{await fill_lists(dynamo):,} tenants, keys, users and chats are listed.")
+    return 0
 
 
 async def _plan(tables: "LiveTables", prefix: str) -> int:

@@ -66,19 +66,22 @@ def known_root_key(config: Config) -> str:
     return key
 
 
-def ask(method: str, url: str, root_key: str, seconds_max: float) -> bytes:
+def ask(method: str, url: str, root_key: str, seconds_max: float, body: object = None) -> bytes:
     """Send a request with the root key and return the body of the answer.
 
-    Raises the errors of `urllib.request` if the request fails or is refused.
+    `body` is sent as JSON. Raises the errors of `urllib.request` if the request fails or is
+    refused.
     """
-    request = urllib.request.Request(
-        url, method=method, headers={"Authorization": f"Bearer {root_key}"}
-    )
+    headers = {"Authorization": f"Bearer {root_key}"}
+    data = None
+    if body is not None:
+        headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)
     # No proxy is used, because only the server may get the root key.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=seconds_max) as response:
-        body: bytes = response.read()
-    return body
+        content: bytes = response.read()
+    return content
 
 
 def detail(error: urllib.error.HTTPError) -> str:

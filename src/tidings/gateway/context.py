@@ -18,8 +18,8 @@ from tidings.model.addresses import Networks, counted_address
 from tidings.model.chats import ChatHead
 from tidings.model.ids import UserKey
 from tidings.model.refusals import RateLimited
-from tidings.ports.buckets import Bucket
 from tidings.ports.bus import Bus
+from tidings.ports.sessions import Bucket
 from tidings.ports.world import Clock
 from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close

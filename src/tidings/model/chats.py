@@ -145,6 +145,12 @@ class Chat(msgspec.Struct, kw_only=True):
     created_at: int
 
 
+class TenantChat(Chat, kw_only=True):
+    """A chat in the list of its tenant."""
+
+    member_count: int
+
+
 class ChatState(msgspec.Struct, kw_only=True):
     """Members, name and head of a chat after all entries up to the head."""
 

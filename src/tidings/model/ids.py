@@ -29,7 +29,7 @@ _VIRAMA: Final = 9
 """Combining class of the signs that join letters in the scripts of India."""
 
 ChatId = NewType("ChatId", str)
-"""A ULID. Its order has no meaning: chats are not sorted by it."""
+"""A ULID. Its order means nothing to users: only the lists of a tenant are sorted by it."""
 
 UserKey = NewType("UserKey", str)
 """Tenant and user id, as ``tenant:user``. Clients see only the user id; see `user_id`."""

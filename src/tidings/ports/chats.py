@@ -6,10 +6,20 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.chats import Chat, ChatHead, ChatRow, Move, OwnSends, Receipt, Unread
+from tidings.model.chats import (
+    Chat,
+    ChatHead,
+    ChatRow,
+    Move,
+    OwnSends,
+    Receipt,
+    TenantChat,
+    Unread,
+)
 from tidings.model.entries import Deletion, Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Asked, Invite, Member
+from tidings.ports.people import Listed
 
 
 class Receipts(Protocol):
@@ -117,6 +127,17 @@ class Chats(Protocol):
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         """Return the ids of a user's chats, in any order; read strongly."""
+        ...
+
+    async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        """Return a tenant's chats by id, newest first, without deleted ones; read strongly.
+
+        `below` is the id of the chat before them; None starts at the top.
+        """
+        ...
+
+    async def of_user(self, user: UserKey, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        """Return the chats of one user, as `of_tenant` does."""
         ...
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:

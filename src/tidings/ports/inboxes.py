@@ -13,6 +13,7 @@ import msgspec
 
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+from tidings.ports.people import Listed
 
 
 class TookTooLong(Exception):
@@ -64,6 +65,15 @@ class InboxSettings(Protocol):
         """Return the configuration of an inbox, read strongly."""
         ...
 
+    async def configs(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[tuple[str, InboxConfig]]:
+        """Return the inboxes of a tenant with their configurations, by name; read strongly.
+
+        `after` is the name of the inbox before them; None starts at the first.
+        """
+        ...
+
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         """Create an inbox or replace its configuration; return True if it is new."""
         ...
@@ -96,6 +106,15 @@ class Notifications(Protocol):
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
     ) -> list[Notification]:
         """Return the notifications for listed users with these ids that exist, in any order."""
+        ...
+
+    async def newest(
+        self, tenant: str, inbox: str, *, before: str | None, limit: int
+    ) -> list[Notification]:
+        """Return the notifications for listed users by id, newest first; read strongly.
+
+        `before` is the id of the notification before them; None starts at the newest.
+        """
         ...
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:

@@ -7,14 +7,29 @@ cost more than the tokens.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from tidings.model.ids import UserKey
 
+T = TypeVar("T")
+
 Actor = Literal["root", "tenant_key", "cli"]
 Outcome = Literal["done", "refused", "failed"]
+
+
+class Listed(msgspec.Struct, Generic[T], frozen=True):
+    """Part of a list."""
+
+    rows: list[T]
+    end: str | None = None
+    """Position of the last row, which the next part follows; None if nothing follows."""
+
+
+def creation_position(created_at: int, name: str) -> str:
+    """Return the position of something in a list by creation time."""
+    return f"{created_at:015d}#{name}"
 
 
 class Act(msgspec.Struct, frozen=True, array_like=True):
@@ -158,6 +173,14 @@ class Tenants(Protocol):
         """Return a key by its id, revoked or not; read strongly."""
         ...
 
+    async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
+        """Return tenants, newest first, from the top or below a position; read strongly."""
+        ...
+
+    async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
+        """Return a tenant's keys, newest first, among them revoked ones; read strongly."""
+        ...
+
     async def signing_keys(self, tenant: str) -> list[SigningKey]:
         """Return the tenant's signing keys, newest first: the first signs, all verify."""
         ...
@@ -261,6 +284,16 @@ class UserStore(Protocol):
 
     async def get(self, user: UserKey) -> User | None:
         """Return a user."""
+        ...
+
+    async def by_id(
+        self, tenant: str, *, prefix: str, after: str | None, limit: int
+    ) -> Listed[User]:
+        """Return a tenant's users whose ids begin with `prefix`, ordered by id.
+
+        `after` is the id of the user before them. A user whose creation was answered is in the
+        list; profiles may be a moment old.
+        """
         ...
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:

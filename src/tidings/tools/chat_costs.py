@@ -191,6 +191,7 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("forget_receipts", "delivery_state", members),
         _writes("forget_members", "chat_memberships", 2 * members),
         _writes("forget_chat", "chats", 1),
+        _writes("unlist_chat", "listings", 1),
         _reads("list_claims", "idempotency_keys", 1),
         _writes("forget_claims", "idempotency_keys", messages),
         _reads("read_log", "messages", 1),

@@ -8,10 +8,11 @@ revocation feed. A session's item is written twice, to its table and to the inde
 user's sessions.
 """
 
+import math
 from typing import Final
 
-from tidings.tools.charges import Charge, Units
-from tidings.tools.chat_costs import Cost
+from tidings.tools.charges import Charge, Units, strong_units
+from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
 
 SESSION_BYTES: Final = 360
 """Size of a session's item after a refresh, including attribute names and digests."""
@@ -25,6 +26,9 @@ REDEEMED_BUDGETS: Final = 2
 """Number of budgets whose charge is undone when a code is redeemed: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
 """The same for a new user: also the budget of the number across all tenants."""
+LISTING_BYTES: Final = 60
+"""Size of the item of a user or chat in a list."""
+LISTING_SHARDS: Final = 4
 IN_TRANSACTION: Final = 2
 IN_INDEX: Final = 2
 """Writes of an item that is also in an index."""
@@ -89,11 +93,12 @@ def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
 
 
 def first_login() -> Cost:
-    """Return the cost of a login that creates the user and claims the number in one write.
+    """Return the cost of a login that creates and lists the user and claims the number at once.
 
     The tenant's count of users is written after the answer.
     """
-    charges = _log_in([_claimed()], REDEEMED_BUDGETS_NEW)
+    listed = _writes("claim_number", "listings", IN_TRANSACTION, 0)
+    charges = _log_in([_claimed(), listed], REDEEMED_BUDGETS_NEW)
     return Cost(charges, [_writes("count_users", "inbox", 1)])
 
 
@@ -169,6 +174,32 @@ def record_act() -> Cost:
         [
             _writes("append_audit", "audit", IN_INDEX),
             _writes("complete_audit", "audit", IN_INDEX),
+        ]
+    )
+
+
+def new_user() -> Cost:
+    """Return the cost of a user without a phone number: the profile, and the item in the list.
+
+    The tenant's count of users is written after the answer.
+    """
+    return Cost(
+        [
+            _reads("find_user", "users", 1),
+            _writes("add_listing", "listings", 1),
+            _writes("create_user", "users", 1),
+        ],
+        [_writes("count_users", "inbox", 1)],
+    )
+
+
+def list_users(count: int) -> Cost:
+    """Return the cost of a page of a tenant's users: the parts of the list, and each profile."""
+    part = strong_units((count + 1) * LISTING_BYTES)
+    return Cost(
+        [
+            _reads("read_listing", "listings", LISTING_SHARDS * part, LISTING_SHARDS),
+            _reads("show_users", "users", count / 2, math.ceil(count / BATCH_ITEMS_MAX)),
         ]
     )
 

@@ -7,7 +7,7 @@ import msgspec
 
 from tidings.model.ids import rfc3339
 from tidings.model.inbox_reading import InboxItem, UnreadCount
-from tidings.model.notifications import InboxConfig, Text
+from tidings.model.notifications import Broadcast, InboxConfig, Notification, Text
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):
@@ -42,6 +42,22 @@ class ProgressRecord(msgspec.Struct):
     label: str | None
 
 
+class PostedNotificationRecord(msgspec.Struct, kw_only=True):
+    """A notification as the tenant that posted it sees it; after a retraction it has no text."""
+
+    id: str
+    audience: Literal["users", "everyone"]
+    recipients: int
+    label: str | None
+    category: str | None
+    sender: str | None
+    host_system_id: str | None
+    posted_at: str
+    expires_at: str
+    redacted: bool
+    message: dict[str, Any] | None
+
+
 class NotificationRecord(msgspec.Struct, kw_only=True):
     """A notification as a user sees it."""
 
@@ -72,6 +88,23 @@ def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
         late_joiners=config.late_joiners,
         keep_days=config.keep_days,
         message_schema=config.message_schema,
+    )
+
+
+def posted_record(posted: Notification | Broadcast, text: Text | None) -> PostedNotificationRecord:
+    """Return the record of a posted notification; without a text it was retracted."""
+    return PostedNotificationRecord(
+        id=posted.notification_id,
+        audience="everyone" if isinstance(posted, Broadcast) else "users",
+        recipients=posted.recipients,
+        label=text.label if text else None,
+        category=posted.category,
+        sender=text.sender if text else None,
+        host_system_id=text.host_system_id if text else None,
+        posted_at=rfc3339(posted.posted_at),
+        expires_at=rfc3339(posted.expires_at),
+        redacted=text is None,
+        message=text.message if text else None,
     )
 
 

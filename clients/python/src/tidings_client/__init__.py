@@ -48,6 +48,15 @@ from tidings_client.events import (
     UnreadChanged,
 )
 from tidings_client.inbox import Inbox, NotificationPage, Unread
+from tidings_client.listed import (
+    ListedChat,
+    ListedDevice,
+    ListedInbox,
+    ListedKey,
+    ListedUser,
+    ListPage,
+    PostedNotification,
+)
 from tidings_client.login import PhoneLogin
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
@@ -83,6 +92,12 @@ __all__ = [
     "Inbox",
     "InboxConfig",
     "InboxUnreadChanged",
+    "ListPage",
+    "ListedChat",
+    "ListedDevice",
+    "ListedInbox",
+    "ListedKey",
+    "ListedUser",
     "LoggedOut",
     "MemberAdded",
     "MemberRemoved",
@@ -96,6 +111,7 @@ __all__ = [
     "OutboxFull",
     "PhoneLogin",
     "Posted",
+    "PostedNotification",
     "Presence",
     "Progress",
     "Reacted",

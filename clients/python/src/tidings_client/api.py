@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from tidings_client.inbox import Inbox
+from tidings_client.listed import ListedDevice, ListedInbox, ListPage, part_of
 from tidings_client.records import (
     Chat,
     ChatPage,
@@ -177,6 +178,16 @@ class Api:
         return await self._list(Receipt, _path(chat, "receipts"))
 
     # Notifications.
+
+    async def inboxes(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
+        """The inboxes of the user's tenant by name."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedInbox], "GET", "/v1/inboxes", query=query)
+
+    async def devices(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedDevice]:
+        """The devices on which the user is logged in, by name."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedDevice], "GET", "/v1/me/devices", query=query)
 
     def inbox(self, name: str) -> Inbox:
         """Return an inbox of the user, without a request to the server."""

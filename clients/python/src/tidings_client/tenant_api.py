@@ -11,6 +11,15 @@ from typing import Any, Final, Literal, Self
 import httpx
 import msgspec
 
+from tidings_client.listed import (
+    ListedChat,
+    ListedInbox,
+    ListedKey,
+    ListedUser,
+    ListPage,
+    PostedNotification,
+    part_of,
+)
 from tidings_client.records import Job
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
@@ -147,6 +156,43 @@ class TenantApi:
         an unknown number becomes a new user.
         """
         return await self._rest.ask(dict[str, Any], "PUT", self._settings, settings)
+
+    # Lists.
+
+    async def keys(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedKey]:
+        """The tenant's keys, newest first, without the keys themselves."""
+        path = path_of("tenants", self._tenant, "keys")
+        return await self._rest.ask(ListPage[ListedKey], "GET", path, query=part_of(limit, cursor))
+
+    async def users(
+        self, prefix: str = "", *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[ListedUser]:
+        """The tenant's users by id; with a prefix those whose ids begin with it."""
+        path = path_of("tenants", self._tenant, "users")
+        query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
+        return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
+
+    async def chats(
+        self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[ListedChat]:
+        """The tenant's chats, newest first; with a user those that the user is in."""
+        path = path_of("tenants", self._tenant, "chats")
+        query = part_of(limit, cursor) | ({} if user is None else {"user_id": user})
+        return await self._rest.ask(ListPage[ListedChat], "GET", path, query=query)
+
+    async def inboxes(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
+        """The tenant's inboxes by name."""
+        path = path_of("tenants", self._tenant, "inboxes")
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedInbox], "GET", path, query=query)
+
+    async def posted(
+        self, inbox: str, *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[PostedNotification]:
+        """What the tenant posted to an inbox, newest first, without what has expired."""
+        path = self._path(inbox, "notifications")
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[PostedNotification], "GET", path, query=query)
 
     # Moderation.
 

@@ -10,11 +10,12 @@ from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.actions.chat.members import check_name
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
+from tidings.model.chats import Chat, ChatRow, ChatState, ChatType, TenantChat
 from tidings.model.entries import Entry, Person
-from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
+from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     Conflict,
@@ -29,7 +30,7 @@ from tidings.model.refusals import (
 from tidings.model.roles import Role
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.chats import Chats, Created, RequestKey
-from tidings.ports.people import UserStore
+from tidings.ports.people import Tenants, UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 
 
@@ -239,6 +240,37 @@ class ListChats:
             return msgspec.json.decode(payload, type=tuple[int, ChatId])
         except msgspec.DecodeError:
             raise CursorInvalid from None
+
+
+@dataclass(frozen=True, slots=True)
+class ListTenantChats:
+    """List the chats of a tenant, or of one of its users, without their content."""
+
+    tenants: Tenants
+    users: UserStore
+    chats: Chats
+    cursors: Cursors
+
+    async def __call__(
+        self, caller: Caller, tenant: str, user_id: str | None, cursor: str | None, limit: int
+    ) -> tuple[list[TenantChat], str | None]:
+        """Return a page of chats, newest first, and the cursor of the next page.
+
+        Raises:
+            UserNotFound: The tenant has no such user.
+            CursorInvalid: The cursor is not for this list.
+        """
+        owner = await listing_owner(self.tenants, caller, tenant)
+        purpose = f"tenant chats {user_id or ''}"
+        below = self.cursors.position(purpose, owner, cursor)
+        if user_id is None:
+            page = await self.chats.of_tenant(tenant, below=below, limit=limit)
+        else:
+            user = user_key(tenant, user_id)
+            if USER.fullmatch(user_id) is None or await self.users.get(user) is None:
+                raise UserNotFound
+            page = await self.chats.of_user(user, below=below, limit=limit)
+        return page.rows, self.cursors.after(purpose, owner, page.end)
 
 
 @dataclass(frozen=True, slots=True)

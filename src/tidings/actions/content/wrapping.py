@@ -51,6 +51,18 @@ class Cursors:
         except (InvalidTag, ValueError, binascii.Error):
             raise CursorInvalid from None
 
+    def position(self, purpose: str, user: UserKey, cursor: str | None) -> str | None:
+        """Return the position in a list that a cursor contains; None without a cursor.
+
+        Raises:
+            CursorInvalid: As by `open`.
+        """
+        return None if cursor is None else self.open(purpose, user, cursor).decode()
+
+    def after(self, purpose: str, user: UserKey, position: str | None) -> str | None:
+        """Return the cursor for the part of a list after a position; None if nothing follows."""
+        return None if position is None else self.seal(purpose, user, position.encode())
+
 
 def _bound_to(purpose: str, user: UserKey) -> bytes:
     return f"{purpose}\0{user}".encode()

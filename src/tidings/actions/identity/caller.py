@@ -7,6 +7,7 @@ import msgspec
 
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import Forbidden, TenantNotFound
+from tidings.ports.people import Tenants
 
 log = logging.getLogger("tidings.identity")
 
@@ -68,6 +69,18 @@ def require_tenant(caller: Caller, tenant: str) -> None:
     _require_own(caller, tenant)
     if isinstance(caller, UserCaller):
         raise Forbidden("this requires a tenant key")
+
+
+async def listing_owner(tenants: Tenants, caller: Caller, tenant: str) -> UserKey:
+    """Return the owner of the cursors of a tenant's lists, which the caller may read.
+
+    Raises:
+        TenantNotFound: There is no such tenant, or it is not the caller's.
+    """
+    require_tenant(caller, tenant)
+    if await tenants.get(tenant) is None:
+        raise TenantNotFound
+    return UserKey(tenant)
 
 
 def require_user(caller: Caller) -> UserCaller:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.caller import Caller, require_tenant, require_user
 from tidings.actions.identity.code_sending import LoginTenant
 from tidings.actions.identity.credential_status import is_session_valid
@@ -158,6 +159,43 @@ class ListSessions:
             for session in await self.sessions.of(user)
             if is_session_valid(user, msgspec.structs.replace(stored, session=session), now)
         ]
+
+
+class KnownDevice(msgspec.Struct, frozen=True):
+    """A device on which a user is logged in."""
+
+    device: str
+    created_at: int
+    """Start of the oldest session on the device."""
+    last_used_at: int
+    sessions: list[Session]
+
+
+@dataclass(frozen=True, slots=True)
+class ListDevices:
+    """List the devices on which a user is logged in."""
+
+    sessions: ListSessions
+    cursors: Cursors
+
+    async def __call__(
+        self, caller: Caller, cursor: str | None, limit: int
+    ) -> tuple[list[KnownDevice], str | None]:
+        """Return a page of the caller's devices by name, and the cursor of the next page."""
+        user = require_user(caller).user
+        after = self.cursors.position("devices", user, cursor) or ""
+        known: dict[str, list[Session]] = {}
+        for session in await self.sessions(caller):
+            known.setdefault(session.device, []).append(session)
+        names = sorted(name for name in known if name > after)
+        page = [_device(name, known[name]) for name in names[:limit]]
+        end = page[-1].device if len(names) > limit else None
+        return page, self.cursors.after("devices", user, end)
+
+
+def _device(name: str, sessions: list[Session]) -> KnownDevice:
+    created_at = min(session.created_at for session in sessions)
+    return KnownDevice(name, created_at, max(one.rotated_at for one in sessions), sessions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,19 @@
 """Create and change tenants, their keys, and the tokens that they request for their users."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.authenticate import new_tenant_key
-from tidings.actions.identity.caller import Caller, TenantCaller, require_root, require_tenant
+from tidings.actions.identity.caller import (
+    Caller,
+    TenantCaller,
+    listing_owner,
+    require_root,
+    require_tenant,
+)
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeys
 from tidings.actions.identity.tokens import Token, issue_time, sign
@@ -17,11 +25,14 @@ from tidings.actions.identity.users import (
     ensure_user,
 )
 from tidings.model import limits
-from tidings.model.ids import TENANT, user_key
+from tidings.model.ids import TENANT, UserKey, user_key
 from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound, UserDeactivated
 from tidings.ports.people import Quotas, Tenant, TenantKey, Tenants, UserStore
 from tidings.ports.sessions import Sessions
 from tidings.ports.world import Chance, Clock
+
+_DEPLOYMENT: Final = UserKey("")
+"""Owner of cursors that belong to no tenant."""
 
 
 class NewTenantKey(msgspec.Struct, frozen=True):
@@ -92,6 +103,40 @@ class GetTenant:
         if found is None:
             raise TenantNotFound
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListTenants:
+    """List the tenants of the deployment."""
+
+    tenants: Tenants
+    cursors: Cursors
+
+    async def __call__(
+        self, caller: Caller, cursor: str | None, limit: int
+    ) -> tuple[list[Tenant], str | None]:
+        """Return a page of tenants, newest first, and the cursor of the next page."""
+        require_root(caller)
+        below = self.cursors.position("tenants", _DEPLOYMENT, cursor)
+        page = await self.tenants.newest(below=below, limit=limit)
+        return page.rows, self.cursors.after("tenants", _DEPLOYMENT, page.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ListTenantKeys:
+    """List the keys of a tenant, among them revoked ones."""
+
+    tenants: Tenants
+    cursors: Cursors
+
+    async def __call__(
+        self, caller: Caller, tenant: str, cursor: str | None, limit: int
+    ) -> tuple[list[TenantKey], str | None]:
+        """Return a page of keys, newest first, and the cursor of the next page."""
+        owner = await listing_owner(self.tenants, caller, tenant)
+        below = self.cursors.position("tenant keys", owner, cursor)
+        page = await self.tenants.newest_keys(tenant, below=below, limit=limit)
+        return page.rows, self.cursors.after("tenant keys", owner, page.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create users, read and change profiles, find contacts by number, and erase users' content."""
+"""Create and list users, read and change profiles, find contacts, and erase users' content."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.actions.identity.caller import Caller, require_tenant, require_user
+from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.caller import Caller, listing_owner, require_tenant, require_user
 from tidings.actions.identity.phone_numbers import find_normal_form, normal_form
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.model import limits
@@ -17,6 +20,8 @@ from tidings.model.refusals import Invalid, RateLimited, TenantNotFound, UserNot
 from tidings.ports.people import Tenants, User, UserStore
 from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
+
+USER_PREFIX: Final = re.compile(r"[A-Za-z0-9._@+-]{0,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,32 @@ class PutUser:
         if is_active is not None:
             put = await self.users.set_active(user, is_active, self.clock.now()) or put
         return put, is_new
+
+
+@dataclass(frozen=True, slots=True)
+class ListUsers:
+    """List the users of a tenant."""
+
+    tenants: Tenants
+    users: UserStore
+    cursors: Cursors
+
+    async def __call__(
+        self, caller: Caller, tenant: str, prefix: str, cursor: str | None, limit: int
+    ) -> tuple[list[User], str | None]:
+        """Return a page of the users whose ids begin with `prefix`, and the cursor of the next.
+
+        Raises:
+            Invalid: No user id begins with this prefix.
+            CursorInvalid: The cursor is not for this list.
+        """
+        owner = await listing_owner(self.tenants, caller, tenant)
+        if USER_PREFIX.fullmatch(prefix) is None:
+            raise Invalid("prefix must be up to 64 characters of A-Z a-z 0-9 . _ @ + -", "/prefix")
+        purpose = f"users {prefix}"
+        after = self.cursors.position(purpose, owner, cursor)
+        page = await self.users.by_id(tenant, prefix=prefix, after=after, limit=limit)
+        return page.rows, self.cursors.after(purpose, owner, page.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find posted notifications, report their delivery, retract them; manage dead letters."""
+"""Find, list and retract posted notifications, report their delivery; manage dead letters."""
 
 import asyncio
 import re
@@ -9,14 +9,17 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
+from tidings.model.ids import UserKey, ulid_time
 from tidings.model.notifications import (
     NOTIFICATION,
     Broadcast,
     Notification,
+    Text,
     broadcast_sequence,
 )
 from tidings.model.refusals import (
@@ -30,6 +33,8 @@ from tidings.ports.inboxes import Notifications
 from tidings.ports.world import Chance, Clock
 
 ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
+
+_KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 
 Status = Literal["queued", "running", "done", "redacted"]
 
@@ -229,6 +234,101 @@ class RetractNotification:
             await self.notifications.retract_broadcast(found.tenant, found.inbox, found.sequence)
         else:
             await self.notifications.empty(found.tenant, found.inbox, found.notification_id)
+
+
+class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification or broadcast with its text."""
+
+    posted: Notification | Broadcast
+    text: Text | None
+    """None after a retraction."""
+
+
+class _Passed(msgspec.Struct, frozen=True, array_like=True):
+    """Position in the list of what was posted: the last id and the last broadcast before it."""
+
+    notification_id: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListPosted:
+    """List what a tenant posted to an inbox, newest first: to listed users and to everyone."""
+
+    configs: InboxConfigs
+    notifications: Notifications
+    views: LogViews
+    texts: NotificationTexts
+    cursors: Cursors
+    clock: Clock
+
+    async def __call__(
+        self, tenant: str, inbox: str, cursor: str | None, limit: int
+    ) -> tuple[list[PostedNotification], str | None]:
+        """Return a page and the cursor of the next. Only a page without a cursor is the last.
+
+        Raises:
+            InboxNotFound: There is no such inbox.
+            CursorInvalid: The cursor is not for this list.
+        """
+        await self.configs.get(tenant, inbox)
+        purpose, owner = f"posted {inbox}", UserKey(tenant)
+        passed = _Passed()
+        if (position := self.cursors.position(purpose, owner, cursor)) is not None:
+            passed = msgspec.json.decode(position, type=_Passed)
+        view = await self.views.get(tenant, inbox)
+        found = await self._newest(tenant, inbox, passed, limit + 1)
+        page = found[:limit]
+        now = self.clock.now()
+        shown = [
+            await self._with_text(one, view.is_retracted(one.notification_id))
+            for one in page
+            if one.expires_at > now and not (isinstance(one, Broadcast) and one.target)
+        ]
+        if len(found) <= limit or page[-1].posted_at < now - _KEPT_MS_MAX:
+            return shown, None
+        end = msgspec.json.encode(_passed(passed, page)).decode()
+        return shown, self.cursors.after(purpose, owner, end)
+
+    async def _newest(
+        self, tenant: str, inbox: str, passed: _Passed, limit: int
+    ) -> list[Notification | Broadcast]:
+        """Return the newest entries of both kinds below the position, retractions included."""
+        listed = await self.notifications.newest(
+            tenant, inbox, before=passed.notification_id, limit=limit
+        )
+        broadcasts = await self.notifications.last_broadcasts(
+            tenant, inbox, before=passed.sequence, limit=limit
+        )
+        both: list[Notification | Broadcast] = [*listed, *broadcasts]
+        both.sort(key=_time_of, reverse=True)
+        return both[:limit]
+
+    async def _with_text(
+        self, posted: Notification | Broadcast, is_retracted: bool
+    ) -> PostedNotification:
+        text = None
+        if not is_retracted:
+            name = posted.mark if isinstance(posted, Broadcast) else posted.notification_id
+            text = await self.texts.open(
+                posted.tenant, posted.inbox, name, posted.box, posted.box_key
+            )
+        return PostedNotification(posted=posted, text=text)
+
+
+def _time_of(posted: Notification | Broadcast) -> int:
+    """Return a time that follows the order of each kind, so that a position skips nothing."""
+    if isinstance(posted, Broadcast):
+        return posted.posted_at
+    return ulid_time(posted.notification_id)
+
+
+def _passed(before: _Passed, page: list[Notification | Broadcast]) -> _Passed:
+    ids = [one.notification_id for one in page if isinstance(one, Notification)]
+    sequences = [one.sequence for one in page if isinstance(one, Broadcast)]
+    return _Passed(
+        min(ids, default=before.notification_id), min(sequences, default=before.sequence)
+    )
 
 
 def delivered_by(finished: set[int], recipients: int) -> int:

@@ -2,15 +2,19 @@
 """Read and write a tenant's settings and the configuration of its inboxes, cached for a second."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
 import msgspec
 
+from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.identity.users import check_visible_text
 from tidings.actions.inbox.message_schemas import check_schema
 from tidings.caches import LruCache
 from tidings.model import limits
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.notifications import (
     INBOX,
     Defaults,
@@ -170,6 +174,39 @@ class InboxConfigs:
 
     async def _read(self, key: tuple[str, str]) -> InboxConfig | None:
         return await self._settings.config(*key)
+
+
+NamedConfig = tuple[str, InboxConfig]
+"""The name of an inbox, and its configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListInboxes:
+    """List the inboxes of a tenant by name, for the tenant and for its users."""
+
+    settings: InboxSettings
+    tenants: Tenants
+    cursors: Cursors
+
+    async def of_tenant(
+        self, caller: Caller, tenant: str, cursor: str | None, limit: int
+    ) -> tuple[list[NamedConfig], str | None]:
+        """Return a page of the tenant's inboxes, and the cursor of the next page."""
+        owner = await listing_owner(self.tenants, caller, tenant)
+        return await self._page(tenant, owner, cursor, limit)
+
+    async def of_user(
+        self, user: UserKey, cursor: str | None, limit: int
+    ) -> tuple[list[NamedConfig], str | None]:
+        """Return a page of the inboxes of the user's tenant, and the cursor of the next page."""
+        return await self._page(tenant_of(user), user, cursor, limit)
+
+    async def _page(
+        self, tenant: str, owner: UserKey, cursor: str | None, limit: int
+    ) -> tuple[list[NamedConfig], str | None]:
+        after = self.cursors.position("inboxes", owner, cursor)
+        page = await self.settings.configs(tenant, after=after, limit=limit)
+        return page.rows, self.cursors.after("inboxes", owner, page.end)
 
 
 def check_config(config: InboxConfig) -> None:

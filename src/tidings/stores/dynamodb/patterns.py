@@ -120,7 +120,7 @@ FINISH_REQUEST: Final = Pattern(
 CREATE_CHAT: Final = Pattern(
     "create_chat",
     "TransactWriteItems",
-    ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys"),
+    ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys", "listings"),
     "a chat with its first entry and first members",
 )
 FIND_OWN: Final = Pattern(
@@ -150,6 +150,12 @@ READ_ROLES: Final = Pattern(
     strong=True,
 )
 SHOW_CHATS: Final = Pattern("show_chats", "BatchGetItem", ("chats",), "chats of a page of the list")
+LIST_USER_CHATS: Final = Pattern(
+    "list_user_chats", "Query", ("delivery_state",), "a page of a user's chats", strong=True
+)
+SHOW_LISTED_CHATS: Final = Pattern(
+    "show_listed_chats", "BatchGetItem", ("chats",), "chats of a tenant's list", strong=True
+)
 SHOW_LAST: Final = Pattern(
     "show_last", "BatchGetItem", ("messages",), "last messages, for the previews in the chat list"
 )
@@ -198,7 +204,10 @@ LIST_MUTES: Final = Pattern(
 
 FIND_TENANT: Final = Pattern("find_tenant", "GetItem", ("tenants",), "a tenant", strong=True)
 CREATE_TENANT: Final = Pattern(
-    "create_tenant", "TransactWriteItems", ("tenants",), "a tenant with its first signing key"
+    "create_tenant",
+    "TransactWriteItems",
+    ("tenants", "listings"),
+    "a tenant with its first signing key",
 )
 RENAME_TENANT: Final = Pattern("rename_tenant", "UpdateItem", ("tenants",), "a tenant's name")
 FIND_TENANT_KEY: Final = Pattern(

@@ -170,6 +170,12 @@ INBOX: Final = Table(
     sort=TableKey("sk"),
     ttl=TTL,
 )
+LISTINGS: Final = Table(
+    name="listings",
+    holds="lists of tenants, tenant keys, users and chats: a small item for each, in order",
+    partition=TableKey("pk"),
+    sort=TableKey("sk"),
+)
 AUDIT: Final = Table(
     name="audit",
     holds="the audit trail: administrative actions by tenant and month; nobody can delete one",
@@ -194,6 +200,7 @@ TABLES: Final[tuple[Table, ...]] = (
     TENANTS,
     INBOX,
     AUDIT,
+    LISTINGS,
 )
 
 

@@ -12,11 +12,21 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread, unread_of_page
+from tidings.model.chats import (
+    Chat,
+    ChatHead,
+    ChatRow,
+    Receipt,
+    TenantChat,
+    Unread,
+    unread_of_page,
+)
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.people import Listed
+from tidings.stores.dynamodb import listings
 from tidings.stores.dynamodb.chat.creating import ChatMaker
 from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads, MemberCount
 from tidings.stores.dynamodb.chat.items import member_key, pair_of, receipt_key, to_receipt
@@ -33,16 +43,20 @@ from tidings.stores.dynamodb.patterns import (
     FIND_OWN,
     LIST_CHATS,
     LIST_ROLES,
+    LIST_USER_CHATS,
     MAKE_OWN,
     MUTE,
     READ_CHAT,
     READ_RECEIPT,
     READ_ROLES,
     SHOW_CHATS,
+    SHOW_LISTED_CHATS,
     SHOW_PAIRS,
     SHOW_RECEIPTS,
 )
 
+_ABOVE_ALL: Final = "~"
+"""Sorts after every chat id."""
 _MUTE: Final = "SET #muted_until = :until"
 _UNMUTE: Final = "REMOVE #muted_until"
 
@@ -206,6 +220,11 @@ def _row(
     )
 
 
+def _tenant_chat(item: Item) -> TenantChat:
+    fields: Item = {field: item.get(field) for field in TenantChat.__struct_fields__}
+    return TenantChat(**fields)
+
+
 class DynamoChats:
     """Chats and memberships."""
 
@@ -252,6 +271,29 @@ class DynamoChats:
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         return await self._list.ids(user)
+
+    async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        partitions = listings.chats_of(tenant)
+        names, end = await listings.newest(self._dynamo, partitions, below, limit)
+        return Listed(await self._listed(names), end)
+
+    async def of_user(self, user: UserKey, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        rows = await self._dynamo.query(
+            LIST_USER_CHATS,
+            "#user_id = :user AND #chat_id < :below",
+            {":user": user, ":below": below or _ABOVE_ALL},
+            limit=limit + 1,
+            backwards=True,
+        )
+        names = [row["chat_id"] for row in rows[:limit]]
+        return Listed(await self._listed(names), names[-1] if len(rows) > limit else None)
+
+    async def _listed(self, names: Sequence[str]) -> list[TenantChat]:
+        """Return the chats with these ids that exist and are not deleted, in the given order."""
+        keys = [{"chat_id": name} for name in names]
+        items = await self._dynamo.batch_get(SHOW_LISTED_CHATS, keys)
+        found = {item["chat_id"]: item for item in items if "deleted_at" not in item}
+        return [_tenant_chat(found[name]) for name in names if name in found]
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         pairs = {pair_of(user, other): other for other in others}

@@ -29,6 +29,7 @@ from tidings.stores.dynamodb.client.retrying import (
     Item,
 )
 from tidings.stores.dynamodb.client.writes import Put
+from tidings.stores.dynamodb.listings import chat_listing
 from tidings.stores.dynamodb.patterns import (
     CREATE_CHAT,
     FIND_PAIR,
@@ -139,6 +140,7 @@ class ChatMaker:
         plan = TransactionPlan()
         plan.add(Put("messages", entry_item(created), FREE_SLOT))
         plan.add(Put("chats", item, "attribute_not_exists(#chat_id)"))
+        plan.add(Put("listings", chat_listing(chat.tenant, chat.chat_id)))
         plan_joining(plan, created)
         if chat.type == "direct":
             claim = {"chat_id": _pair(entries), "made": chat.chat_id}

@@ -46,6 +46,9 @@ FORGET_CHAT: Final = Pattern(
     ("chats",),
     "remove the name and the member count of a deleted chat",
 )
+UNLIST_CHAT: Final = Pattern(
+    "unlist_chat", "DeleteItem", ("listings",), "remove a deleted chat from its tenant's list"
+)
 LIST_CLAIMS: Final = Pattern(
     "list_claims", "Query", ("idempotency_keys",), "claimed keys of a deleted chat", strong=True
 )

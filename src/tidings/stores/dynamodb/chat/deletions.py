@@ -28,6 +28,7 @@ from tidings.stores.dynamodb.chat.pages import items_after
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
+from tidings.stores.dynamodb.listings import chat_listing
 from tidings.stores.dynamodb.patterns import (
     FIND_PAIR,
     FORGET_REACTIONS,
@@ -131,6 +132,7 @@ class DynamoDeletions:
         update = "SET #member_count = :none, #first_members = :nobody REMOVE #name"
         values: Item = {":none": 0, ":nobody": []}
         await self._dynamo.update(patterns.FORGET_CHAT, {"chat_id": chat}, update, values=values)
+        await self._dynamo.delete(patterns.UNLIST_CHAT, chat_listing(job.tenant, chat))
         return msgspec.structs.replace(job, phase="members_removed")
 
     async def _remove_claims(self, job: Deletion) -> Deletion:

@@ -5,6 +5,8 @@ Each fact is written on its own, and the writes are safe to repeat. The progress
 stored after all facts that it covers, so an import that resumes there leaves nothing out. Facts are
 not written in batches, because the right to write batches includes the right to delete, and no
 process may delete entries from the log.
+
+After an upgrade, the lists are filled in the same way from what the tables contain.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -28,6 +30,8 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SessionFact,
     Target,
+    TenantFact,
+    TenantKeyFact,
     UserCount,
     UserFact,
     WholeChat,
@@ -35,9 +39,9 @@ from tidings.ports.export_facts import (
     to_entry,
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
-from tidings.ports.people import AuditEntry
+from tidings.ports.people import AuditEntry, TenantKey
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
 from tidings.stores.dynamodb.chat.invites import invite_item
 from tidings.stores.dynamodb.chat.items import (
@@ -62,9 +66,12 @@ from tidings.stores.dynamodb.identity.audit import audit_item
 from tidings.stores.dynamodb.identity.items import (
     IS_SESSION,
     put_user,
+    to_api_key,
     to_session_item,
+    to_tenant,
     with_own_numbers,
 )
+from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.patterns import Pattern
@@ -160,8 +167,10 @@ class DynamoTarget:
 
 def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
-        case UserFact() | DataKeyFact() | ChatFact():
+        case DataKeyFact() | ChatFact():
             return
+        case UserFact():
+            yield identity_patterns.FILL_LISTING, listings.user_listing(fact.user_id)
         case AuditFact():
             yield identity_patterns.APPEND_AUDIT, audit_item(converted(AuditEntry, fact))
         case SessionFact():
@@ -187,7 +196,14 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             for item in inbox_items(fact):
                 yield inbox_patterns.IMPORT_INBOX, item
         case _:
-            yield patterns.IMPORT_TENANT, tenants_item(fact)
+            item = tenants_item(fact)
+            yield patterns.IMPORT_TENANT, item
+            if isinstance(fact, TenantFact):
+                listing = listings.tenant_listing(to_tenant(item))
+                yield identity_patterns.FILL_LISTING, listing
+            elif isinstance(fact, TenantKeyFact):
+                listing = listings.key_listing(converted(TenantKey, fact))
+                yield identity_patterns.FILL_LISTING, listing
 
 
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
@@ -225,10 +241,44 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
         item["deleted_at"] = job.created_at
         for deletion in deletion_items(job):
             yield patterns.IMPORT_TENANT, deletion
+    else:
+        yield identity_patterns.FILL_LISTING, listings.chat_listing(chat.tenant, chat.chat_id)
     yield patterns.IMPORT_CHAT, item
     if chat.type == "direct" and job is None:
         pair = "#".join(sorted(whole.members))
         yield patterns.IMPORT_CHAT, {"chat_id": f"d#{pair}", "made": chat.chat_id}
+
+
+async def fill_lists(dynamo: Dynamo) -> int:
+    """Write the item in a list for all that exists; return how many. A repeat changes nothing."""
+    count = 0
+    for pattern, only in (
+        (patterns.SCAN_TENANTS, ""),
+        (patterns.SCAN_USERS, IS_USER),
+        (patterns.SCAN_CHATS, ""),
+    ):
+        async for page in whole_table(dynamo, pattern, only):
+            found = [listing for item in page if (listing := _listing_of(item)) is not None]
+            await gather_bounded(
+                partial(dynamo.put, identity_patterns.FILL_LISTING, listing) for listing in found
+            )
+            count += len(found)
+    return count
+
+
+def _listing_of(item: Item) -> Item | None:
+    """Return the item that lists what an item of the other tables is; None if no list has it."""
+    match item:
+        case {"sk": "tenant"}:
+            return listings.tenant_listing(to_tenant(item))
+        case {"sk": "key"}:
+            return listings.key_listing(to_api_key(item))
+        case {"user_id": user}:
+            return listings.user_listing(user)
+        case {"chat_id": chat, "tenant": tenant} if "deleted_at" not in item:
+            return listings.chat_listing(tenant, chat)
+        case _:
+            return None
 
 
 @asynccontextmanager

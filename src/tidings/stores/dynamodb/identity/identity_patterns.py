@@ -28,6 +28,7 @@ READ_ALL_AUDIT: Final = Pattern(
 _SESSIONS: Final = ("sessions",)
 _USERS: Final = ("users",)
 _TENANTS: Final = ("tenants",)
+_LISTINGS: Final = ("listings",)
 
 # Sessions.
 
@@ -83,8 +84,8 @@ FIND_NUMBERS: Final = Pattern(
 CLAIM_NUMBER: Final = Pattern(
     "claim_number",
     "TransactWriteItems",
-    _USERS,
-    "a user gets a first phone number",
+    ("users", "listings"),
+    "a user, perhaps a new one, gets a first phone number",
 )
 REACTIVATE_USER: Final = Pattern("reactivate_user", "UpdateItem", _USERS, "a user is reactivated")
 
@@ -105,6 +106,22 @@ READ_ISSUER: Final = Pattern(
     strong=True,
 )
 
+# Lists.
+
+ADD_LISTING: Final = Pattern(
+    "add_listing", "PutItem", _LISTINGS, "list a new tenant key or user, before it is created"
+)
+READ_LISTING: Final = Pattern(
+    "read_listing",
+    "Query",
+    _LISTINGS,
+    "list tenants, tenant keys, users or chats",
+    strong=True,
+)
+SHOW_LISTED: Final = Pattern(
+    "show_listed", "BatchGetItem", _TENANTS, "the tenants or tenant keys of a list", strong=True
+)
+
 # Export and import.
 
 SCAN_SESSIONS: Final = Pattern(
@@ -118,3 +135,6 @@ EXPORT_SESSIONS: Final = Pattern(
     "export_sessions", "BatchGetItem", _SESSIONS, "an export reads sessions", strong=True
 )
 IMPORT_SESSION: Final = Pattern("import_session", "PutItem", _SESSIONS, "an import writes sessions")
+FILL_LISTING: Final = Pattern(
+    "fill_listing", "PutItem", _LISTINGS, "an import, or an upgrade, lists what exists"
+)

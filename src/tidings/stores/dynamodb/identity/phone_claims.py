@@ -32,6 +32,7 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.stores.dynamodb.inbox.inbox_patterns import COUNT_USERS, SHOW_USER_COUNT
 from tidings.stores.dynamodb.inbox.items import of_tenant
+from tidings.stores.dynamodb.listings import user_listing
 from tidings.tasks import Tasks
 
 ADD_SECONDS: Final = 5.0
@@ -175,9 +176,13 @@ class PhoneClaims:
         if before is not None and "phone_number" in before:
             return await self._move(user, before, claim, changes)
         made: Item = {**key_of(user), "created_at": now, **changes}
-        profile = Put("users", made, _IS_FREE) if before is None else _first(user, changes)
+        writes: list[Write] = [claim]
+        if before is None:
+            writes += [Put("users", made, _IS_FREE), Put("listings", user_listing(user))]
+        else:
+            writes.append(_first(user, changes))
         try:
-            await self._dynamo.transact(CLAIM_NUMBER, [claim, profile])
+            await self._dynamo.transact(CLAIM_NUMBER, writes)
         except Canceled as canceled:
             stored = canceled.reasons[0].item
             if canceled.reasons[0].is_condition and stored is not None and stored["owner"] != user:

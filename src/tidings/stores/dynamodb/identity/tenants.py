@@ -6,18 +6,28 @@ from functools import partial
 
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, Tenants, TokenIssuer
+from tidings.ports.people import (
+    Listed,
+    Quotas,
+    SigningKey,
+    Tenant,
+    TenantKey,
+    Tenants,
+    TokenIssuer,
+)
 from tidings.ports.sessions import Revocation
-from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, gather_bounded
+from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Values
 from tidings.stores.dynamodb.export.scanning import Walk
 from tidings.stores.dynamodb.identity.identity_patterns import (
+    ADD_LISTING,
     ADD_SIGNING_KEY,
     READ_ISSUER,
     RESUME_TENANT,
     SET_QUOTAS,
+    SHOW_LISTED,
 )
 from tidings.stores.dynamodb.identity.items import (
     SIGNING,
@@ -143,6 +153,7 @@ class DynamoTenants(TokenKeys):
         writes = [
             Put("tenants", tenant_item(tenant), "attribute_not_exists(#pk)"),
             Put("tenants", signing_item(signing)),
+            Put("listings", listings.tenant_listing(tenant)),
         ]
         for _ in range(limits.SLOT_ATTEMPTS_MAX):
             try:
@@ -191,6 +202,7 @@ class DynamoTenants(TokenKeys):
     async def add_key(self, key: TenantKey) -> bool:
         if await self.get(key.tenant) is None:
             return False
+        await self._dynamo.put(ADD_LISTING, listings.key_listing(key))
         item = api_key_item(key)
         try:
             await self._dynamo.put(patterns.ADD_TENANT_KEY, item, "attribute_not_exists(#pk)")
@@ -213,6 +225,23 @@ class DynamoTenants(TokenKeys):
     async def find_key(self, key_id: str) -> TenantKey | None:
         item = await self._dynamo.get(patterns.FIND_TENANT_KEY, api_key_key(key_id))
         return to_api_key(item) if item else None
+
+    async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
+        names, end = await listings.newest(self._dynamo, [listings.TENANTS], below, limit)
+        return Listed([to_tenant(item) for item in await self._listed(map(tenant_key, names))], end)
+
+    async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
+        partitions = [listings.keys_of(tenant)]
+        names, end = await listings.newest(self._dynamo, partitions, below, limit)
+        items = await self._listed(map(api_key_key, names))
+        return Listed([to_api_key(item) for item in items], end)
+
+    async def _listed(self, keys: Iterable[Item]) -> list[Item]:
+        """Return the items with these keys that exist, in the given order."""
+        order = {key["pk"]: key for key in keys}
+        found = await self._dynamo.batch_get(SHOW_LISTED, order.values())
+        items = {item["pk"]: item for item in found}
+        return [items[name] for name in order if name in items]
 
 
 _conforms: type[Tenants] = DynamoTenants

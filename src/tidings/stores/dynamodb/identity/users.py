@@ -11,14 +11,14 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.ids import UserKey, tenant_of
+from tidings.model.ids import UserKey, tenant_of, user_key
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
-from tidings.ports.people import User, UserStore
-from tidings.stores.dynamodb import patterns
+from tidings.ports.people import Listed, User, UserStore
+from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
-from tidings.stores.dynamodb.identity.identity_patterns import REACTIVATE_USER
+from tidings.stores.dynamodb.identity.identity_patterns import ADD_LISTING, REACTIVATE_USER
 from tidings.stores.dynamodb.identity.phone_claims import (
     IS_USER,
     REVOKES,
@@ -66,6 +66,7 @@ class DynamoUsers:
     ) -> tuple[User, bool]:
         """Create or update a user without changing the phone number."""
         if found is None:
+            await self._dynamo.put(ADD_LISTING, listings.user_listing(user))
             made: Item = {**key_of(user), **fields, "created_at": now, "updated_at": now}
             found = await self._create(made)
             if found is None:
@@ -190,15 +191,29 @@ class DynamoUsers:
         )
         return to_user(item) if item else None
 
+    async def by_id(
+        self, tenant: str, *, prefix: str, after: str | None, limit: int
+    ) -> Listed[User]:
+        partitions = listings.users_of(tenant)
+        names, end = await listings.by_name(self._dynamo, partitions, prefix, after, limit)
+        users = [user_key(tenant, name) for name in names]
+        items = await self._found(users)
+        return Listed([to_user(items[user]) for user in users if user in items], end)
+
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
-        wanted = list(users)
+        found = await self._found(users)
+        return [user for user in users if user not in found]
+
+    async def _found(self, users: Sequence[UserKey]) -> dict[UserKey, Item]:
+        """Return the users that exist; a strong read looks for what a relaxed one missed."""
+        found: dict[UserKey, Item] = {}
         for pattern in (patterns.SHOW_USERS, patterns.FIND_USERS):
-            found = await self._dynamo.batch_get(pattern, map(key_of, dict.fromkeys(wanted)))
-            present = {item["user_id"] for item in found}
-            wanted = [user for user in wanted if user not in present]
+            wanted = [user for user in dict.fromkeys(users) if user not in found]
             if not wanted:
                 break
-        return wanted
+            items = await self._dynamo.batch_get(pattern, map(key_of, wanted))
+            found |= {item["user_id"]: item for item in items}
+        return found
 
     async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
         rows = await self._dynamo.query(

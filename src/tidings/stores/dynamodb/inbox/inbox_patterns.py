@@ -18,6 +18,9 @@ READ_SETTINGS: Final = Pattern(
 )
 KEEP_SETTINGS: Final = Pattern("keep_settings", "PutItem", _INBOX, "a tenant's settings change")
 READ_INBOX: Final = Pattern("read_inbox", "GetItem", _INBOX, "an inbox", strong=True)
+LIST_INBOXES: Final = Pattern(
+    "list_inboxes", "Query", _INBOX, "the inboxes of a tenant, by name", strong=True
+)
 KEEP_INBOX: Final = Pattern("keep_inbox", "PutItem", _INBOX, "an inbox is created or changed")
 COUNT_USERS: Final = Pattern(
     "count_users", "UpdateItem", _INBOX, "update a tenant's approximate number of users"
@@ -40,6 +43,13 @@ FIND_NOTIFICATIONS: Final = Pattern(
     "BatchGetItem",
     _INBOX,
     "bodies that the first, relaxed read missed",
+    strong=True,
+)
+LIST_NOTIFICATIONS: Final = Pattern(
+    "list_notifications",
+    "Query",
+    _INBOX,
+    "what a tenant posted to listed users, newest first",
     strong=True,
 )
 EMPTY_NOTIFICATION: Final = Pattern(

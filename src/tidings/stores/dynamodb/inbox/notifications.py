@@ -18,6 +18,7 @@ import msgspec
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
+from tidings.ports.people import Listed
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
@@ -25,6 +26,7 @@ from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.inbox_patterns import (
     KEEP_INBOX,
     KEEP_SETTINGS,
+    LIST_INBOXES,
     READ_INBOX,
     READ_SETTINGS,
 )
@@ -75,6 +77,24 @@ class DynamoInboxSettings:
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
         item = await self._dynamo.get(READ_INBOX, config_key(tenant, inbox))
         return msgspec.json.decode(item[_JSON], type=InboxConfig) if item else None
+
+    async def configs(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[tuple[str, InboxConfig]]:
+        # No name has a space or a `~`, which sort before and after all its characters.
+        first = config_key(tenant, "" if after is None else f"{after} ")
+        items = await self._dynamo.query(
+            LIST_INBOXES,
+            "#pk = :pk AND #sk BETWEEN :first AND :last",
+            {":pk": first["pk"], ":first": first["sk"], ":last": config_key(tenant, "~")["sk"]},
+            limit=limit + 1,
+        )
+        prefix = config_key(tenant, "")["sk"]
+        rows = [
+            (item["sk"].removeprefix(prefix), msgspec.json.decode(item[_JSON], type=InboxConfig))
+            for item in items[:limit]
+        ]
+        return Listed(rows, rows[-1][0] if len(items) > limit else None)
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         item = settings_item(config_key(tenant, inbox), config)
@@ -139,6 +159,24 @@ class DynamoNotifications:
                 del wanted[notification.notification_id]
             found += some
         return found
+
+    async def newest(
+        self, tenant: str, inbox: str, *, before: str | None, limit: int
+    ) -> list[Notification]:
+        # Both bounds belong to the range, so one more is read, and `before` is left out.
+        items = await self._dynamo.query(
+            patterns.LIST_NOTIFICATIONS,
+            "#pk = :pk AND #sk BETWEEN :first AND :last",
+            {
+                ":pk": inbox_partition(tenant, inbox),
+                ":first": body_key(tenant, inbox, "")["sk"],
+                ":last": body_key(tenant, inbox, before or NEXT_TO)["sk"],
+            },
+            limit=limit + 1,
+            backwards=True,
+        )
+        found = [to_notification(tenant, inbox, item) for item in items]
+        return [one for one in found if one.notification_id != before][:limit]
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
         key = body_key(tenant, inbox, notification_id)

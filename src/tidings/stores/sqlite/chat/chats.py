@@ -8,19 +8,20 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt
+from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, TenantChat
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.people import Listed
 from tidings.ports.store import current_requester
 from tidings.stores.scheduler import Scheduler, in_turn
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.chat_list import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.chat.log import members_of, role_of
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, to_row
+from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, columns, from_row, listed, to_row
 from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps, Writer
 
 _OWN_HEADS: Final = """
@@ -35,6 +36,18 @@ _HEADS: Final = """
 SELECT c.value, (SELECT max(sequence) FROM messages WHERE chat_id = c.value) AS head
 FROM json_each(?) AS c WHERE head IS NOT NULL
 """
+
+_OF_TENANT: Final = f"""
+SELECT {columns(TenantChat)} FROM chats
+WHERE tenant = ? AND chat_id < ? AND deleted_at IS NULL ORDER BY chat_id DESC LIMIT ?
+"""
+_OF_USER: Final = f"""
+SELECT {", ".join(f"c.{name}" for name in TenantChat.__struct_fields__)}
+FROM delivery_state AS d CROSS JOIN chats AS c ON c.chat_id = d.chat_id
+WHERE d.user_id = ? AND d.chat_id < ? AND c.deleted_at IS NULL ORDER BY d.chat_id DESC LIMIT ?
+"""
+_ABOVE_ALL: Final = "~"
+"""Sorts after every chat id."""
 
 _ACQUAINTED: Final = """
 SELECT d.user_id FROM json_each(?) AS asked
@@ -130,6 +143,21 @@ class SqliteChats:
             return [ChatId(chat) for (chat,) in rows]
 
         return await self._readers.read(read)
+
+    async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        return await self._listed(_OF_TENANT, tenant, below, limit)
+
+    async def of_user(self, user: UserKey, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        return await self._listed(_OF_USER, user, below, limit)
+
+    async def _listed(
+        self, statement: str, owner: str, below: str | None, limit: int
+    ) -> Listed[TenantChat]:
+        def read(db: apsw.Connection) -> list[TenantChat]:
+            rows = db.execute(statement, (owner, below or _ABOVE_ALL, limit + 1))
+            return [from_row(TenantChat, row) for row in rows]
+
+        return listed(await self._readers.read(read), limit, lambda chat: chat.chat_id)
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         pairs = [(pair_of(user, other), other) for other in others]

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between structs and rows: any struct by its fields, and log entries."""
 
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
 
 from tidings.model.entries import Entry, Person
+from tidings.ports.people import Listed
 
 _T = TypeVar("_T", bound=msgspec.Struct)
+_R = TypeVar("_R")
 _COLUMNS: Final = (
     "chat_id",
     "sequence",
@@ -68,6 +71,20 @@ def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bo
 def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
     """Convert a row that was selected with `columns` to a struct."""
     return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
+
+
+def listed(rows: list[_R], limit: int, position: Callable[[_R], str]) -> Listed[_R]:
+    """Return at most `limit` of these rows; one row more shows that the list continues."""
+    page = rows[:limit]
+    return Listed(page, position(page[-1]) if len(rows) > limit else None)
+
+
+def place_below(position: str | None) -> tuple[int, str]:
+    """Return the time and the name in a position by creation; without one, a place above all."""
+    if position is None:
+        return 2**63 - 1, ""
+    created_at, _, name = position.partition("#")
+    return int(created_at), name
 
 
 def columns_of(table: str) -> str:

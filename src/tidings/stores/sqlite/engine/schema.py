@@ -13,6 +13,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     DECLINED_INVITES,
     IDENTITY_TABLES,
     INVITE_TABLES,
+    LISTINGS,
     LOGIN_ATTEMPTS,
     MEMBERS_BY_JOINING,
     OWN_CHATS,
@@ -305,6 +306,7 @@ MIGRATIONS: Final = (
     CHAT_DELETIONS,
     DECLINED_INVITES,
     OWN_CHATS_BEFORE,
+    LISTINGS,
 )
 VERSION: Final = len(MIGRATIONS)
 

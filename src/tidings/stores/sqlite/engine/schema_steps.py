@@ -177,3 +177,11 @@ CREATE TABLE chat_deletions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phase <> 'done';
 """
+
+
+# The order of each list that is not the order of a primary key.
+LISTINGS: Final = """
+CREATE INDEX tenants_by_creation ON tenants (created_at, tenant);
+CREATE INDEX tenant_keys_by_creation ON tenant_keys (tenant, created_at, key_id);
+CREATE INDEX chats_by_tenant ON chats (tenant, chat_id) WHERE deleted_at IS NULL;
+"""

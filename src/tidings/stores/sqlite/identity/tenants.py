@@ -2,27 +2,32 @@
 """Tenants with their keys, quotas and token issuers, on SQLite."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
 
 from tidings.ports.people import (
+    Listed,
     Quotas,
     SigningKey,
     Tenant,
     TenantKey,
     Tenants,
     TokenIssuer,
+    creation_position,
 )
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import columns, from_row, insert
+from tidings.stores.sqlite.engine.rows import columns, from_row, insert, listed, place_below
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.sessions import revoked
 
 _QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
 """Columns of the quotas, in the order of the fields of `Quotas`."""
+_TENANTS: Final = (
+    f"SELECT tenant, name, created_at, suspended_at, {', '.join(_QUOTAS)} FROM tenants"
+)
 _NEWEST_FIRST: Final = "tenant = ? ORDER BY created_at DESC, key_id DESC"
 
 
@@ -83,6 +88,32 @@ class SqliteTenants:
             return from_row(TenantKey, row) if row else None
 
         return await self._readers.read(read)
+
+    async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
+        def read(db: apsw.Connection) -> list[Tenant]:
+            statement = (
+                f"{_TENANTS} WHERE (created_at, tenant) < (?, ?)"
+                " ORDER BY created_at DESC, tenant DESC LIMIT ?"
+            )
+            return [
+                _from_row(row) for row in db.execute(statement, (*place_below(below), limit + 1))
+            ]
+
+        found = await self._readers.read(read)
+        return listed(found, limit, lambda one: creation_position(one.created_at, one.tenant))
+
+    async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
+        def read(db: apsw.Connection) -> list[TenantKey]:
+            statement = (
+                f"SELECT {columns(TenantKey)} FROM tenant_keys"
+                " WHERE tenant = ? AND (created_at, key_id) < (?, ?)"
+                " ORDER BY created_at DESC, key_id DESC LIMIT ?"
+            )
+            rows = db.execute(statement, (tenant, *place_below(below), limit + 1))
+            return [from_row(TenantKey, row) for row in rows]
+
+        found = await self._readers.read(read)
+        return listed(found, limit, lambda key: creation_position(key.created_at, key.key_id))
 
     async def signing_keys(self, tenant: str) -> list[SigningKey]:
         return await self._readers.read(lambda db: _signing_keys(db, _NEWEST_FIRST, (tenant,)))
@@ -155,14 +186,12 @@ class SqliteTenants:
 
 
 def _tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
-    row = db.execute(
-        f"SELECT name, created_at, suspended_at, {', '.join(_QUOTAS)} FROM tenants"
-        " WHERE tenant = ?",
-        (tenant,),
-    ).fetchone()
-    if row is None:
-        return None
-    name, created_at, suspended_at, *quotas = row
+    row = db.execute(f"{_TENANTS} WHERE tenant = ?", (tenant,)).fetchone()
+    return _from_row(row) if row else None
+
+
+def _from_row(row: tuple[Any, ...]) -> Tenant:
+    tenant, name, created_at, suspended_at, *quotas = row
     return Tenant(
         tenant=tenant,
         name=name,

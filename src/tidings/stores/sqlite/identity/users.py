@@ -8,20 +8,22 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.ids import UserKey, revoked_up_to, tenant_of
+from tidings.model.ids import UserKey, revoked_up_to, tenant_of, user_id, user_key
 from tidings.model.refusals import PhoneTaken
-from tidings.ports.people import User, UserStore
+from tidings.ports.people import Listed, User, UserStore
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import from_row
+from tidings.stores.sqlite.engine.rows import from_row, listed
 from tidings.stores.sqlite.engine.writer import Bulk, WriteJob, Writer
 from tidings.stores.sqlite.identity.sessions import revoked
 
-_USER: Final = """
+_USERS: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
     revoked_at
-FROM users WHERE user_id = ?
+FROM users
 """
+_USER: Final = f"{_USERS} WHERE user_id = ?"
+_BY_ID: Final = f"{_USERS} WHERE user_id >= ? AND user_id < ? ORDER BY user_id LIMIT ?"
 # The expression is that of the unique index: no two users of a tenant have the same phone number.
 BY_PHONE: Final = """
 SELECT phone_number, user_id FROM users
@@ -109,6 +111,20 @@ class SqliteUsers:
 
     async def get(self, user: UserKey) -> User | None:
         return await self._readers.read(lambda db: find_user(db, user))
+
+    async def by_id(
+        self, tenant: str, *, prefix: str, after: str | None, limit: int
+    ) -> Listed[User]:
+        # No id has a space or a `~`, which sort before and after all its characters.
+        first = prefix if after is None else f"{after} "
+        bounds = (user_key(tenant, first), user_key(tenant, f"{prefix}~"))
+
+        def read(db: apsw.Connection) -> list[User]:
+            rows = db.execute(_BY_ID, (*bounds, limit + 1))
+            return [from_row(User, row) for row in rows]
+
+        found = await self._readers.read(read)
+        return listed(found, limit, lambda user: user_id(user.user))
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
         wanted = msgspec.json.encode(users).decode()

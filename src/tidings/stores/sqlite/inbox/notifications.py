@@ -9,14 +9,19 @@ import msgspec
 
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
+from tidings.ports.people import Listed
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
+from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once, listed
 from tidings.stores.sqlite.engine.writer import Writer
 
 PUT_NOTIFICATION: Final = insert_once("notifications", Notification)
 _GET: Final = f"""
 SELECT {columns(Notification)} FROM notifications
 WHERE tenant = ? AND inbox = ? AND notification_id IN (SELECT value FROM json_each(?))
+"""
+_NEWEST: Final = f"""
+SELECT {columns(Notification)} FROM notifications
+WHERE tenant = ? AND inbox = ? AND notification_id < ? ORDER BY notification_id DESC LIMIT ?
 """
 _EMPTY: Final = """
 UPDATE notifications SET box = NULL, box_key = 0
@@ -76,6 +81,14 @@ class SqliteNotifications:
         wanted = (tenant, inbox, msgspec.json.encode(list(notification_ids)).decode())
         return await self._readers.read(
             lambda db: [from_row(Notification, row) for row in db.execute(_GET, wanted)]
+        )
+
+    async def newest(
+        self, tenant: str, inbox: str, *, before: str | None, limit: int
+    ) -> list[Notification]:
+        wanted = (tenant, inbox, before or "~", limit)
+        return await self._readers.read(
+            lambda db: [from_row(Notification, row) for row in db.execute(_NEWEST, wanted)]
         )
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
@@ -186,6 +199,19 @@ class SqliteInboxSettings:
             return _config.decode(text) if text else None
 
         return await self._readers.read(read)
+
+    async def configs(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[tuple[str, InboxConfig]]:
+        def read(db: apsw.Connection) -> list[tuple[str, InboxConfig]]:
+            rows = db.execute(
+                "SELECT inbox, config FROM inboxes WHERE tenant = ? AND inbox > ?"
+                " ORDER BY inbox LIMIT ?",
+                (tenant, after or "", limit + 1),
+            )
+            return [(inbox, _config.decode(text)) for inbox, text in rows]
+
+        return listed(await self._readers.read(read), limit, lambda row: row[0])
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         row = (tenant, inbox, msgspec.json.encode(config).decode())

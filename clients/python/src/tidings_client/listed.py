@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of lists, and pages of them: what a tenant has, and what a user has."""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class ListPage(msgspec.Struct, Generic[T], frozen=True):
+    """Part of a list. Only `next_cursor` None is the end: a page may be short or empty."""
+
+    data: list[T]
+    next_cursor: str | None = None
+
+
+class ListedKey(msgspec.Struct, frozen=True):
+    """A tenant key, without the key itself; a revoked one is not valid."""
+
+    key_id: str
+    created_at: str
+    revoked_at: str | None = None
+
+
+class ListedUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A user, as the tenant sees them."""
+
+    user_id: str
+    display_name: str | None = None
+    phone_number: str | None = None
+    created_at: str
+    updated_at: str
+    deactivated: bool = False
+
+
+class ListedChat(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat, as the tenant sees it: without content."""
+
+    chat_id: str
+    type: Literal["direct", "group"]
+    name: str | None = None
+    created_at: str
+    created_by: str
+    member_count: int
+
+
+class ListedInbox(msgspec.Struct, frozen=True, kw_only=True):
+    """An inbox. Users see it without the last three fields."""
+
+    inbox: str
+    title: str
+    description: str = ""
+    schema_version: str = "1.0"
+    categories: list[str] | None = None
+    late_joiners: bool | None = None
+    keep_days: int | None = None
+    message_schema: dict[str, Any] | None = None
+
+
+class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification, as the tenant that posted it sees it; a retracted one has no text."""
+
+    id: str
+    audience: Literal["users", "everyone"]
+    recipients: int
+    label: str | None = None
+    category: str | None = None
+    sender: str | None = None
+    host_system_id: str | None = None
+    posted_at: str
+    expires_at: str
+    redacted: bool
+    message: dict[str, Any] | None = None
+
+
+class ListedDevice(msgspec.Struct, frozen=True):
+    """A device on which the user is logged in, with the ids of its sessions."""
+
+    device: str
+    created_at: str
+    last_used_at: str
+    sessions: list[str]
+    current: bool
+
+
+def part_of(limit: int, cursor: str | None) -> dict[str, str]:
+    """The query that asks for a page."""
+    return {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})

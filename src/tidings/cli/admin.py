@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on a running server, with the root key: dead letters, lists, tenants and tokens.
+
+`tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
+`inboxes` list what exists. `tidings tenant` creates tenants and tenant keys, `tidings token` prints
+a user token.
+"""
+
+import argparse
+import http.client
+import urllib.error
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tidings.cli.server_access import ask, detail, known_root_key, server_url
+from tidings.config import Config
+from tidings.model.setup_error import SetupError
+
+ANSWER_SECONDS_MAX: Final = 30.0
+
+
+class _DeadLetter(msgspec.Struct):
+    id: str
+    tenant: str
+    inbox: str
+    users: list[str]
+    reason: str
+    set_aside_at: str
+
+
+class _Page(msgspec.Struct):
+    data: list[_DeadLetter]
+    next_cursor: str | None
+
+
+def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings jobs`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for word, act, does in (
+        ("list", _list, "list the dead letters: delivery jobs that failed too often"),
+        ("replay", _replay, "put a dead letter back into the queue"),
+        ("drop", _drop, "delete a dead letter"),
+    ):
+        action = actions.add_parser(word, parents=[folder], help=does)
+        action.set_defaults(act=act)
+        _add_server(action)
+        if word != "list":
+            action.add_argument("id", metavar="ID", help="the id of the job, from `list`")
+
+
+def jobs(config: Config, options: argparse.Namespace) -> int:
+    """Run the chosen action on dead letters; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+    """
+    url = server_url(config, options.server, "--server")
+    options.act(f"{url.rstrip('/')}/v1/jobs/aside", known_root_key(config), options)
+    return 0
+
+
+def _replay(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
+    print(f"{options.id} is back in the queue.")
+
+
+def _drop(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
+    print(f"{options.id} is dropped.")
+
+
+def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
+    cursor: str | None = ""
+    count = 0
+    while cursor is not None:
+        more = f"&cursor={quote(cursor)}" if cursor else ""
+        page = msgspec.json.decode(_ask("GET", f"{where}?limit=100{more}", root_key), type=_Page)
+        for job in page.data:
+            users = f"{len(job.users)} users"
+            print(f"{job.id}  {job.set_aside_at}  {job.tenant}/{job.inbox}  {users}  {job.reason}")
+        count += len(page.data)
+        cursor = page.next_cursor
+    if not count:
+        print("There are no dead letters.")
+
+
+def _ask(method: str, url: str, root_key: str, body: object = None) -> bytes:
+    try:
+        return ask(method, url, root_key, ANSWER_SECONDS_MAX, body)
+    except urllib.error.HTTPError as error:
+        raise SetupError(f"the server declined: {detail(error)}") from None
+    except (http.client.HTTPException, OSError) as error:
+        raise SetupError(f"the server does not answer: {error}") from None
+
+
+# Lists, tenants and tokens.
+
+_Row = dict[str, Any]
+
+
+class _Rows(msgspec.Struct):
+    data: list[_Row]
+    next_cursor: str | None
+
+
+def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings tenants`, `users`, `chats` and `inboxes`."""
+    name = parser.prog.split()[-1]
+    act, does = _LISTS[name]
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    action = actions.add_parser("list", parents=[folder], help=does)
+    action.set_defaults(act=act)
+    _add_server(action)
+    if name != "tenants":
+        action.add_argument("tenant", metavar="TENANT", help="the tenant")
+    if name == "users":
+        action.add_argument("--prefix", help="only users whose ids begin with this")
+    if name == "chats":
+        action.add_argument("--user", metavar="USER", help="only the chats of this user")
+
+
+def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings tenant`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", parents=[folder], help="create a tenant")
+    create.set_defaults(act=_create_tenant)
+    create.add_argument("tenant", metavar="NAME", help="the id of the tenant")
+    create.add_argument("--title", help="the name of the tenant that people see")
+    key = actions.add_parser("key", parents=[folder], help="create a tenant key and print it")
+    key.set_defaults(act=_create_key)
+    key.add_argument("tenant", metavar="NAME", help="the id of the tenant")
+    for action in (create, key):
+        _add_server(action)
+
+
+def add_token_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings token`."""
+    parser.set_defaults(act=_print_token)
+    _add_server(parser)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant")
+    parser.add_argument("user", metavar="USER", help="the user, who is created if missing")
+    parser.add_argument("--device", help="the only device that may use the token")
+    parser.add_argument(
+        "--expires-in", type=int, metavar="SECONDS", help="the lifetime of the token (3600)"
+    )
+
+
+def administer(config: Config, options: argparse.Namespace) -> int:
+    """Run the command on the server; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+    """
+    url = server_url(config, options.server, "--server")
+    options.act(f"{url.rstrip('/')}/v1/tenants", known_root_key(config), options)
+    return 0
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server", metavar="URL", help="the server (the one that runs on the data folder)"
+    )
+
+
+def _list_tenants(where: str, root_key: str, _options: argparse.Namespace) -> None:
+    for row in _rows(where, root_key):
+        state = "suspended" if row["suspended_at"] else "active"
+        _print(row["tenant"], row["created_at"], state, row["name"])
+
+
+def _list_users(where: str, root_key: str, options: argparse.Namespace) -> None:
+    query = {"prefix": options.prefix} if options.prefix else {}
+    for row in _rows(_of_tenant(where, options, "users"), root_key, query):
+        state = "deactivated" if row["deactivated"] else "active"
+        _print(row["user_id"], row["created_at"], state, row["display_name"])
+
+
+def _list_chats(where: str, root_key: str, options: argparse.Namespace) -> None:
+    query = {"user_id": options.user} if options.user else {}
+    for row in _rows(_of_tenant(where, options, "chats"), root_key, query):
+        members = f"{row['member_count']} members"
+        _print(row["chat_id"], row["created_at"], row["type"], members, row["name"])
+
+
+def _list_inboxes(where: str, root_key: str, options: argparse.Namespace) -> None:
+    for row in _rows(_of_tenant(where, options, "inboxes"), root_key):
+        _print(row["inbox"], row["title"])
+
+
+def _create_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
+    body = {"name": options.title} if options.title else {}
+    made = msgspec.json.decode(_ask("PUT", _of_tenant(where, options), root_key, body))
+    print(f"The tenant {made['tenant']} exists since {made['created_at']}.")
+
+
+def _create_key(where: str, root_key: str, options: argparse.Namespace) -> None:
+    made = _ask("POST", _of_tenant(where, options, "keys"), root_key)
+    print(msgspec.json.decode(made)["key"])
+
+
+def _print_token(where: str, root_key: str, options: argparse.Namespace) -> None:
+    body = {"user_id": options.user, "device": options.device, "expires_in": options.expires_in}
+    given = {name: value for name, value in body.items() if value is not None}
+    made = _ask("POST", _of_tenant(where, options, "tokens"), root_key, given)
+    print(msgspec.json.decode(made)["token"])
+
+
+def _of_tenant(where: str, options: argparse.Namespace, *rest: str) -> str:
+    return "/".join((where, quote(options.tenant, safe=""), *rest))
+
+
+def _rows(url: str, root_key: str, query: dict[str, str] | None = None) -> Iterator[_Row]:
+    """Yield the rows of all pages of a list."""
+    asked = {"limit": "100", **(query or {})}
+    while True:
+        page = msgspec.json.decode(_ask("GET", f"{url}?{urlencode(asked)}", root_key), type=_Rows)
+        yield from page.data
+        if page.next_cursor is None:
+            return
+        asked["cursor"] = page.next_cursor
+
+
+def _print(*columns: str | None) -> None:
+    print("  ".join(column for column in columns if column is not None))
+
+
+_LISTS: Final = {
+    "tenants": (_list_tenants, "list the tenants, newest first"),
+    "users": (_list_users, "list the users of a tenant, by id"),
+    "chats": (_list_chats, "list the chats of a tenant, newest first"),
+    "inboxes": (_list_inboxes, "list the inboxes of a tenant, by name"),
+}

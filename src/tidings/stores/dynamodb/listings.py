@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of tenants, tenant keys, users and chats: a small item for each of them, in order.
+
+Other tables have no such order, and nothing that serves may scan. The item is written before the
+thing that it lists, or in the same transaction, so that no list lacks anything. An item whose thing
+was never created is skipped by whoever reads the list.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+from zlib import crc32
+
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
+from tidings.ports.people import Tenant, TenantKey, creation_position
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
+from tidings.stores.dynamodb.identity.identity_patterns import READ_LISTING
+
+SHARDS: Final = 4
+"""Partitions of a list that may grow by thousands of items a second."""
+TENANTS: Final = "tenants"
+_FIRST: Final = " "
+_LAST: Final = "~"
+"""They sort before and after every character of a name."""
+
+
+def tenant_listing(tenant: Tenant) -> Item:
+    """Build the item that lists a tenant."""
+    return {"pk": TENANTS, "sk": creation_position(tenant.created_at, tenant.tenant)}
+
+
+def key_listing(key: TenantKey) -> Item:
+    """Build the item that lists a tenant key."""
+    return {"pk": keys_of(key.tenant), "sk": creation_position(key.created_at, key.key_id)}
+
+
+def user_listing(user: UserKey) -> Item:
+    """Build the item that lists a user."""
+    return {"pk": _shard(_users_of(tenant_of(user)), user_id(user)), "sk": user_id(user)}
+
+
+def chat_listing(tenant: str, chat: ChatId) -> Item:
+    """Build the item that lists a chat, which is also its key."""
+    return {"pk": _shard(_chats_of(tenant), chat), "sk": chat}
+
+
+def keys_of(tenant: str) -> str:
+    """Return the partition of a tenant's keys."""
+    return f"{tenant}#keys"
+
+
+def users_of(tenant: str) -> list[str]:
+    """Return the partitions of a tenant's users."""
+    return _shards(_users_of(tenant))
+
+
+def chats_of(tenant: str) -> list[str]:
+    """Return the partitions of a tenant's chats."""
+    return _shards(_chats_of(tenant))
+
+
+async def newest(
+    dynamo: Dynamo, partitions: Sequence[str], below: str | None, limit: int
+) -> tuple[list[str], str | None]:
+    """Return names, newest first, and the position of the last if more follow."""
+
+    async def read(partition: str) -> list[Item]:
+        return await dynamo.query(
+            READ_LISTING,
+            "#pk = :pk AND #sk < :below",
+            {":pk": partition, ":below": below or _LAST},
+            limit=limit + 1,
+            backwards=True,
+        )
+
+    shards = await gather_bounded(partial(read, partition) for partition in partitions)
+    found = sorted((item["sk"] for items in shards for item in items), reverse=True)
+    page, end = _page(found, limit)
+    return [position.rpartition("#")[2] for position in page], end
+
+
+async def by_name(
+    dynamo: Dynamo, partitions: Sequence[str], prefix: str, after: str | None, limit: int
+) -> tuple[list[str], str | None]:
+    """Return names that begin with the prefix, in order, and the last of them if more follow."""
+    first = (prefix or _FIRST) if after is None else after + _FIRST
+
+    async def read(partition: str) -> list[Item]:
+        return await dynamo.query(
+            READ_LISTING,
+            "#pk = :pk AND #sk BETWEEN :first AND :last",
+            {":pk": partition, ":first": first, ":last": prefix + _LAST},
+            limit=limit + 1,
+        )
+
+    shards = await gather_bounded(partial(read, partition) for partition in partitions)
+    return _page(sorted(item["sk"] for items in shards for item in items), limit)
+
+
+def _page(found: list[str], limit: int) -> tuple[list[str], str | None]:
+    page = found[:limit]
+    return page, page[-1] if len(found) > limit else None
+
+
+def _users_of(tenant: str) -> str:
+    return f"{tenant}#users"
+
+
+def _chats_of(tenant: str) -> str:
+    return f"{tenant}#chats"
+
+
+def _shard(listing: str, name: str) -> str:
+    return f"{listing}#{crc32(name.encode()) % SHARDS}"
+
+
+def _shards(listing: str) -> list[str]:
+    return [f"{listing}#{shard}" for shard in range(SHARDS)]

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands for the first steps, on a running server: tenants, keys, tokens and lists."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.server import ServerProcess
+from tidings.cli import main
+
+Say = Callable[..., Awaitable[tuple[int, list[str], str]]]
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
+    async with ServerProcess(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def say(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
+    """Type a command; its exit code, its lines, and what it complains about."""
+    for name in list(os.environ):
+        if name.startswith("TIDINGS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    async def typed(*words: str) -> tuple[int, list[str], str]:
+        code = await asyncio.to_thread(main, [*words, "--data", str(tmp_path / "data")])
+        said = capsys.readouterr()
+        return code, said.out.splitlines(), said.err
+
+    return typed
+
+
+async def printed(say: Say, *words: str) -> list[str]:
+    code, lines, complaint = await say(*words)
+    assert (code, complaint) == (0, "")
+    return lines
+
+
+async def test_the_first_steps_need_no_other_program(server: ServerProcess, say: Say) -> None:
+    assert await printed(say, "tenants", "list") == []
+    [line] = await printed(say, "tenant", "create", "acme", "--title", "Acme Inc.")
+    assert line.startswith("The tenant acme exists since 20")
+    assert await printed(say, "tenant", "create", "acme") == [line]
+    [key] = await printed(say, "tenant", "key", "acme")
+    [alice] = await printed(say, "token", "acme", "alice", "--device", "laptop")
+    await printed(say, "token", "acme", "bob", "--expires-in", "60")
+
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+
+        async def ask(method: str, path: str, credential: str, body: object) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {credential}"}
+            answer = await http.request(method, path, json=body, headers=headers)
+            assert answer.is_success, answer.text
+            return answer
+
+        group = {"type": "group", "name": "Team", "members": ["bob"]}
+        chat = (await ask("POST", "/v1/chats", alice, group)).json()["chat_id"]
+        await ask("PUT", "/v1/tenants/acme/inboxes/news", key, {"title": "News"})
+        await ask("PUT", "/v1/tenants/acme/users/bob", key, {"deactivated": True})
+
+    [tenant] = await printed(say, "tenants", "list")
+    assert tenant.split("  ")[::2] == ["acme", "active"]
+    assert tenant.endswith("  Acme Inc.")
+    alice_line, bob_line = await printed(say, "users", "list", "acme")
+    assert (alice_line.split("  ")[0], alice_line.split("  ")[2]) == ("alice", "active")
+    assert (bob_line.split("  ")[0], bob_line.split("  ")[2]) == ("bob", "deactivated")
+    assert await printed(say, "users", "list", "acme", "--prefix", "b") == [bob_line]
+    [listed] = await printed(say, "chats", "list", "acme")
+    assert listed.split("  ")[0] == chat
+    assert listed.endswith("  group  2 members  Team")
+    assert await printed(say, "chats", "list", "acme", "--user", "bob") == [listed]
+    assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
+
+
+async def test_a_list_is_printed_to_its_end(server: ServerProcess, say: Say) -> None:
+    await printed(say, "tenant", "create", "many")
+    [key] = await printed(say, "tenant", "key", "many")
+    names = [f"u{number:03}" for number in range(101)]
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        for name in names:
+            headers = {"Authorization": f"Bearer {key}"}
+            answer = await http.put(f"/v1/tenants/many/users/{name}", headers=headers)
+            assert answer.status_code == 201
+    lines = await printed(say, "users", "list", "many")
+    assert [line.split()[0] for line in lines] == names
+
+
+async def test_what_the_server_declines_is_said(server: ServerProcess, say: Say) -> None:
+    for words in (
+        ("users", "list", "nowhere"),
+        ("tenant", "key", "nowhere"),
+        ("token", "nowhere", "alice"),
+        ("tenant", "create", "Not a name"),
+    ):
+        code, lines, complaint = await say(*words)
+        assert (code, lines) == (2, [])
+        assert complaint.startswith("tidings: the server declined: ")
+
+
+async def test_without_a_server_the_command_says_so(say: Say) -> None:
+    code, lines, complaint = await say("tenants", "list")
+    assert (code, lines) == (2, [])
+    assert "no server has" in complaint
