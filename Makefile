@@ -19,6 +19,8 @@ TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && e
 # Tests wait for other programs a third of the time: three workers, a file at a time in the
 # order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+# The other folders have no test that runs without a service or a process.
+QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
 PYTEST := $(BIN)/python -m pytest
 # What needs no server to be tested is tested to the last branch.
 COVERS_LOGIC := $(BIN)/coverage report --fail-under=100 \
@@ -57,7 +59,7 @@ test: check ## Check, then run the tests
 	@rm -rf $(TEST_FOLDER)
 
 quick: $(DEV) ## Run the tests that start no service and no process: under a minute
-	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(ARGS)
+	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
 	@rm -rf $(TEST_FOLDER)-quick
 
 quick-coverage: $(DEV) ## Run these and all verbs in-process; fail unless they reach all logic
