@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs of inboxes on notifications that are gone, and beside a queue in trouble."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ import pytest
 
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.canary import canary
+from tests.support.intercepted import Intercepted
 from tests.support.users import ANN, BOB
 from tidings.actions.inbox import posted, reading
+from tidings.actions.inbox import settings as inbox_settings
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.inbox.reading import ListFilter, ListNotifications
+from tidings.actions.inbox.settings import ListInboxes
 from tidings.model.ids import TIME_MS_MAX
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import InboxConfig, Posting
@@ -172,3 +175,29 @@ async def test_a_retraction_waits_until_no_cache_shows_the_notification(
     monkeypatch.setattr("asyncio.sleep", sleep)
     await posted._until(101.0)
     assert slept == [1.0, 0.25]
+
+
+async def test_users_who_list_their_inboxes_share_one_read(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_settings, "monotonic", lambda: 0.0)
+    reads: list[str] = []
+
+    async def counted(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        reads.append(name)
+        return await call()
+
+    store = opened.core.store
+    for name in ("news", "offers", "orders"):
+        config = InboxConfig(title=name, message_schema={"type": "object"})
+        await store.inbox_settings.put_config("acme", name, config)
+    settings: Any = Intercepted(store.inbox_settings, counted)
+    lists = ListInboxes(settings, store.tenants, opened.core.vault.cursors)
+
+    first, cursor = await lists.of_user(ANN, None, 2)
+    assert [name for name, _ in first] == ["news", "offers"]
+    assert [config.message_schema for _, config in first] == [None, None]
+    assert await lists.of_user(BOB, None, 1) != (first, cursor)
+    assert reads == ["configs"]
+    rest, end = await lists.of_user(ANN, cursor, 2)
+    assert ([name for name, _ in rest], end) == (["orders"], None)

@@ -110,7 +110,7 @@ class TenantChatList(msgspec.Struct):
     summary="List the chats of a tenant",
     key="tenant",
     refusals=(TenantNotFound, UserNotFound, CursorInvalid),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.chat_list_cost(asked.limit),
 )
 async def list_tenant_chats(
     caller: Caller, tenant: str, asked: TenantChatsQuery, verbs: ChatVerbs

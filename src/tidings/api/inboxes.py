@@ -121,7 +121,7 @@ class UserInboxList(msgspec.Struct):
     summary="List the inboxes of a tenant",
     key="tenant",
     refusals=(TenantNotFound, CursorInvalid),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_tenant_inboxes(
     caller: Caller, tenant: str, asked: ListQuery, inbox_verbs: InboxVerbs
@@ -137,7 +137,7 @@ async def list_tenant_inboxes(
     tag=TAG,
     summary="List my inboxes",
     refusals=(CursorInvalid,),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_inboxes(user: UserKey, asked: ListQuery, inbox_verbs: InboxVerbs) -> UserInboxList:
     """Return the inboxes of the caller's tenant by name. Every user of the tenant has them all."""

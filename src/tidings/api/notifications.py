@@ -128,7 +128,7 @@ async def post_notification(
     summary="List the posted notifications",
     key="tenant",
     refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_posted(
     caller: Caller, tenant: str, inbox: str, asked: ListQuery, inbox_verbs: InboxVerbs

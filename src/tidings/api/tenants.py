@@ -150,7 +150,7 @@ async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> Te
     summary="List tenants",
     key="root",
     refusals=(CursorInvalid,),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_tenants(caller: Caller, asked: ListQuery, identity: IdentityVerbs) -> TenantList:
     """Return all tenants, newest first."""
@@ -165,7 +165,7 @@ async def list_tenants(caller: Caller, asked: ListQuery, identity: IdentityVerbs
     summary="List tenant keys",
     key="tenant",
     refusals=(TenantNotFound, CursorInvalid),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_tenant_keys(
     caller: Caller, tenant: str, asked: ListQuery, identity: IdentityVerbs

@@ -146,7 +146,7 @@ async def put_user(
     summary="List users",
     key="tenant",
     refusals=(TenantNotFound, CursorInvalid),
-    cost=lambda asked: rate_limits.page_cost(asked.limit),
+    cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_users(
     caller: Caller, tenant: str, asked: UsersQuery, identity: IdentityVerbs

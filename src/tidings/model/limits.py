@@ -302,6 +302,8 @@ OPEN_JSON_DEPTH_MAX: Final = 32
 INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
 """Greatest age at which a process still uses a cached inbox configuration."""
 CACHED_INBOXES_MAX: Final = 10_000
+CACHED_INBOX_LISTS_MAX: Final = 100
+"""Pages of up to 100 inboxes, each with a description of up to 2,000 characters."""
 CACHED_JOINS_MAX: Final = 100_000
 
 # The audit trail.

@@ -2,9 +2,8 @@
 """Read and write a tenant's settings and the configuration of its inboxes, cached for a second."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -26,7 +25,7 @@ from tidings.model.notifications import (
 from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
 from tidings.model.roles import Invites, invites_in, login_settings_in
 from tidings.ports.inboxes import InboxSettings
-from tidings.ports.people import Tenants
+from tidings.ports.people import Listed, Tenants
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,9 +34,11 @@ V = TypeVar("V")
 class TtlCache(Generic[K, V]):
     """Bounded cache with a maximum age; the least recently used values are evicted first."""
 
-    def __init__(self, read: Callable[[K], Awaitable[V | None]]) -> None:
+    def __init__(
+        self, read: Callable[[K], Awaitable[V | None]], most: int = limits.CACHED_INBOXES_MAX
+    ) -> None:
         self._read = read
-        self._values: LruCache[K, tuple[V, float]] = LruCache(limits.CACHED_INBOXES_MAX)
+        self._values: LruCache[K, tuple[V, float]] = LruCache(most)
         self._forgotten = 0
 
     async def get(self, key: K) -> V | None:
@@ -176,37 +177,53 @@ class InboxConfigs:
         return await self._settings.config(*key)
 
 
+_LIST: Final = "inboxes"
+
 NamedConfig = tuple[str, InboxConfig]
 """The name of an inbox, and its configuration."""
 
 
-@dataclass(frozen=True, slots=True)
 class ListInboxes:
     """List the inboxes of a tenant by name, for the tenant and for its users."""
 
-    settings: InboxSettings
-    tenants: Tenants
-    cursors: Cursors
+    def __init__(self, settings: InboxSettings, tenants: Tenants, cursors: Cursors) -> None:
+        self._settings = settings
+        self._tenants = tenants
+        self._cursors = cursors
+        self._user_pages = TtlCache(self._read_user_page, limits.CACHED_INBOX_LISTS_MAX)
 
     async def of_tenant(
         self, caller: Caller, tenant: str, cursor: str | None, limit: int
     ) -> tuple[list[NamedConfig], str | None]:
         """Return a page of the tenant's inboxes, and the cursor of the next page."""
-        owner = await listing_owner(self.tenants, caller, tenant)
-        return await self._page(tenant, owner, cursor, limit)
+        owner = await listing_owner(self._tenants, caller, tenant)
+        after = self._cursors.position(_LIST, owner, cursor)
+        page = await self._settings.configs(tenant, after=after, limit=limit)
+        return page.rows, self._cursors.after(_LIST, owner, page.end)
 
     async def of_user(
         self, user: UserKey, cursor: str | None, limit: int
     ) -> tuple[list[NamedConfig], str | None]:
-        """Return a page of the inboxes of the user's tenant, and the cursor of the next page."""
-        return await self._page(tenant_of(user), user, cursor, limit)
+        """Return a page of the inboxes of the user's tenant, and the cursor of the next page.
 
-    async def _page(
-        self, tenant: str, owner: UserKey, cursor: str | None, limit: int
-    ) -> tuple[list[NamedConfig], str | None]:
-        after = self.cursors.position("inboxes", owner, cursor)
-        page = await self.settings.configs(tenant, after=after, limit=limit)
-        return page.rows, self.cursors.after("inboxes", owner, page.end)
+        The page is at most a second old and has no schemas. All users of a tenant read the same
+        page, often when they start their application, and it may be large.
+        """
+        after = self._cursors.position(_LIST, user, cursor)
+        page = await self._user_pages.get((tenant_of(user), after))
+        assert page is not None
+        rows = page.rows[:limit]
+        end = rows[-1][0] if len(page.rows) > limit else page.end
+        return rows, self._cursors.after(_LIST, user, end)
+
+    async def _read_user_page(self, key: tuple[str, str | None]) -> Listed[NamedConfig]:
+        tenant, after = key
+        page = await self._settings.configs(tenant, after=after, limit=limits.PAGE_MAX)
+        rows = [
+            (name, msgspec.structs.replace(config, message_schema=None))
+            for name, config in page.rows
+        ]
+        return Listed(rows, page.end)
 
 
 def check_config(config: InboxConfig) -> None:

@@ -78,6 +78,9 @@ from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
 
 MARK: Final = "import"
+FILLED_PER_SECOND: Final = 1_500
+"""Rate at which lists are filled. A tenant's list accepts 4,000 writes per second, and the tenant's
+new users and chats need their share."""
 """Used in imported claims instead of the writer's mark, and in the names of imported bodies instead
 of a random part."""
 
@@ -257,7 +260,7 @@ async def fill_lists(dynamo: Dynamo) -> int:
         (patterns.SCAN_USERS, IS_USER),
         (patterns.SCAN_CHATS, ""),
     ):
-        async for page in whole_table(dynamo, pattern, only):
+        async for page in whole_table(dynamo, pattern, only, items_per_second=FILLED_PER_SECOND):
             found = [listing for item in page if (listing := _listing_of(item)) is not None]
             await gather_bounded(
                 partial(dynamo.put, identity_patterns.FILL_LISTING, listing) for listing in found

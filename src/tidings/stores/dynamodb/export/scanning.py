@@ -123,7 +123,12 @@ class Walk:
 
 
 async def whole_table(
-    dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
+    dynamo: Dynamo,
+    pattern: Pattern,
+    only: str = "",
+    values: dict[str, Any] | None = None,
+    *,
+    items_per_second: int = ITEMS_PER_SECOND,
 ) -> AsyncIterator[list[Item]]:
     """Yield all items that satisfy the condition `only`, in pages and in no particular order."""
     loop = asyncio.get_running_loop()
@@ -132,7 +137,7 @@ async def whole_table(
         yield page
         await asyncio.sleep(max(0.0, may_go_on - loop.time()))
         # The rate limits the items read, not those found, because the items read are billed.
-        may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND
+        may_go_on += PAGE_ITEMS / items_per_second
 
 
 async def ids_of(
