@@ -27,6 +27,8 @@ from tests.support.waiting import NotInTime, until
 THINK_SECONDS_MAX: Final = 1.0
 QUIET_SECONDS_MAX: Final = 60.0
 REPLAY_QUIET_SECONDS: Final = 1.5
+ROUNDS_MIN: Final = 2
+"""Members that are removed while others write, at least."""
 
 Harm = Callable[[Nemesis, list[Roamer]], Awaitable[None]]
 
@@ -88,6 +90,8 @@ async def _under_load(
         group.create_task(evictions.run())
         await harm(nemesis, [*_roamers(crowd), *evictions.everyone])
         nemesis.heal()
+        # A round that met every fault may have taken all the time there was.
+        await until(lambda: len(evictions.rounds) >= ROUNDS_MIN)
         workload.stop()
         evictions.stop()
 
