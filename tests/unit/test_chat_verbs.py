@@ -15,12 +15,13 @@ from tests.support.intercepted import Intercepted
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.actions.chat import reading as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
-from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.chat.reading import CoalescedReceipts, ListReactions
 from tidings.model import limits
 from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
+    ChatNotFound,
     CursorInvalid,
     Forbidden,
     LimitReached,
@@ -262,3 +263,18 @@ async def test_of_those_who_have_not_read_so_many_are_remembered(
     await receipts.close()
     assert await store.asked.get() == ANN
     assert store.asked.empty()
+
+
+# Reading.
+
+
+async def test_who_is_removed_meanwhile_sees_no_reactions(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    sent = await opened.writing.send(ANN, chat)
+
+    async def removed_before(name: str, call: Any) -> Any:
+        return None if name == "reactions" else await call()
+
+    log: Any = Intercepted(opened.core.store.log, removed_before)
+    with pytest.raises(ChatNotFound):
+        await ListReactions(log)(BOB, chat, sent.sequence)
