@@ -39,6 +39,9 @@ async def test_a_row_has_all_that_a_list_shows(store: Store) -> None:
         chat_id=state.chat_id,
         type="group",
         name="Lunch",
+        creator=ANN,
+        created_at=NOW,
+        updated_at=NOW,
         others=(BOB, CAT),
         member_count=3,
         role="admin",
@@ -84,6 +87,32 @@ async def test_the_list_is_ordered_by_activity_then_id(store: Store, limit: int)
     assert await ids_of_listing(store, ANN, limit) == [state.chat_id for state in in_order]
     held = await store.chats.list_heads(ANN)
     assert [h.chat_id for h in held] == [state.chat_id for state in in_order]
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        (message(ANN), False),
+        (added(DAN), True),
+        (removed(CAT), True),
+        (renamed("Other"), True),
+        (role(BOB, "admin"), False),
+        (redacted(2), False),
+        (reacted(2, "👍"), False),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Entry) else "",
+)
+async def test_only_the_name_and_the_members_are_a_change_of_the_chat(
+    store: Store, entry: Entry, changes: bool
+) -> None:
+    state = await a_chat(store, ANN, BOB, CAT, now=NOW)
+    await append(store, state, message(ANN), now=NOW + 1)
+    await append(store, state, entry, now=NOW + 2)
+
+    row = await row_of(store, ANN, state.chat_id)
+
+    assert (row.created_at, row.updated_at) == (NOW, NOW + 2 if changes else NOW)
+    assert row.head.number == (2 if entry.kind == "message" else 1), "a redacted message counts"
 
 
 @pytest.mark.parametrize(

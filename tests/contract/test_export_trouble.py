@@ -75,7 +75,7 @@ async def test_a_damaged_file_is_refused(places: Places) -> None:
     damages = {
         "the end is missing": [whole[:-1], [], [*whole[:-1], end[:-1]]],
         "an export begins": [whole[1:]],
-        "version": [[head.replace(b'"version":4', b'"version":5'), *whole[1:]]],
+        "version": [[head.replace(b'"version":5', b'"version":6'), *whole[1:]]],
         "the end says": [[*whole[:-2], end]],
         "digest": [[head, middle[0].replace(b"hello", b"hellO"), *middle[1:], end]],
         "after the end": [[*whole, head]],
@@ -147,7 +147,7 @@ async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: 
 async def test_the_format_is_what_is_written_down(places: Places) -> None:
     lines = [json.loads(line) for line in lines_of(await small_export(places))]
     assert list(lines[0]) == ["fact", "version", "epoch"]
-    assert lines[0]["version"] == 4
+    assert lines[0]["version"] == 5
     kinds = list(dict.fromkeys(line["fact"] for line in lines))
     assert kinds == ["tidings-export", "user", "chat", "member", "entry", "send_key", "end"]
     entry = next(line for line in lines if line["fact"] == "entry" and line["kind"] == "message")

@@ -307,7 +307,7 @@ async def test_a_half_written_export_is_never_somebody_elses_file(
 def forged(export: Path, *, version: int) -> bytes:
     """An export with a tenant key that somebody put in, and an end that is right without a key."""
     lines = export.read_bytes().splitlines(keepends=True)
-    lines[0] = lines[0].replace(b'"version":4', b'"version":%d' % version)
+    lines[0] = lines[0].replace(b'"version":5', b'"version":%d' % version)
     key = TenantKeyFact(key_id="mine", tenant="acme", digest=b"d" * 32, created_at=1)
     at = next(index for index, line in enumerate(lines) if b'"fact":"tenant_key"' in line)
     lines.insert(at, encode(key) + b"\n")
@@ -321,7 +321,7 @@ def forged(export: Path, *, version: int) -> bytes:
 
 
 @pytest.mark.attack("S29", "H08")
-@pytest.mark.parametrize(("version", "reason"), [(4, "was changed"), (3, "no signature")])
+@pytest.mark.parametrize(("version", "reason"), [(5, "was changed"), (3, "no signature")])
 async def test_an_export_that_somebody_changed_is_refused(
     export: Path, tmp_path: Path, version: int, reason: str
 ) -> None:

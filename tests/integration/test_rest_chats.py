@@ -27,7 +27,8 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
     assert (made.json()["members"], mirrored.json()["members"]) == (["bob"], ["alice"])
     assert made.json().keys() == {
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
-        "last_message", "unread", "unread_exact", "muted_until",
+        "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
+        "updated_at", "message_count",
     }  # fmt: skip
 
 
@@ -43,6 +44,8 @@ async def test_a_group_has_a_name_an_owner_and_each_member_once(rest: Rest) -> N
         ["bob"],
         2,
     )
+    assert (row["created_by"], row["message_count"]) == ("alice", 0)
+    assert row["created_at"] == row["updated_at"] == row["last_activity_at"]
     assert await alice.ok("GET", f"/v1/chats/{row['chat_id']}") == row
     again = await alice.call("POST", "/v1/chats", wish)
     assert again.json()["chat_id"] != row["chat_id"]

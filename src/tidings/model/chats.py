@@ -227,6 +227,10 @@ class ChatRow(msgspec.Struct, kw_only=True):
     chat_id: ChatId
     type: ChatType
     name: str | None
+    creator: UserKey
+    created_at: int
+    updated_at: int
+    """Time of the last change of the name or the members; at first, the time of creation."""
     others: tuple[UserKey, ...]
     """At most ten of the other members, earliest joined first."""
     member_count: int

@@ -4,7 +4,8 @@
 An export consists of facts, one per line. The fields and their order are the format. A released
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
-Version 4 added the audit trail and a MAC at the end.
+Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
+change.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -166,6 +167,7 @@ class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
     name: str | None = None
     creator: UserKey
     created_at: int
+    updated_at: int | None = None
 
 
 class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):

@@ -84,8 +84,12 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     members: list[str]
     member_count: int
     role: Role
+    created_at: str
+    created_by: str
+    updated_at: str
     last_activity_at: str
     last_message: LastMessage | None
+    message_count: int
     unread: int
     unread_exact: bool
     muted_until: str | None
@@ -220,8 +224,12 @@ def chat_record(row: ChatRow) -> ChatRecord:
         members=[user_id(user) for user in row.others],
         member_count=row.member_count,
         role=row.role,
+        created_at=rfc3339(row.created_at),
+        created_by=user_id(row.creator),
+        updated_at=rfc3339(row.updated_at),
         last_activity_at=rfc3339(row.head.active_at),
         last_message=_last_message(row.last) if row.last else None,
+        message_count=row.head.number,
         unread=row.unread.count,
         unread_exact=row.unread.exact,
         muted_until=_time(row.muted_until),

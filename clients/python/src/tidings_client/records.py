@@ -32,6 +32,12 @@ class Chat(msgspec.Struct, frozen=True):
     unread: int
     unread_exact: bool
     muted_until: datetime | None
+    created_at: datetime | None = None
+    created_by: str | None = None
+    updated_at: datetime | None = None
+    """Time of the last change of the name, the members or the settings."""
+    message_count: int = 0
+    """Number of all messages, including those whose content is gone."""
 
 
 class ChatPage(msgspec.Struct, frozen=True):

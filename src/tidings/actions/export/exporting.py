@@ -70,8 +70,8 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
 
 Check = Callable[[str], object]
 
-VERSION: Final = 4
-VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
+VERSION: Final = 5
+VERSIONS_READ: Final = frozenset({1, 2, 3, 4, VERSION})
 """Versions that can be imported; the earlier versions only lack some kinds and fields of facts."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Maximum length of a line: ten times the largest entry. It prevents reading a whole file without

@@ -98,8 +98,8 @@ async def plan_people(
     elif name is not None:
         plan.add(
             Update(
-                "chats", {"chat_id": chat}, "SET #name = :name", "attribute_exists(#chat_id)",
-                {":name": name},
+                "chats", {"chat_id": chat}, "SET #name = :name, #updated_at = :at",
+                "attribute_exists(#chat_id)", {":name": name, ":at": entries[-1].created_at},
             )
         )  # fmt: skip
 
@@ -139,8 +139,9 @@ async def _plan_chat(
     count, first = _after(facts["member_count"], facts["first_members"], entries)
     if len(first) < min(count, FIRST_MEMBERS):
         first = await _first_members(dynamo, chat, entries)
-    values = {":count": count, ":first": first, ":now": entries[-1].sequence}
-    update = "SET #member_count = :count, #first_members = :first, #as_of = :now"
+    last = entries[-1]
+    values = {":count": count, ":first": first, ":now": last.sequence, ":at": last.created_at}
+    update = "SET #member_count = :count, #first_members = :first, #as_of = :now, #updated_at = :at"
     if name is not None:
         update, values = f"{update}, #name = :name", {**values, ":name": name}
     values[":read"] = facts["as_of"]
@@ -190,6 +191,7 @@ def chat_item(chat: Chat, created: Entry) -> Item:
         "type": chat.type,
         "creator": chat.creator,
         "created_at": chat.created_at,
+        "updated_at": created.created_at,
         "member_count": count,
         "first_members": first,
         "as_of": created.sequence,

@@ -34,7 +34,8 @@ _AFTER_ALL: Final = (2**63 - 1, ChatId("~"))
 _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
     d.user_id, d.delivered, d.read, d.read_number,
-    c.member_count, c.type, c.name, m.role, m.muted_until,
+    c.member_count, c.type, c.name, c.creator, c.created_at, coalesce(c.updated_at, c.created_at),
+    m.role, m.muted_until,
     (SELECT json_group_array(user_id) FROM (
         SELECT user_id FROM chat_memberships WHERE chat_id = d.chat_id AND user_id <> d.user_id
         ORDER BY joined, user_id LIMIT {limits.LISTED_MEMBERS_MAX})),
@@ -47,7 +48,7 @@ JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
 LEFT JOIN messages AS last ON last.chat_id = d.chat_id AND last.sequence = h.last_message
 WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
-_LAST: Final = 15
+_LAST: Final = 18
 """Index of the first column that belongs to the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
@@ -91,11 +92,16 @@ def _head_and_receipt(row: tuple[Any, ...]) -> tuple[Head, Receipt]:
 
 def _row(row: tuple[Any, ...], unread: Unread) -> ChatRow:
     head, receipt = _head_and_receipt(row)
-    member_count, kind, name, role, muted_until, others = row[9:_LAST]
+    member_count, kind, name, creator, created_at, updated_at, role, muted_until, others = row[
+        9:_LAST
+    ]
     return ChatRow(
         chat_id=row[0],
         type=kind,
         name=name,
+        creator=creator,
+        created_at=created_at,
+        updated_at=updated_at,
         others=_others.decode(others),
         member_count=member_count,
         role=role,

@@ -56,7 +56,7 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
         "INSERT INTO delivery_state VALUES (?, ?, ?, ?, ?, ?)",
         [(user, *at, way == "own") for user, way in ways.items()],
     )
-    _count(db, entry.chat_id, len(entry.people))
+    _count(db, entry, len(entry.people))
     return True
 
 
@@ -90,7 +90,7 @@ def remove(db: apsw.Connection, entry: Entry) -> None:
             "DELETE FROM delivery_state WHERE user_id = ? AND chat_id = ?",
             (person.user, entry.chat_id),
         )
-    _count(db, entry.chat_id, -len(entry.people))
+    _count(db, entry, -len(entry.people))
 
 
 def change_roles(db: apsw.Connection, entry: Entry) -> None:
@@ -101,8 +101,11 @@ def change_roles(db: apsw.Connection, entry: Entry) -> None:
     )
 
 
-def _count(db: apsw.Connection, chat: str, change: int) -> None:
-    db.execute("UPDATE chats SET member_count = member_count + ? WHERE chat_id = ?", (change, chat))
+def _count(db: apsw.Connection, entry: Entry, change: int) -> None:
+    db.execute(
+        "UPDATE chats SET member_count = member_count + ?, updated_at = ? WHERE chat_id = ?",
+        (change, entry.created_at, entry.chat_id),
+    )
 
 
 class SqliteInvites:

@@ -137,7 +137,10 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
         case "role":
             members.change_roles(db, entry)
         case "renamed":
-            db.execute("UPDATE chats SET name = ? WHERE chat_id = ?", (entry.name, entry.chat_id))
+            db.execute(
+                "UPDATE chats SET name = ?, updated_at = ? WHERE chat_id = ?",
+                (entry.name, entry.created_at, entry.chat_id),
+            )
         case "deleted":
             begin_deletion(db, entry)
         case "edited":

@@ -8,6 +8,7 @@ import apsw
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.engine.schema_steps import (
     AUDIT_TABLE,
+    CHAT_CHANGES,
     CHAT_COUNTS,
     CHAT_DELETIONS,
     DECLINED_INVITES,
@@ -307,6 +308,7 @@ MIGRATIONS: Final = (
     DECLINED_INVITES,
     OWN_CHATS_BEFORE,
     LISTINGS,
+    CHAT_CHANGES,
 )
 VERSION: Final = len(MIGRATIONS)
 

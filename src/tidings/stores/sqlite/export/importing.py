@@ -116,7 +116,7 @@ _PLAIN: Final[dict[type[Any], str]] = {
 _MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
 _RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number", "is_own")
 _REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
-_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at")
+_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at", "updated_at")
 # An existing user is not changed. A phone number that another user already has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
