@@ -21,6 +21,7 @@ from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.ids import UserKey
 from tidings.ports.people import Quotas, Tenant
 from tidings.ports.sessions import Session
+from tidings.ports.tenant_jobs import TenantJob
 
 OTHER_TENANT: Final = "acme-2"
 OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")
@@ -49,6 +50,7 @@ async def fill_identity(store: Store) -> None:
     await _fill_tenants(store)
     await _fill_users(store)
     await _fill_sessions(store)
+    await _fill_jobs(store)
     await store.login_codes.put(a_code(expires_at=LATER + 1))
     await store.budgets.spend([an_allowance()])
 
@@ -91,19 +93,42 @@ async def _fill_sessions(store: Store) -> None:
     assert await store.sessions.revoke(ANN, REVOKED.session_id, NOW + 7)
 
 
+async def _fill_jobs(store: Store) -> None:
+    for tenant, name in (("acme", "two"), ("acme", "one"), (OTHER_TENANT, "one")):
+        job = TenantJob(
+            tenant=tenant, job_id=name, kind="user.delete", subject="zoe", created_at=NOW,
+            updated_at=NOW,
+        )  # fmt: skip
+        await store.tenant_jobs.create(job)
+        assert await store.tenant_jobs.lease(job, "me", NOW)
+        after = msgspec.structs.replace(
+            job.counting(groups=2), phase="left", pending=("a",), cursor="c", updated_at=NOW + 1
+        )
+        if name == "two":
+            after = msgspec.structs.replace(after, state="done", result="receipt")
+        assert await store.tenant_jobs.save(after, "me")
+
+
 async def identity_answers(store: Store) -> list[object]:
     """What is asked about it, as it counts at `LATER`."""
     tenants, users, sessions = store.tenants, store.users, store.sessions
     numbers = (PHONE, OTHER_PHONE, LOGIN_PHONE, LET_GO)
     answers: list[object] = [await store.revocations.after(0)]
+    answers.append(await _unfinished(store))
     for tenant in ("acme", OTHER_TENANT, "nobody"):
         answers += [await tenants.get(tenant), await tenants.signing_keys(tenant)]
+        answers += [await store.tenant_jobs.get(tenant, name) for name in ("one", "two")]
         answers += [await tenants.issuer(tenant), dict(await users.by_phone(tenant, numbers))]
     for user in (ANN, BOB, CAT, DAN, OTHER_ANN, BY_LOGIN):
         answers += [await users.get(user), _lasting(await sessions.of(user))]
     for session in SESSIONS:
         answers.append(await sessions.stored_credentials(session.user, session.session_id))
     return answers
+
+
+async def _unfinished(store: Store) -> dict[str, list[str]]:
+    found = await store.tenant_jobs.unfinished(after="", tenants=9, jobs=9)
+    return {tenant: [job.job_id for job in jobs] for tenant, jobs in found.items()}
 
 
 def _lasting(sessions: list[Session]) -> list[Session]:

@@ -48,6 +48,7 @@ COUNTS: Final = {
     "tenant": 2,
     "signing_key": 3,
     "token_issuer": 2,
+    "tenant_job": 3,
     "revocation": 9,
     "user": 6,
     "session": 4,

@@ -27,6 +27,7 @@ from tidings.ports.export_facts import (
     SessionFact,
     SigningKeyFact,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     UserFact,
     entry_fact,
@@ -53,6 +54,7 @@ from tidings.ports.people import (
     User,
 )
 from tidings.ports.sessions import Session
+from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.client.retrying import Rejected, RequestError, Throttled
 from tidings.stores.dynamodb.client.transport import Transport
 from tidings.stores.dynamodb.export.scanning import ATTEMPTS_MAX, PatientDynamo
@@ -152,6 +154,7 @@ def test_content_whose_time_is_over_stays_behind() -> None:
         (TenantKey, TenantKeyFact, set(), set()),
         (SigningKey, SigningKeyFact, set(), set()),
         (TokenIssuer, IssuerFact, set(), set()),
+        (TenantJob, TenantJobFact, set(), set()),
         (User, UserFact, {"user"}, {"user_id"}),
         (Session, SessionFact, {"user", "revoked_at"}, {"user_id"}),
     ],

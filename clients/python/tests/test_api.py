@@ -44,7 +44,7 @@ async def test_everything_that_happens_in_a_chat_has_an_event(town: Town) -> Non
         await api.put_member(chat, "carol", "admin")
         await api.remove_member(chat, "carol")
         job = await api.delete_chat(chat)
-        assert (job.chat_id, job.progress.of) == (chat, 11)
+        assert job.progress is not None and (job.chat_id, job.progress.of) == (chat, 11)
         await screen.until(lambda: screen.last(chat) == 11)
         kinds = [type(event) for event in screen.shown[chat]]
         assert kinds == [

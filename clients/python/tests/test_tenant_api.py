@@ -94,7 +94,9 @@ async def test_a_chat_is_deleted_by_a_job() -> None:
         "job": "delete-chat-01C",
         "kind": "chat.delete",
         "chat_id": "01C",
+        "state": "running",
         "phase": "members_removed",
+        "counts": {"entries_emptied": 1},
         "progress": {"done": 1, "of": 5},
         "created_at": "2030-05-17T12:00:00.000Z",
         "updated_at": "2030-05-17T12:00:01.000Z",
@@ -108,6 +110,7 @@ async def test_a_chat_is_deleted_by_a_job() -> None:
     transport = httpx.MockTransport(answer)
     api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
     deleted = await api.delete_chat("01C")
+    assert deleted.progress is not None
     assert (deleted.phase, deleted.progress.of) == ("members_removed", 5)
     assert await api.job(deleted.job) == deleted
     assert asked == [

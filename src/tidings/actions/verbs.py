@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
-from tidings.actions.chat.deleting import DeleteChat, GetJob
+from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
 from tidings.actions.chat.reading import (
@@ -31,6 +31,7 @@ from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
+from tidings.actions.jobs.starting import GetJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on jobs: progress of chat deletions for tenants, and dead letters for operators."""
+"""Operations on jobs: progress of a tenant's jobs, and dead letters for operators."""
 
 from typing import Final, Literal
 
@@ -12,10 +12,11 @@ from tidings.api.fields import Limit
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
-from tidings.model.entries import Deletion, Phase
+from tidings.model.entries import Deletion
 from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable, TenantNotFound
 from tidings.ports.bus import DeadLetter
+from tidings.ports.tenant_jobs import JobKind, JobState, TenantJob
 
 TAG: Final = "Jobs"
 
@@ -28,14 +29,21 @@ class JobProgress(msgspec.Struct):
     of: int
 
 
-class JobRecord(msgspec.Struct):
-    """A job that deletes a chat. From phase `members_removed` on, nobody can read the chat."""
+class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A job of a tenant. `chat_id`, `user_id` or `inbox` says what it is about. A finished job that
+    deletes a user has a `receipt`. From phase `members_removed` on, nobody can read the chat that a
+    job deletes."""
 
     job: str
-    kind: Literal["chat.delete"]
-    chat_id: str
-    phase: Phase
-    progress: JobProgress
+    kind: Literal["chat.delete"] | JobKind
+    state: JobState
+    phase: str
+    counts: dict[str, int]
+    chat_id: str | None = None
+    user_id: str | None = None
+    inbox: str | None = None
+    progress: JobProgress | None = None
+    receipt: str | None = None
     created_at: str
     updated_at: str
 
@@ -49,18 +57,38 @@ class JobRecord(msgspec.Struct):
     refusals=(TenantNotFound, JobNotFound),
 )
 async def get_job(caller: Caller, tenant: str, job_id: str, verbs: ChatVerbs) -> JobRecord:
-    """Return the job. Its phase is `started`, `members_removed`, `keys_removed`, then `done`."""
+    """Return the job. Its state is `running` until its phase is `done`. A job that deletes a chat
+    has the phases `started`, `members_removed`, `keys_removed`, `done`."""
     return job_record(await verbs.job(caller, tenant, job_id))
 
 
-def job_record(job: Deletion) -> JobRecord:
+def job_record(job: Deletion | TenantJob) -> JobRecord:
     """Return the public record of a job."""
+    if isinstance(job, TenantJob):
+        return _tenant_job_record(job)
     return JobRecord(
         job=job.job_id,
         kind="chat.delete",
+        state="done" if job.phase == "done" else "running",
         chat_id=job.chat_id,
         phase=job.phase,
+        counts={"entries_emptied": job.emptied},
         progress=JobProgress(job.emptied, job.entries),
+        created_at=rfc3339(job.created_at),
+        updated_at=rfc3339(job.updated_at),
+    )
+
+
+def _tenant_job_record(job: TenantJob) -> JobRecord:
+    return JobRecord(
+        job=job.job_id,
+        kind=job.kind,
+        state=job.state,
+        phase=job.phase,
+        counts=job.counts,
+        user_id=job.subject if job.kind.startswith("user.") else None,
+        inbox=job.subject if job.kind.startswith("inbox.") else None,
+        receipt=job.result if job.kind == "user.delete" else None,
         created_at=rfc3339(job.created_at),
         updated_at=rfc3339(job.updated_at),
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the core of a process: the store, and the verbs that use it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
+from tidings.actions.jobs.starting import StartJob
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
@@ -30,6 +31,7 @@ from tidings.keyrings import ensure_root_key
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
+from tidings.ports.tenant_jobs import JobKind, JobSteps
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
 
@@ -58,6 +60,8 @@ class Core:
     rotate_keys: RotateKeys
     audit: AuditTrail
     quotas: TenantQuotas
+    start_job: StartJob
+    job_kinds: Mapping[JobKind, JobSteps]
     clock: Clock
     chance: SystemChance
 
@@ -130,6 +134,8 @@ def _make_core(
         rotate_keys=_rotation(base),
         audit=audit,
         quotas=base.quotas,
+        start_job=base.start_job,
+        job_kinds={},
         clock=base.clock,
         chance=base.chance,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the background work of a process: worker, relay, push, delivery jobs, chat deletions."""
+"""Runs the background work of a process: worker, relay, push, delivery jobs, deletions."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -13,6 +13,7 @@ from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
 from tidings.delivery.relay import Delivers, Relay, Republisher
+from tidings.delivery.tenant_job_runner import TenantJobRunner
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
@@ -37,6 +38,7 @@ async def run_delivery(
         if "worker" in config.process.roles:
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
+            _run_tenant_jobs(core, stack)
         yield
 
 
@@ -104,6 +106,19 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
         delivery_ms=limits.DELETION_DELIVERY_MS if others else 0,
         back_off=wait_patiently,
     )
+    runner.start()
+    stack.push_async_callback(runner.close)
+
+
+def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
+    runner = TenantJobRunner(
+        jobs=core.store.tenant_jobs,
+        kinds=core.job_kinds,
+        clock=core.clock,
+        holder=core.chance.token(8).hex(),
+        back_off=wait_patiently,
+    )
+    core.start_job.listen(runner.ask)
     runner.start()
     stack.push_async_callback(runner.close)
 

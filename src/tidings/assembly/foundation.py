@@ -10,6 +10,7 @@ from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import ExportProof
 from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.jobs.starting import StartJob
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
@@ -35,6 +36,7 @@ class Foundation:
     bus: InProcessBus
     appender: Appender
     quotas: TenantQuotas
+    start_job: StartJob
     clock: Clock
     chance: SystemChance
     has_limits: bool
@@ -72,6 +74,7 @@ async def open_foundation(
         bus=bus,
         appender=appender,
         quotas=quotas,
+        start_job=StartJob(store.tenant_jobs, clock),
         clock=clock,
         chance=chance,
         has_limits=config.network.has_limits,

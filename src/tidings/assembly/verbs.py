@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
-from tidings.actions.chat.deleting import DeleteChat, GetJob
+from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.invites import (
     AcceptInvite,
     DeclineInvite,
@@ -41,6 +41,7 @@ from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
+from tidings.actions.jobs.starting import GetJob
 from tidings.actions.verbs import ChatVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
@@ -154,7 +155,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
         decline_invite=DeclineInvite(store.invites, clock),
         remove_as_tenant=RemoveAsTenant(removing),
         delete=DeleteChat(appender, store.deletions),
-        job=GetJob(store.deletions),
+        job=GetJob(store.tenant_jobs, store.deletions),
         rename=Rename(appender),
         members=ListMembers(chats),
         post=Post(appender, vault, clock, quotas),

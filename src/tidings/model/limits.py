@@ -326,6 +326,17 @@ DELETION_DELIVERY_MS: Final = 2 * SECOND_MS
 """Time between the end of a chat and the removal of its members, if other processes deliver, so
 that the members still receive the last entry."""
 
+# Jobs of tenants.
+JOB_TENANTS_AT_ONCE: Final = 8
+"""Tenants whose jobs advance in one round; the next round goes on with the next tenants."""
+TENANT_JOBS_AT_ONCE: Final = 4
+"""Jobs of one tenant that advance by a step in one round."""
+TENANT_JOBS_LISTED: Final = 100
+"""Oldest unfinished jobs of a tenant among which a round finds those that do not have to wait."""
+JOB_RETRY_MS: Final = 1 * SECOND_MS
+WAITING_JOBS_MAX: Final = 10_000
+"""Jobs of which a process remembers until when they wait."""
+
 assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must fit in one frame"
 assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"
 assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"

@@ -5,7 +5,7 @@ An export consists of facts, one per line. The fields and their order are the fo
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
-change.
+change, and jobs of tenants.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -25,6 +25,7 @@ from tidings.model.roles import Role
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
 from tidings.ports.people import Act, Actor, Outcome
 from tidings.ports.sessions import RevokedKind
+from tidings.ports.tenant_jobs import JobKind, JobState
 
 
 class ExportStart(FactBase, frozen=True, kw_only=True, tag="tidings-export"):
@@ -91,6 +92,23 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
     kind: RevokedKind
     subject: str
     at: int
+
+
+class TenantJobFact(FactBase, frozen=True, kw_only=True, tag="tenant_job"):
+    """A job of a tenant, finished or not."""
+
+    tenant: str
+    job_id: str
+    kind: JobKind
+    subject: str
+    phase: str
+    state: JobState
+    pending: tuple[str, ...] = ()
+    cursor: str | None = None
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    result: str | None = None
+    created_at: int
+    updated_at: int
 
 
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
@@ -266,6 +284,7 @@ Fact = (
     | SigningKeyFact
     | IssuerFact
     | RevocationFact
+    | TenantJobFact
     | UserFact
     | SessionFact
     | DataKeyFact

@@ -83,18 +83,24 @@ class JobProgress(msgspec.Struct, frozen=True):
     of: int
 
 
-class Job(msgspec.Struct, frozen=True):
-    """The deletion of a chat, which continues after the request is answered.
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that continues after the request is answered, such as the deletion of a chat.
 
-    `phase` is first `started`: nothing can be written to the chat any more. It is then
-    `members_removed`: nobody can read the chat. After `keys_removed` it is `done`.
+    Its `state` is `running`, and then `done`. While a chat is deleted, `phase` is first `started`:
+    nothing can be written to the chat any more. It is then `members_removed`: nobody can read the
+    chat. After `keys_removed` it is `done`.
     """
 
     job: str
     kind: str
-    chat_id: str
+    state: str
     phase: str
-    progress: JobProgress
+    counts: dict[str, int]
+    chat_id: str | None = None
+    user_id: str | None = None
+    inbox: str | None = None
+    progress: JobProgress | None = None
+    receipt: str | None = None
     created_at: datetime
     updated_at: datetime
 

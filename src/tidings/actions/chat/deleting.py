@@ -18,9 +18,9 @@ from tidings.actions.chat.members import check_group
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
-from tidings.model.entries import Deletion, Entry, chat_of
+from tidings.model.entries import Deletion, Entry
 from tidings.model.ids import ChatId, UserKey, tenant_itself
-from tidings.model.refusals import ChatNotFound, Forbidden, JobNotFound, StoreUnavailable
+from tidings.model.refusals import ChatNotFound, Forbidden, StoreUnavailable
 from tidings.ports.bus import Bus, Expired
 from tidings.ports.chats import Deletions
 from tidings.ports.store import Sweeping
@@ -124,26 +124,6 @@ class DeleteChat:
             return job
         job = await self.deletions.get(chat)
         assert job is not None, "the entry starts the job"
-        return job
-
-
-@dataclass(frozen=True, slots=True)
-class GetJob:
-    """Return the progress of a tenant's deletion job."""
-
-    deletions: Deletions
-
-    async def __call__(self, caller: Caller, tenant: str, job_id: str) -> Deletion:
-        """Return the deletion job with this id.
-
-        Raises:
-            JobNotFound: The tenant has no such job.
-        """
-        require_tenant(caller, tenant)
-        chat = chat_of(job_id)
-        job = None if chat is None else await self.deletions.get(chat)
-        if job is None or job.tenant != tenant:
-            raise JobNotFound
         return job
 
 

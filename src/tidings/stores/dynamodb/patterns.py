@@ -4,7 +4,7 @@
 The client reads the table, the index and the consistency of each request from its pattern, so no
 request can differ from its declaration. The matrix in the docs and the rights of each role are
 generated from the patterns, and tests check their invariants. The patterns for the inbox, for
-identity and the audit trail, and for chat deletion are declared in separate files.
+identity and the audit trail, for jobs and for chat deletion are declared in separate files.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 from tidings.stores.dynamodb.chat import deletion_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
-from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.identity import identity_patterns, job_patterns
 from tidings.stores.dynamodb.inbox import inbox_patterns
 
 # The log.
@@ -365,7 +365,7 @@ IMPORT_HEAD: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, deletion_patterns)
+    others = (inbox_patterns, identity_patterns, job_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

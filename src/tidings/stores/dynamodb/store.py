@@ -28,6 +28,7 @@ from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
+from tidings.stores.dynamodb.identity.tenant_jobs import DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
@@ -112,6 +113,7 @@ class DynamoStore:
     dead_letters: DynamoDeadLetters
     deletions: DynamoDeletions
     audit: DynamoAuditLog
+    tenant_jobs: DynamoTenantJobs
     heads: Heads
     deliveries: DynamoDeliveryStore
 
@@ -186,6 +188,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         dead_letters=DynamoDeadLetters(dynamo),
         deletions=DynamoDeletions(dynamo),
         audit=DynamoAuditLog(dynamo),
+        tenant_jobs=DynamoTenantJobs(dynamo),
         heads=heads,
         deliveries=DynamoDeliveryStore(dynamo, heads),
     )

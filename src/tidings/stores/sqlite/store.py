@@ -28,6 +28,7 @@ from tidings.stores.sqlite.identity.audit import SqliteAuditLog
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
+from tidings.stores.sqlite.identity.tenant_jobs import SqliteTenantJobs
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
@@ -60,6 +61,7 @@ class SqliteStore:
     dead_letters: SqliteDeadLetters
     deletions: SqliteDeletions
     audit: SqliteAuditLog
+    tenant_jobs: SqliteTenantJobs
 
 
 @asynccontextmanager
@@ -106,6 +108,7 @@ async def open_store(
                 dead_letters=SqliteDeadLetters(writer, readers),
                 deletions=SqliteDeletions(writer, readers),
                 audit=SqliteAuditLog(writer, readers),
+                tenant_jobs=SqliteTenantJobs(writer, readers),
             )
         finally:
             await writer.close()

@@ -36,6 +36,7 @@ from tidings.ports.export_facts import (
     SigningKeyFact,
     Source,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     entry_fact,
 )
@@ -71,6 +72,7 @@ PAGE_KEYS: Final = 1_000
 
 _KINDS: Final = (
     SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, IssuerFact, RevocationFact,
+    TenantJobFact,
 )  # fmt: skip
 
 

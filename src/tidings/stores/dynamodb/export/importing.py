@@ -31,6 +31,7 @@ from tidings.ports.export_facts import (
     SessionFact,
     Target,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -40,6 +41,7 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
 from tidings.ports.people import AuditEntry, TenantKey
+from tidings.ports.tenant_jobs import TenantJob
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
@@ -73,6 +75,7 @@ from tidings.stores.dynamodb.identity.items import (
 )
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.secrets import MasterList
+from tidings.stores.dynamodb.identity.tenant_jobs import job_items
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
@@ -204,6 +207,9 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             if isinstance(fact, TenantFact):
                 listing = listings.tenant_listing(to_tenant(item))
                 yield identity_patterns.FILL_LISTING, listing
+            elif isinstance(fact, TenantJobFact):
+                for listing in job_items(converted(TenantJob, fact))[1:]:
+                    yield patterns.IMPORT_TENANT, listing
             elif isinstance(fact, TenantKeyFact):
                 listing = listings.key_listing(converted(TenantKey, fact))
                 yield identity_patterns.FILL_LISTING, listing

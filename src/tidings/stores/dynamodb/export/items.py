@@ -21,6 +21,7 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SigningKeyFact,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -39,6 +40,7 @@ from tidings.ports.export_inbox_facts import (
     converted,
 )
 from tidings.ports.inboxes import PostKey
+from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.client.retrying import Item
@@ -55,6 +57,7 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant_item,
 )
 from tidings.stores.dynamodb.identity.phone_claims import count_item
+from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.items import (
     DUE,
@@ -71,7 +74,15 @@ from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
-OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
+OfTenants = (
+    SecretFact
+    | TenantFact
+    | TenantKeyFact
+    | SigningKeyFact
+    | IssuerFact
+    | RevocationFact
+    | TenantJobFact
+)
 """Facts that are stored in the table of tenants."""
 
 DEPLOYMENT: Final = "deployment"
@@ -147,6 +158,8 @@ def tenants_item(fact: OfTenants) -> Item:
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
         case IssuerFact():
             return to_issuer_item(fact)
+        case TenantJobFact():
+            return job_items(converted(TenantJob, fact))[0]
         case _:
             key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
     return _without_none({**key, **rest})
@@ -158,8 +171,10 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
-    if is_deletion(item):
-        return None  # the last entry of the chat records the deletion
+    if is_deletion(item) or pk == OPEN:
+        return None  # derived: from the last entry of the chat, or from the unfinished job
+    if is_job(item):
+        return converted(TenantJobFact, to_job(item))
     if pk == REVOCATIONS:
         return RevocationFact(place=int(sk), **rest)
     if pk.startswith(TENANT_KEY):

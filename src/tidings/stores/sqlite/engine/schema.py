@@ -19,6 +19,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     MEMBERS_BY_JOINING,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
+    TENANT_JOBS,
 )
 
 _CHAT_TABLES: Final = """
@@ -309,6 +310,7 @@ MIGRATIONS: Final = (
     OWN_CHATS_BEFORE,
     LISTINGS,
     CHAT_CHANGES,
+    TENANT_JOBS,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -188,3 +188,24 @@ CREATE INDEX tenants_by_creation ON tenants (created_at, tenant);
 CREATE INDEX tenant_keys_by_creation ON tenant_keys (tenant, created_at, key_id);
 CREATE INDEX chats_by_tenant ON chats (tenant, chat_id) WHERE deleted_at IS NULL;
 """
+
+
+TENANT_JOBS: Final = """
+CREATE TABLE tenant_jobs (
+    tenant TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    state TEXT NOT NULL,
+    pending TEXT NOT NULL,
+    cursor TEXT,
+    counts TEXT NOT NULL,
+    result TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, job_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tenant_jobs_unfinished ON tenant_jobs (tenant, created_at, job_id)
+    WHERE state = 'running';
+"""

@@ -35,6 +35,7 @@ from tidings.ports.export_facts import (
     SigningKeyFact,
     Source,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     UserFact,
     entry_fact,
@@ -61,6 +62,7 @@ from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
+from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.inbox.copies import read_state
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import broadcast_from_row
@@ -116,7 +118,6 @@ _OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
     (SigningKeyFact, "signing_keys ORDER BY tenant, key_id"),
     (IssuerFact, "token_issuers ORDER BY tenant"),
     (RevocationFact, "revocations ORDER BY place"),
-    (UserFact, "users ORDER BY user_id"),
 )
 # Only the last generation of each key is exported, because all earlier ones were destroyed.
 _DATA_KEYS: Final = """
@@ -193,6 +194,9 @@ class SqliteSource:
     def _of_deployment(self, now: int) -> Iterator[Fact]:
         for kind, rows in _OF_DEPLOYMENT:
             yield from self._select(kind, rows)
+        for row in self._db.execute(JOBS):
+            yield converted(TenantJobFact, from_job_row(row))
+        yield from self._select(UserFact, "users ORDER BY user_id")
         valid = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
         yield from self._select(SessionFact, valid, now)
         yield from self._select(DataKeyFact, _DATA_KEYS)

@@ -37,6 +37,7 @@ from tidings.ports.export_facts import (
     SigningKeyFact,
     Target,
     TenantFact,
+    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -58,10 +59,12 @@ from tidings.ports.export_inbox_facts import (
     converted,
 )
 from tidings.ports.people import AuditEntry
+from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
+from tidings.stores.sqlite.identity.tenant_jobs import KEEP_JOB, to_job_row
 from tidings.stores.sqlite.inbox.jobs import (
     KEEP_DEAD_LETTER,
     PUT_JOB,
@@ -97,7 +100,8 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "invites", "audit", "chat_deletions", *INBOX_TABLES, _EPOCH_ROW,
+    "login_codes", "budgets", "invites", "audit", "chat_deletions", "tenant_jobs",
+    *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
@@ -252,6 +256,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             # transactions could finish it. Its client got no answer, and creates a new chat when
             # it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
+        case TenantJobFact():
+            return [(KEEP_JOB, to_job_row(converted(TenantJob, fact)))]
         case ChatFact() | UserCount():
             return []
         case AuditFact():

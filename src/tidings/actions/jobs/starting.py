@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start a tenant's job, and return the progress of a job."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.model.entries import Deletion, chat_of
+from tidings.model.refusals import JobNotFound
+from tidings.ports.chats import Deletions
+from tidings.ports.tenant_jobs import JobKind, TenantJob, TenantJobs
+from tidings.ports.world import Clock
+
+
+class StartJob:
+    """Starts jobs, and tells the runner of this process, so that it does not wait for its turn."""
+
+    def __init__(self, jobs: TenantJobs, clock: Clock) -> None:
+        self._jobs = jobs
+        self._clock = clock
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each start."""
+        self._listeners.append(listener)
+
+    async def __call__(
+        self, tenant: str, kind: JobKind, subject: str, job_id: str | None = None
+    ) -> TenantJob:
+        """Store the job, durably, and return it; if it exists already, return its progress.
+
+        Without `job_id`, the id is made of kind and subject, so that a repeated request finds the
+        same job.
+        """
+        now = self._clock.now()
+        job = TenantJob(
+            tenant=tenant,
+            job_id=job_id or job_id_of(kind, subject),
+            kind=kind,
+            subject=subject,
+            created_at=now,
+            updated_at=now,
+        )
+        stored = await self._jobs.create(job)
+        self.wake()
+        return stored
+
+    def wake(self) -> None:
+        """Tell the runner that there is something to do."""
+        for listener in self._listeners:
+            listener()
+
+
+def job_id_of(kind: JobKind, subject: str) -> str:
+    """Return the id of the only job of this kind about a subject, such as `delete-user-ann`."""
+    noun, _, verb = kind.partition(".")
+    return f"{verb}-{noun}-{subject}"
+
+
+@dataclass(frozen=True, slots=True)
+class GetJob:
+    """Return the progress of a tenant's job."""
+
+    jobs: TenantJobs
+    deletions: Deletions
+
+    async def __call__(self, caller: Caller, tenant: str, job_id: str) -> TenantJob | Deletion:
+        """Return the job with this id.
+
+        Raises:
+            JobNotFound: The tenant has no such job.
+        """
+        require_tenant(caller, tenant)
+        chat = chat_of(job_id)
+        job: TenantJob | Deletion | None
+        if chat is not None:
+            job = await self.deletions.get(chat)
+        else:
+            job = await self.jobs.get(tenant, job_id)
+        if job is None or job.tenant != tenant:
+            raise JobNotFound
+        return job

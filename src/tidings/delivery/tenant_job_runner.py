@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the jobs of tenants step by step, in turns.
+
+In each round, some tenants advance, each with a few of its jobs by one step. The next round goes on
+with the next tenants, so that the jobs of one tenant never delay those of another. Each step stores
+its progress. If a process dies, its lease expires, and another process continues.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.refusals import Unavailable
+from tidings.ports.tenant_jobs import JobKind, JobSteps, NotYet, TenantJob, TenantJobs
+from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.delivery")
+
+POLL_SECONDS: Final = 2.0
+"""Interval of the search for jobs that another process has begun or abandoned."""
+PAUSE_SECONDS: Final = 0.02
+"""Pause between two rounds, because messages are more urgent than jobs."""
+
+
+class TenantJobRunner:
+    """Background task that runs jobs. Several runners share the work."""
+
+    def __init__(
+        self,
+        *,
+        jobs: TenantJobs,
+        kinds: Mapping[JobKind, JobSteps],
+        clock: Clock,
+        holder: str,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """Set up the runner.
+
+        Args:
+            kinds: The work of each kind of job. Jobs of other kinds are left to newer versions.
+            back_off: Waits before the n-th retry, with jitter, a few seconds at most.
+        """
+        self._jobs = jobs
+        self._kinds = kinds
+        self._clock = clock
+        self._holder = holder
+        self._back_off = back_off
+        self._after = ""
+        self._waiting: dict[tuple[str, str], int] = {}
+        """Jobs whose next step must wait, and until when; only those found in the last round."""
+        self._asked = asyncio.Event()
+        self._tasks = Tasks("tenant_jobs")
+        self.failed_steps = 0
+
+    def start(self) -> None:
+        """Start. Services that are not reachable yet are tried again."""
+        self._tasks.repeat(self._run)
+
+    def ask(self) -> None:
+        """Look for jobs now, because this process has just created one."""
+        self._asked.set()
+
+    async def close(self) -> None:
+        """Stop. Unfinished jobs continue after the next start, here or elsewhere."""
+        await self._tasks.close()
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            self._asked.clear()
+            try:
+                is_more = await self.round()
+            except Unavailable:
+                attempt += 1
+                await self._back_off(attempt)
+                continue
+            attempt = 0
+            if is_more:
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._asked.wait()
+
+    async def round(self) -> bool:
+        """Advance some jobs of some tenants; return whether there may be more to do at once.
+
+        Raises:
+            Unavailable: The store does not answer.
+        """
+        found = await self._jobs.unfinished(
+            after=self._after, tenants=limits.JOB_TENANTS_AT_ONCE, jobs=limits.TENANT_JOBS_LISTED
+        )
+        is_last = len(found) < limits.JOB_TENANTS_AT_ONCE
+        was_first = not self._after
+        self._after = "" if is_last else max(found)
+        moved = [await self._turn(jobs) for jobs in found.values()]
+        return any(moved) or not (is_last and was_first)
+
+    async def _turn(self, jobs: list[TenantJob]) -> bool:
+        """Advance some jobs of one tenant; return whether any of them moved."""
+        now = self._clock.now()
+        due = [
+            job
+            for job in jobs
+            if job.kind in self._kinds and self._waiting.get(_name(job), 0) <= now
+        ]
+        for job in due:
+            self._waiting.pop(_name(job), None)
+        some = due[: limits.TENANT_JOBS_AT_ONCE]
+        return any([await self._step(job) for job in some])
+
+    async def _step(self, job: TenantJob) -> bool:
+        now = self._clock.now()
+        try:
+            leased = await self._jobs.lease(job, self._holder, now)
+            if leased is None:
+                self._wait(job, now + limits.SECOND_MS)
+                return False
+            after = await self._kinds[leased.kind].step(leased)
+            after = msgspec.structs.replace(after, updated_at=self._clock.now())
+            await self._jobs.save(after, self._holder)
+        except NotYet as wait:
+            self._wait(job, wait.until)
+            return False
+        except Exception as error:
+            # A failure of one job must not stop the others. The job is tried again later.
+            self.failed_steps += 1
+            self._wait(job, now + limits.JOB_RETRY_MS)
+            if not isinstance(error, Unavailable):
+                extra = {"action": "job_failed", "tenant": job.tenant, "kind": job.kind}
+                log.exception("a job failed", extra=extra)
+            return False
+        if after.phase != leased.phase:
+            extra = {"action": "job", "tenant": job.tenant, "kind": job.kind, "phase": after.phase}
+            log.info("a job has reached a phase", extra=extra)
+        return True
+
+    def _wait(self, job: TenantJob, until: int) -> None:
+        if len(self._waiting) >= limits.WAITING_JOBS_MAX:
+            self._waiting.clear()  # they are only looked at once more than needed
+        self._waiting[_name(job)] = until
+
+
+def _name(job: TenantJob) -> tuple[str, str]:
+    return job.tenant, job.job_id

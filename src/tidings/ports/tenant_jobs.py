@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port for a tenant's jobs: long operations that are answered first and then done in steps.
+
+A step is repeated if a process dies in it, so it must be safe to repeat. For exact counts, a job
+first stores which things it is about to remove (`pending`) together with their number, and removes
+them in the next step. A repeated removal then counts nothing twice, and forgets nothing.
+"""
+
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+JobKind = Literal["user.delete", "inbox.delete", "tenant.delete", "user.export"]
+JobState = Literal["running", "done"]
+
+PENDING_MAX: Final = 25
+"""Most things that a job stores as pending, so that a step stays short."""
+
+
+class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job and its progress."""
+
+    tenant: str
+    job_id: str
+    kind: JobKind
+    subject: str
+    """The user, inbox or tenant that the job is about, by the id within the tenant."""
+    phase: str = "started"
+    """The part of the work that was finished last; each kind of job has its own names."""
+    state: JobState = "running"
+    pending: tuple[str, ...] = ()
+    """Things that are counted already, and are removed by the next step."""
+    cursor: str | None = None
+    """Where the current phase goes on; its form depends on the phase."""
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    result: str | None = None
+    """What a finished job hands over, such as a receipt."""
+    created_at: int
+    updated_at: int
+
+    def counting(self, **more: int) -> "TenantJob":
+        """Return the job with these numbers added to its counts."""
+        counts = dict(self.counts)
+        for name, number in more.items():
+            counts[name] = counts.get(name, 0) + number
+        return msgspec.structs.replace(self, counts=counts)
+
+    def at(self, phase: str) -> "TenantJob":
+        """Return the job at the beginning of the part after this phase."""
+        return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
+
+
+class TenantJobs(Protocol):
+    """Jobs of all tenants, finished or not. Calls are durable when they return."""
+
+    async def create(self, job: TenantJob) -> TenantJob:
+        """Store the job unless one with this id exists; return the stored job."""
+        ...
+
+    async def get(self, tenant: str, job_id: str) -> TenantJob | None:
+        """Return a job; read strongly."""
+        ...
+
+    async def unfinished(
+        self, *, after: str, tenants: int, jobs: int
+    ) -> dict[str, list[TenantJob]]:
+        """Return the oldest unfinished jobs of the next tenants after a tenant, by tenant id.
+
+        Each tenant has at most `jobs` of them, so that no tenant hides the jobs of another. Their
+        progress may be outdated; `lease` returns it as it is.
+        """
+        ...
+
+    async def lease(self, job: TenantJob, holder: str, now: int) -> TenantJob | None:
+        """Acquire the lease on a job; return it as it is now.
+
+        Returns None if another holder has the lease, or if the job is finished. Two holders at once
+        would do no harm, but the work would be done and paid for twice.
+        """
+        ...
+
+    async def save(self, job: TenantJob, holder: str) -> bool:
+        """Store the progress of a leased job; False if another holder has the lease by now."""
+        ...
+
+    async def remove(self, tenant: str, job_id: str) -> None:
+        """Remove a finished job, if there is one."""
+        ...
+
+
+class NotYet(Exception):
+    """The next step of a job must wait until a time."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__(f"not before {until}")
+        self.until = until
+
+
+class JobSteps(Protocol):
+    """The work of one kind of job."""
+
+    async def step(self, job: TenantJob) -> TenantJob:
+        """Do the next bounded part of the job, and return the job with its new progress.
+
+        A repeated step does no harm, so a process may die at any moment.
+
+        Raises:
+            NotYet: There is nothing to do before a time.
+        """
+        ...
