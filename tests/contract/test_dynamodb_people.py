@@ -10,10 +10,11 @@ import pytest
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
-from tests.support.clock import NOW
+from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB, some_users
 from tidings.assembly.system import SystemChance
 from tidings.ports.people import SigningKey
+from tidings.stores.dynamodb.formats import Formats
 from tidings.stores.dynamodb.identity.secrets import (
     DynamoDataKeys,
     DynamoDeployment,
@@ -101,7 +102,7 @@ async def test_of_many_who_make_a_tenant_or_a_user_one_did(place: Place) -> None
 async def test_of_many_processes_that_open_the_store_one_rolls_the_epoch(place: Place) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ensure_epoch(place.dynamo, SystemChance())) for _ in range(5)]
-    assert len({task.result() for task in tasks}) == 1
+    assert len({task.result()["value"] for task in tasks}) == 1
 
 
 # What is read, and how.
@@ -227,7 +228,8 @@ def under(key: SigningKey, master: str) -> SigningKey:
 async def test_signing_keys_are_taken_over_step_by_step(place: Place) -> None:
     tenants = DynamoTenants(place.dynamo, place.revocations)
     await tenants.put(a_tenant(), a_signing_key("s1"))
-    await DynamoDeployment(place.dynamo, "epoch").keep_sealed("pepper", "other", b"sealed")
+    deployment = DynamoDeployment(place.dynamo, "epoch", Formats(place.dynamo, ManualClock(), 0))
+    await deployment.keep_sealed("pepper", "other", b"sealed")
 
     found = await tenants.signing_keys_wrapped_by_others("m2", 5)
     assert found == [a_signing_key("s1")], "and nothing else that a master key seals"

@@ -42,7 +42,9 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     ):
         actions.add_parser(word, parents=[tables], help=does).set_defaults(look=_compare, act=act)
     actions.add_parser(
-        "fill", parents=[tables], help="after an upgrade, list what existed before"
+        "fill",
+        parents=[tables],
+        help="after an upgrade of all processes, list what existed before and allow new formats",
     ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
@@ -102,6 +104,7 @@ async def _fill(place: _Place, _options: argparse.Namespace) -> int:
     with optional_import():
         from tidings.stores.dynamodb.export.importing import fill_lists
         from tidings.stores.dynamodb.export.scanning import open_patient
+        from tidings.stores.dynamodb.formats import allow_newest
 
     if place.region is None:
         raise SetupError("the region is missing: name it with --region or TIDINGS_DYNAMODB_REGION")
@@ -113,6 +116,7 @@ async def _fill(place: _Place, _options: argparse.Namespace) -> int:
         chance=SystemChance(),
         back_off=wait_patiently,
     ) as dynamo:
+        await allow_newest(dynamo, SystemClock().now())
         print(f"{await fill_lists(dynamo):,} tenants, keys, users and chats are listed.")
     return 0
 

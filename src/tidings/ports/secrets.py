@@ -133,6 +133,11 @@ class Deployment(Protocol):
         """The deployment's epoch, which changes only when a backup is restored."""
         ...
 
+    @property
+    def writes(self) -> int:
+        """The newest format that processes may write now (see `model.formats`)."""
+        ...
+
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
         """Return (id of the master key, sealed secret) for a deployment secret.
 

@@ -187,10 +187,22 @@ class CleanedEvent(msgspec.Struct, tag_field="event", tag="cleaned", frozen=True
     sequences: tuple[int, ...]
 
 
+class _EntryPlace(msgspec.Struct):
+    chat_id: ChatId
+    sequence: int
+
+
+class _UnknownEntryEvent(msgspec.Struct, tag_field="event", tag="entry"):
+    """An event of an entry, of which only the place is decoded."""
+
+    entry: _EntryPlace
+
+
 WireEvent = EntryEvent | HintEvent | CleanedEvent
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(WireEvent).decode
+_decode_place = msgspec.msgpack.Decoder(_UnknownEntryEvent).decode
 
 
 class NotAnEvent(Exception):
@@ -221,13 +233,20 @@ def encode_event(event: HintEvent | CleanedEvent) -> bytes:
 def decode_event(data: bytes) -> WireEvent:
     """Decode an event.
 
+    An entry that this version does not understand, because a newer version wrote it, becomes a
+    hint: the entry is then read from the log, with the fields that this version knows.
+
     Raises:
         NotAnEvent: The bytes are not an event, or a field has an impossible value.
     """
     try:
         event: WireEvent = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotAnEvent(str(error)) from None
+        try:
+            place = _decode_place(data).entry
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise NotAnEvent(str(error)) from None
+        event = HintEvent(place.chat_id, place.sequence)
     if not isinstance(event, CleanedEvent) and event.sequence < 1:
         raise NotAnEvent(f"no entry has the sequence {event.sequence}")
     return event

@@ -291,6 +291,16 @@ CLOSE_MASTER_KEY: Final = Pattern(
 STRIKE_OFF_MASTER_KEY: Final = Pattern(
     "strike_off_master_key", "DeleteItem", ("tenants",), "a master key wraps no data key any more"
 )
+KEEP_PROCESS: Final = Pattern(
+    "keep_process", "PutItem", ("tenants",), "a process registers the formats that it knows"
+)
+LIST_PROCESSES: Final = Pattern(
+    "list_processes", "Query", ("tenants",), "which formats the processes know", strong=True
+)
+FORGET_PROCESS: Final = Pattern("forget_process", "DeleteItem", ("tenants",), "a process ends")
+ALLOW_FORMATS: Final = Pattern(
+    "allow_formats", "UpdateItem", ("tenants",), "all processes may write a new format"
+)
 
 # Export and import.
 

@@ -21,9 +21,10 @@ from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.access import Recorder
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.retrying import Rejected
+from tidings.stores.dynamodb.client.retrying import Item, Rejected
 from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
+from tidings.stores.dynamodb.formats import EPOCH, Formats, written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
@@ -36,19 +37,18 @@ from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import READ_VALUE
 
-EPOCH: Final = value_key("epoch")
 IMPORT: Final = value_key("import")
 """Progress of an import; the item exists only while the import is unfinished."""
 
 
-async def first_answer(dynamo: Dynamo) -> str | None:
-    """Return the stored epoch, or None; as the first read, this checks that the tables exist.
+async def first_answer(dynamo: Dynamo) -> Item | None:
+    """Return the item of the epoch, or None; as the first read, this checks that tables exist.
 
     Raises:
         SetupError: The tables do not exist.
     """
     try:
-        found = await dynamo.get(READ_VALUE, EPOCH)
+        return await dynamo.get(READ_VALUE, EPOCH)
     except StoreUnavailable as unavailable:
         cause = unavailable.__cause__
         if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
@@ -57,7 +57,6 @@ async def first_answer(dynamo: Dynamo) -> str | None:
                 "`tidings schema apply` creates them"
             ) from cause
         raise
-    return None if found is None else str(found["value"])
 
 
 async def refuse_unfinished(dynamo: Dynamo) -> None:
@@ -138,7 +137,8 @@ async def open_store(
     and only delivery may write it.
 
     Raises:
-        SetupError: There are no credentials or no such tables, or an import is not finished.
+        SetupError: There are no credentials or no such tables, or an import is not finished, or a
+            newer version has written to them.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_client(
@@ -153,9 +153,11 @@ async def open_store(
         found = await first_answer(dynamo)
         await refuse_unfinished(dynamo)
         epoch = found or await ensure_epoch(dynamo, chance)
+        formats = Formats(dynamo, clock, written_in(epoch))
+        await formats.start()
         heads = Heads(dynamo, writes=writes_heads)
         runs = Runs(dynamo, heads, chance, failpoints)
-        store = _store(dynamo, runs, heads, epoch)
+        store = _store(dynamo, runs, heads, DynamoDeployment(dynamo, epoch["value"], formats))
         try:
             yield store
         finally:
@@ -163,9 +165,10 @@ async def open_store(
             await heads.close()
             await store.notifications.close()
             await store.users.close()
+            await formats.close()
 
 
-def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
+def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeployment) -> DynamoStore:
     revocations = DynamoRevocations(dynamo)
     return DynamoStore(
         log=DynamoLog(dynamo, runs, heads),
@@ -178,7 +181,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         budgets=DynamoBudgets(dynamo),
         invites=DynamoInvites(dynamo),
         data_keys=DynamoDataKeys(dynamo, revocations),
-        deployment=DynamoDeployment(dynamo, epoch),
+        deployment=deployment,
         sweeping=DynamoSweeping(),
         revocations=revocations,
         inbox_settings=DynamoInboxSettings(dynamo),

@@ -59,6 +59,7 @@ from tidings.stores.dynamodb.export.items import (
     to_user_fact,
 )
 from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patient, whole_table
+from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.items import session_facts
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
@@ -290,7 +291,8 @@ async def open_source(
         await refuse_unfinished(dynamo)
         if epoch is None:
             raise SetupError(f"the tables with the prefix {prefix!r} are empty")
-        yield DynamoSource(dynamo, epoch)
+        written_in(epoch)
+        yield DynamoSource(dynamo, epoch["value"])
 
 
 _conforms: type[Source] = DynamoSource

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from tidings.model.entries import Entry, SendKey
+from tidings.model.formats import NEWEST
 from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
@@ -63,6 +64,7 @@ from tidings.stores.dynamodb.export.items import (
     tenants_item,
 )
 from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
+from tidings.stores.dynamodb.formats import EPOCH, PROCESS
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.identity.audit import audit_item
 from tidings.stores.dynamodb.identity.items import (
@@ -78,7 +80,7 @@ from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.identity.tenant_jobs import job_items
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.patterns import Pattern
-from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
+from tidings.stores.dynamodb.store import IMPORT, first_answer
 
 MARK: Final = "import"
 FILLED_PER_SECOND: Final = 1_500
@@ -116,7 +118,7 @@ class DynamoTarget:
             return ExportProgress(found["lines"], found["sha256"])
         for pattern, only in _MUST_BE_EMPTY:
             async for page in whole_table(self._dynamo, pattern, only):
-                if any({"pk": item.get("pk"), "sk": item.get("sk")} != EPOCH for item in page):
+                if not all(_is_of_process(item) for item in page):
                     raise SetupError(
                         "the tables are not empty: an import needs empty tables, named by "
                         "TIDINGS_DYNAMODB_PREFIX"
@@ -136,7 +138,8 @@ class DynamoTarget:
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:
-        await self._dynamo.put(patterns.KEEP_VALUE, {**EPOCH, "value": epoch})
+        item = {**EPOCH, "value": epoch, "writes": NEWEST}
+        await self._dynamo.put(patterns.KEEP_VALUE, item)
         await self._dynamo.delete(patterns.FINISH_IMPORT, IMPORT)
 
     async def _keep(self, progress: ExportProgress) -> None:
@@ -213,6 +216,14 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             elif isinstance(fact, TenantKeyFact):
                 listing = listings.key_listing(converted(TenantKey, fact))
                 yield identity_patterns.FILL_LISTING, listing
+
+
+def _is_of_process(item: Item) -> bool:
+    """Return whether the item is written by any process that only opens the tables."""
+    if item.get("pk") != EPOCH["pk"]:
+        return False
+    name: str = item["sk"]
+    return name == EPOCH["sk"] or name.startswith(PROCESS)
 
 
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:

@@ -4,6 +4,7 @@
 from functools import partial
 from typing import Final
 
+from tidings.model.formats import NEWEST
 from tidings.model.ids import UserKey
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.sessions import Revocation
@@ -13,6 +14,7 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.export.scanning import Walk
+from tidings.stores.dynamodb.formats import EPOCH, Formats
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 
 _LISTED: Final = "master#"
@@ -191,15 +193,20 @@ class DynamoDataKeys:
 
 
 class DynamoDeployment:
-    """Values that exist once in a deployment: the epoch and encrypted secrets."""
+    """Values that exist once in a deployment: the epoch, the formats and encrypted secrets."""
 
-    def __init__(self, dynamo: Dynamo, epoch: str) -> None:
+    def __init__(self, dynamo: Dynamo, epoch: str, formats: Formats) -> None:
         self._dynamo = dynamo
         self._epoch = epoch
+        self._formats = formats
 
     @property
     def epoch(self) -> str:
         return self._epoch
+
+    @property
+    def writes(self) -> int:
+        return self._formats.written
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
         item = await self._dynamo.get(patterns.READ_VALUE, _value(f"secret#{name}"))
@@ -220,17 +227,15 @@ class DynamoDeployment:
         await self._dynamo.put(patterns.KEEP_VALUE, _secret(name, master_key_id, sealed))
 
 
-async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> str:
-    """Return the store's epoch; the first process that opens the store chooses a random one."""
-    found = await dynamo.get(patterns.READ_VALUE, _value("epoch"))
-    if found is None:
-        found = {**_value("epoch"), "value": chance.token(EPOCH_BYTES).hex()}
-        try:
-            await dynamo.put(patterns.KEEP_VALUE, found, "attribute_not_exists(#pk)")
-        except ConditionFailed as failed:
-            assert failed.item is not None, "the condition failed because an item exists"
-            found = failed.item
-    return str(found["value"])
+async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> Item:
+    """Store a random epoch, unless another process has stored one; return the stored item."""
+    item = {**EPOCH, "value": chance.token(EPOCH_BYTES).hex(), "writes": NEWEST}
+    try:
+        await dynamo.put(patterns.KEEP_VALUE, item, "attribute_not_exists(#pk)")
+    except ConditionFailed as failed:
+        assert failed.item is not None, "the condition failed because an item exists"
+        return failed.item
+    return item
 
 
 def _value(name: str) -> Item:

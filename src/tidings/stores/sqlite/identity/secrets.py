@@ -6,6 +6,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.model.formats import NEWEST
 from tidings.model.ids import UserKey
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.sessions import Revocation
@@ -97,6 +98,10 @@ class SqliteDeployment:
     @property
     def epoch(self) -> str:
         return self._epoch
+
+    @property
+    def writes(self) -> int:
+        return NEWEST  # an older version refuses to open the database
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
         return await self._readers.read(lambda db: _sealed(db, name))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which formats the processes of a deployment may write.
+
+The item of the epoch has the newest format that may be written. New deployments begin with the
+newest of all. After an upgrade, an operator allows the new formats. To check that no process of an
+older version is left, each process registers itself with the formats that it knows.
+"""
+
+import asyncio
+from typing import Final
+
+from tidings.model import formats
+from tidings.model.limits import SECOND_MS
+from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
+from tidings.ports.world import Clock
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.export.items import value_key
+from tidings.stores.dynamodb.patterns import (
+    ALLOW_FORMATS,
+    FORGET_PROCESS,
+    KEEP_PROCESS,
+    LIST_PROCESSES,
+    READ_VALUE,
+)
+from tidings.tasks import Tasks
+
+EPOCH: Final = value_key("epoch")
+PROCESS: Final = "process#"
+"""Prefix of the items of registered processes."""
+REFRESH_SECONDS: Final = 60.0
+GONE_MS: Final = 5 * 60 * SECOND_MS
+"""A process that has not refreshed its registration for this long is not running any more."""
+
+
+class Formats:
+    """The newest format that may be written, read again every minute."""
+
+    def __init__(self, dynamo: Dynamo, clock: Clock, written: int) -> None:
+        self._dynamo = dynamo
+        self._clock = clock
+        self._item = value_key(f"{PROCESS}{dynamo.chance.token(8).hex()}")
+        self._tasks = Tasks("formats")
+        self.written = written
+
+    async def start(self) -> None:
+        """Register this process, and refresh the registration in the background."""
+        await self._register()
+        self._tasks.repeat(self._refresh)
+
+    async def close(self) -> None:
+        """Remove the registration; if that fails, it becomes too old to count."""
+        await self._tasks.close()
+        try:
+            await self._dynamo.delete(FORGET_PROCESS, self._item)
+        except StoreUnavailable:
+            return
+
+    async def _refresh(self) -> None:
+        await asyncio.sleep(REFRESH_SECONDS)
+        await self._register()
+        found = await self._dynamo.get(READ_VALUE, EPOCH)
+        self.written = written_in(found or {})
+
+    async def _register(self) -> None:
+        item = {**self._item, "knows": formats.NEWEST, "seen_at": self._clock.now()}
+        await self._dynamo.put(KEEP_PROCESS, item)
+
+
+def written_in(epoch: Item) -> int:
+    """Return the newest format that may be written, from the item of the epoch.
+
+    Raises:
+        SetupError: Only a newer version can read what is stored.
+    """
+    written = int(epoch.get("writes", 0))
+    if written > formats.NEWEST:
+        raise SetupError(
+            f"these tables are written in format {written}, and this version reads formats up to "
+            f"{formats.NEWEST}: install a newer version"
+        )
+    return written
+
+
+async def allow_newest(dynamo: Dynamo, now: int) -> None:
+    """Allow all processes to write the newest format.
+
+    Raises:
+        SetupError: A process of an older version is still running.
+    """
+    items = await dynamo.query(
+        LIST_PROCESSES,
+        "#pk = :pk AND begins_with(#sk, :process)",
+        {":pk": EPOCH["pk"], ":process": PROCESS},
+    )
+    older = [
+        item for item in items if item["knows"] < formats.NEWEST and item["seen_at"] > now - GONE_MS
+    ]
+    if older:
+        raise SetupError(
+            f"{len(older)} processes of an older version are running: replace them first; a "
+            "process that was killed counts for five more minutes"
+        )
+    await dynamo.update(
+        ALLOW_FORMATS,
+        EPOCH,
+        "SET #writes = :newest",
+        "attribute_not_exists(#writes) OR #writes <= :newest",
+        {":newest": formats.NEWEST},
+    )

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New formats are written only when every process can read them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.contract.lossy_tables import Place, a_place
+from tests.support.clock import NOW, ManualClock
+from tests.support.dynamo_tables import open_tables
+from tests.support.spare_tables import spare_tables
+from tidings.model import formats as known
+from tidings.model.formats import NEWEST
+from tidings.model.setup_error import SetupError
+from tidings.stores.dynamodb import formats
+from tidings.stores.dynamodb.formats import EPOCH, GONE_MS, PROCESS, Formats, allow_newest
+from tidings.stores.dynamodb.patterns import KEEP_VALUE, LIST_PROCESSES, READ_VALUE
+
+
+@pytest.fixture
+async def place(dynamodb_endpoint: str) -> AsyncIterator[Place]:
+    async with a_place(dynamodb_endpoint) as place:
+        yield place
+
+
+async def registered(place: Place) -> list[int]:
+    """The newest formats that the running processes know."""
+    values = {":pk": EPOCH["pk"], ":process": PROCESS}
+    where = "#pk = :pk AND begins_with(#sk, :process)"
+    return [item["knows"] for item in await place.dynamo.query(LIST_PROCESSES, where, values)]
+
+
+async def test_a_process_is_registered_while_it_runs(place: Place) -> None:
+    running = Formats(place.dynamo, ManualClock(), NEWEST)
+    await running.start()
+    assert await registered(place) == [NEWEST]
+    await running.close()
+    assert await registered(place) == []
+
+
+async def test_a_process_learns_that_a_new_format_is_allowed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await place.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "e"})
+    running = Formats(place.dynamo, ManualClock(), 0)
+    await allow_newest(place.dynamo, NOW)
+    monkeypatch.setattr(formats, "REFRESH_SECONDS", 0)
+
+    await running._refresh()
+
+    assert running.written == NEWEST
+    assert await place.dynamo.get(READ_VALUE, EPOCH) == {**EPOCH, "value": "e", "writes": NEWEST}
+
+
+async def test_a_new_format_waits_for_the_last_process_of_an_older_version(place: Place) -> None:
+    await place.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "e"})
+    older = {"pk": EPOCH["pk"], "sk": f"{PROCESS}older", "knows": NEWEST - 1, "seen_at": NOW}
+    await place.dynamo.put(KEEP_VALUE, older)
+
+    with pytest.raises(SetupError, match="1 processes of an older version"):
+        await allow_newest(place.dynamo, NOW)
+    assert await place.dynamo.get(READ_VALUE, EPOCH) == {**EPOCH, "value": "e"}
+
+    await allow_newest(place.dynamo, NOW + GONE_MS)
+
+
+async def test_a_new_deployment_begins_with_the_newest_format(dynamodb_endpoint: str) -> None:
+    async with spare_tables(dynamodb_endpoint) as prefix:
+        async with open_tables(dynamodb_endpoint, prefix) as store:
+            assert store.deployment.writes == NEWEST
+
+
+async def test_an_older_version_refuses_what_it_cannot_read(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with spare_tables(dynamodb_endpoint) as prefix:
+        async with open_tables(dynamodb_endpoint, prefix):
+            pass
+        monkeypatch.setattr(known, "NEWEST", NEWEST - 1)
+        with pytest.raises(SetupError, match="install a newer version"):
+            async with open_tables(dynamodb_endpoint, prefix):
+                pass
