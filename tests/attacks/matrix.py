@@ -248,6 +248,8 @@ FRAMES: Final[dict[str, dict[str, Outcome]]] = {
     "read": _frame("nothing", "chat.not_found"),
     "typing": _frame("nothing", "chat.not_found"),
     "fetch": _frame("page", "chat.not_found"),
+    "follow": _frame("nothing", "gone"),
+    "away": _frame("nothing", "nothing"),
     "auth": _frame("nothing", "nothing"),
     "ping": _frame("pong", "pong"),
 }

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ACME: Final = "/v1/tenants/acme"
 PHONE: Final = phone_number(1)
-ANSWERS: Final = ("welcome", "sent", "page", "pong")
+ANSWERS: Final = ("welcome", "sent", "page", "pong", "gone")
 NOTICED_SECONDS_MAX: Final = 10
 """A process hears within five seconds that what it has seen before does not count any more."""
 
@@ -72,9 +72,11 @@ class Street:
             "received": {"sequence": 1},
             "read": {"sequence": 1},
             "fetch": {"id": "1", "after": 0},
+            "follow": {"after": 0},
+            "away": {"away": True},
             "auth": {"token": self.credentials[caller]},
         }
-        is_of_chat = op in ("send", "received", "read", "typing", "fetch")
+        is_of_chat = op in ("send", "received", "read", "typing", "fetch", "follow")
         return {"op": op, **({"chat": chat} if is_of_chat else {}), **more.get(op, {})}
 
     async def said(self, op: str, caller: str, chat: str) -> tuple[Outcome, Frame]:
@@ -210,9 +212,12 @@ async def test_what_each_caller_is_told(street: Street, op: str) -> None:
     outcomes = {}
     for caller in CALLERS:
         outcomes[caller], answer = await street.said(op, caller, street.chat)
-        if outcomes[caller] == "chat.not_found":
-            same = await street.said(op, caller, NOWHERE)
-            assert same == (outcomes[caller], answer), f"{caller} can tell it from none"
+        if outcomes[caller] in ("chat.not_found", "gone"):
+            same, told = await street.said(op, caller, NOWHERE)
+            named = {"chat": NOWHERE} if "chat" in answer else {}
+            assert (same, told) == (outcomes[caller], answer | named), (
+                f"{caller} can tell it from none"
+            )
     assert outcomes == FRAMES[op]
     after = await street.actor("owner").ok("GET", log)
     new = [entry["sender"] for entry in after["data"][len(before["data"]) :]]

@@ -14,6 +14,7 @@ from tests.integration.socket_town import (
     people,
     settled,
     told,
+    until_entries,
 )
 from tests.support.canary import canary
 from tests.support.client_socket import Socket
@@ -200,3 +201,44 @@ async def test_a_ping_is_answered(town: Town) -> None:
         for _ in range(3):
             await settled(device)
         assert len(told(device, "pong")) == 3
+
+
+async def test_by_heads_entries_come_only_of_chats_that_are_followed(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    other = await ann.create_group("Other", [bob])
+    socket = Socket(town.url)
+    await socket.open()
+    hello = {"op": "hello", "token": bob.token, "device": "phone", "client": "test/1.0"}
+    socket.tell({**hello, "catch_up": "heads"})
+    await socket.frame("live")
+    assert [frame["chats"] for frame in told(socket, "heads")] == [{other: 1, chat: 1}]
+    socket.tell({"op": "follow", "chat": chat, "after": 0})
+    async with ann.device() as writer:
+        await writer.send(chat)
+        await writer.send(other)
+        assert await until_entries(socket, chat, 2) == [1, 2]
+        await socket.frame("heads", chats={other: 2})
+        socket.tell({"op": "received", "chat": other, "sequence": 2})
+        assert (await socket.frame("refused"))["code"] == "receipt.not_followed"
+        socket.tell({"op": "follow", "chat": other, "after": 1})
+        assert await until_entries(socket, other, 1) == [2]
+        socket.tell({"op": "away", "away": True})
+        await writer.send(chat)
+        assert await until_entries(socket, chat, 3) == [1, 2, 3]
+    await socket.drop()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"client": "nameless"},
+        {"client": "a/1\n"},
+        {"client": "a" * 65 + "/1"},
+        {"client": 7},
+        {"catch_up": "some"},
+    ],
+)
+async def test_a_hello_with_a_field_of_a_wrong_form_is_closed(
+    town: Town, fields: dict[str, Any]
+) -> None:
+    assert await code_of_hello(Socket(town.url), token="x", device="phone", **fields) == 4400

@@ -99,9 +99,14 @@ class FakeConnection:
         """The sequences of a chat's entries, in the order they came."""
         return [told["sequence"] for told in self.of("entry") if told["chat"] == chat]
 
-    def of(self, op: str) -> list[Frame]:
-        """The frames with this op."""
-        return [told for told in self.frames if told["op"] == op]
+    @property
+    def heads(self) -> dict[str, int]:
+        """The last head of each chat that was told."""
+        return {chat: head for told in self.of("heads") for chat, head in told["chats"].items()}
+
+    def of(self, *ops: str) -> list[Frame]:
+        """The frames with one of these ops."""
+        return [told for told in self.frames if told["op"] in ops]
 
     @property
     def ops(self) -> list[str]:
@@ -123,6 +128,9 @@ class FakeConnection:
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         return self.stream.reconcile(heads)
+
+    async def follow(self, chat: ChatId, after: int | None) -> None:
+        await self.stream.follow(chat, after)
 
     def wake(self) -> None:
         self.stream.wake()

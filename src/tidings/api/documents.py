@@ -40,6 +40,7 @@ _FROM_SERVER: Final = (
     frames.InboxUnread,
     frames.NotificationFrame,
     frames.RetractedFrame,
+    frames.HeadsFrame,
     frames.Resync,
     frames.GoneFrame,
     frames.Bye,

@@ -14,7 +14,7 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
-from tidings.gateway.progress import Position
+from tidings.gateway.progress import Position, start_after
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -92,25 +92,15 @@ def plan_catch_up(
     follow: list[tuple[ChatHead, int]] = []
     budget = limits.CATCH_UP_HELLO_ENTRIES_MAX
     for row in chats:
-        start = _start(row, have, is_same_epoch=is_same_epoch)
-        missing = None if start is None else row.head.sequence - start
+        head = row.head.sequence
+        start = start_after(head, have.get(row.chat_id), is_same_epoch=is_same_epoch)
+        missing = None if start is None else head - start
         if start is None or missing is None or missing > budget:
             resync.append(row)
         else:
             follow.append((row, start))
             budget -= missing
     return CatchUpPlan(gone, resync, follow)
-
-
-def _start(row: ChatHead, have: Mapping[str, int], *, is_same_epoch: bool) -> int | None:
-    """Return the sequence after which entries are sent, or None if the device must start over."""
-    head = row.head.sequence
-    if row.chat_id not in have:
-        return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)
-    last = have[row.chat_id]
-    if not is_same_epoch or not 0 <= head - last <= limits.CATCH_UP_CHAT_ENTRIES_MAX:
-        return None
-    return last
 
 
 class Pump:

@@ -180,6 +180,10 @@ class Connection(WSListener):
         """Compare the entries sent with the current heads; read missing entries from the log."""
         return self.stream.reconcile(heads)
 
+    async def follow(self, chat: ChatId, after: int | None) -> None:
+        """Send the entries of a chat after `after`, and all later ones."""
+        await self.stream.follow(chat, after)
+
     def send(self, frame: bytes) -> None:
         """Send a frame at the end of the event loop turn.
 

@@ -2,6 +2,7 @@
 """The protocol of one connection: turns frames into actions, without a socket, clock or await."""
 
 from enum import Enum
+from typing import get_args
 
 import msgspec
 
@@ -13,6 +14,7 @@ from tidings.wire.codes import Close, explain
 from tidings.wire.frames import (
     ClientFrame,
     Fetch,
+    Follow,
     Hello,
     Ping,
     Refused,
@@ -20,7 +22,7 @@ from tidings.wire.frames import (
     decode_client_frame,
 )
 
-_OPS = frozenset({"hello", "send", "received", "read", "typing", "fetch", "auth", "ping"})
+_OPS = frozenset(kind.__struct_config__.tag for kind in get_args(ClientFrame))
 
 
 class State(Enum):
@@ -61,6 +63,12 @@ class Conversation:
         """The connection's id; empty before `welcome`."""
         self.caller: UserCaller | None = None
         """Identity that the connection's latest token proves."""
+        self.client: str | None = None
+        """Name and version of the client's program, as the client itself says."""
+        self.is_by_heads = False
+        """Whether the client asked for the heads of its chats, and follows chats one by one."""
+        self.is_away = False
+        """Whether the client said that nobody looks at the device."""
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
@@ -94,13 +102,14 @@ class Conversation:
             return self._strike(Invalid("hello must be the first frame and be sent once"), None)
         if self.state is State.GREETING and isinstance(frame, Hello):
             self.state = State.CHECKING
+            self.client, self.is_by_heads = frame.client, frame.catch_up == "heads"
             return frame
         if self.state is State.GREETING or isinstance(frame, Hello):
             return CloseRequest(Close.NOT_AUTHENTICATED)
         if isinstance(frame, Ping):
             return frame
         if len(self._early) >= limits.EARLY_FRAMES_MAX:
-            request = frame.id if isinstance(frame, SendFrame | Fetch) else None
+            request = frame.id if isinstance(frame, SendFrame | Fetch | Follow) else None
             return refused(TooManyWaiting(), request)
         self._early.append(frame)
         return None

@@ -71,7 +71,10 @@ class HandoverReceiver:
                 if connection.conversation.state is State.OPEN:
                     for encoded in job.encoded_entries:
                         connection.deliver(encoded, encoded.frame, is_small=encoded.is_small)
-                    job.reached.append(connection.conversation.connection)
+                    # Nobody looks at a device that is away, so it does not hold back a push. The
+                    # worker hands its entries over once more; the connection drops them.
+                    if not connection.conversation.is_away:
+                        job.reached.append(connection.conversation.connection)
         self._waiting_users -= len(users)
         job.left -= len(users)
         if job.left == 0:

@@ -65,6 +65,10 @@ class ClientConnection(Protocol):
         """
         ...
 
+    async def follow(self, chat: ChatId, after: int | None) -> None:
+        """Send the entries of a chat after `after`, and all later ones."""
+        ...
+
     def wake(self) -> None:
         """Continue to read from the log if the window has room."""
         ...

@@ -13,6 +13,8 @@ Otherwise a busy chat that fell behind once would be read without end.
 from collections.abc import Mapping
 from typing import Final, Literal
 
+import msgspec
+
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -59,6 +61,18 @@ def _names(entry: Entry, user: UserKey) -> bool:
     return any(person.user == user for person in entry.people)
 
 
+def start_after(head: int, last: int | None, *, is_same_epoch: bool) -> int | None:
+    """Return the sequence after which entries are sent, or None if the device must start over.
+
+    `last` is the last sequence that the device has of the chat; None if it has nothing.
+    """
+    if last is None:
+        return newest_start(head)
+    if not is_same_epoch or not 0 <= head - last <= limits.CATCH_UP_CHAT_ENTRIES_MAX:
+        return None
+    return last
+
+
 Verdict = Literal["send", "drop", "later"]
 
 
@@ -89,6 +103,13 @@ class Position:
                 self.kept = None
 
 
+class Unfollowed(msgspec.Struct, frozen=True):
+    """A chat of the user whose entries are not sent on the connection."""
+
+    head: int
+    is_small: bool
+
+
 class DeliveryProgress:
     """Progress of all chats of one connection."""
 
@@ -96,6 +117,8 @@ class DeliveryProgress:
         self._window: Final = window
         self._positions: dict[ChatId, Position] = {}
         self._unacknowledged = 0
+        self.unfollowed: dict[ChatId, Unfollowed] = {}
+        """Chats of which the client gets only the head; none if it follows all its chats."""
         self.is_paused = False
         """Whether the socket has too many unsent bytes."""
 
@@ -114,12 +137,13 @@ class DeliveryProgress:
         return self._positions.get(chat)
 
     def chats(self) -> list[ChatId]:
-        """Return the chats that the connection follows."""
-        return list(self._positions)
+        """Return the chats of which the connection gets the entries or the head."""
+        return [*self._positions, *self.unfollowed]
 
     def start(self, chat: ChatId, have: int, head: int, *, is_small: bool) -> Position:
         """Follow a chat from the entry after `have`."""
         self.leave(chat)
+        self.unfollowed.pop(chat, None)
         position = self._positions[chat] = Position(have, head, is_small)
         return position
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out the frames of a client: send, receipts, typing, fetch and new tokens."""
+"""Carries out the frames of a client, such as send, receipts, typing, fetch and follow."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -21,6 +21,7 @@ from tidings.model.ids import CHAT, ChatId, UserKey, rfc3339
 from tidings.model.refusals import (
     ChatNotFound,
     Invalid,
+    NotFollowed,
     RateLimited,
     Refusal,
     StoreUnavailable,
@@ -38,8 +39,10 @@ from tidings.ports.store import (
 from tidings.wire.codes import Close
 from tidings.wire.frames import (
     Auth,
+    Away,
     ClientFrame,
     Fetch,
+    Follow,
     Hello,
     PageFrame,
     Ping,
@@ -51,6 +54,8 @@ from tidings.wire.frames import (
     encode,
 )
 from tidings.wire.records import entry_record
+
+Work = Callable[[], Awaitable[None]]
 
 
 class Requests:
@@ -83,27 +88,30 @@ class Requests:
             case TypingFrame():
                 self._type(ChatId(frame.chat))
             case Fetch():
-                self._start(self._fetch(frame), frame.id)
+                self._start(partial(self._fetch, frame), frame.id)
+            case Follow():
+                self._start(partial(self._follow, frame), frame.id)
+            case Away():
+                self._connection.conversation.is_away = frame.away
             case Auth():
-                self._start(self._renew(frame.token))
+                self._start(partial(self._renew, frame.token))
             case Hello() | Ping():
                 raise AssertionError("answered by the connection itself")
             case _:
                 assert_never(frame)
 
-    def _start(self, work: Coroutine[Any, Any, None], request: str | None = None) -> None:
+    def _start(self, work: Work, request: str | None = None) -> None:
         """Run work that waits for the store, unless too much is running already."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
-            work.close()
             self._connection.refuse(TooManyWaiting(), request)
             return
         self._waiting += 1
         self._connection.start(self._counted(work, request))
 
-    async def _counted(self, work: Coroutine[Any, Any, None], request: str | None) -> None:
+    async def _counted(self, work: Work, request: str | None) -> None:
         set_requester(user_requester(self._user))
         try:
-            await work
+            await work()
         except Refusal as refusal:
             self._connection.refuse(refusal, request)
         finally:
@@ -176,8 +184,12 @@ class Requests:
 
     def _received(self, frame: Received) -> None:
         position = self._connection.progress.get(ChatId(frame.chat))
+        if position is None and self._connection.conversation.is_by_heads:
+            # A client that gets only the head of a chat cannot have all its entries from here.
+            self._connection.refuse(NotFollowed())
+            return
         if position is None or frame.sequence > position.sent:
-            self._start(self._mark(ChatId(frame.chat), frame.sequence, 0))
+            self._start(partial(self._mark, ChatId(frame.chat), frame.sequence, 0))
             return
         self._make_room(position, frame.sequence)
         if position.is_small:
@@ -192,7 +204,7 @@ class Requests:
     def _read(self, frame: Read) -> None:
         position = self._connection.progress.get(ChatId(frame.chat))
         if position is None or frame.sequence > position.sent:
-            self._start(self._mark(ChatId(frame.chat), 0, frame.sequence))
+            self._start(partial(self._mark, ChatId(frame.chat), 0, frame.sequence))
             return
         interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
         move = Move(self._user, ChatId(frame.chat), 0, frame.sequence)
@@ -228,7 +240,7 @@ class Requests:
         ):
             self._publish_typing(chat, is_small=state.is_small)
         else:
-            self._start(self._type_cold(chat))
+            self._start(partial(self._type_cold, chat))
 
     async def _type_cold(self, chat: ChatId) -> None:
         """Read whether the user may write in a chat that is not cached."""
@@ -265,6 +277,14 @@ class Requests:
                 self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
             )
             self._connection.send(encode(page_frame(frame, page)))
+
+    async def _follow(self, frame: Follow) -> None:
+        chat = ChatId(frame.chat)
+        known = self._connection.progress.unfollowed.get(chat)
+        missing = 0 if known is None else known.head - (frame.after or 0)
+        rows = min(max(missing, 1), limits.CATCH_UP_CHAT_ENTRIES_MAX)
+        await self._charges.read(self._user, rate_limits.page_cost(rows))
+        await self._connection.follow(chat, frame.after)
 
     # Tokens.
 

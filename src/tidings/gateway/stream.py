@@ -11,6 +11,7 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.catch_up import Pump, identify, plan_catch_up, welcome
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
+from tidings.gateway.heads import Early, UnfollowedChats
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
 from tidings.model import limits
@@ -31,10 +32,13 @@ class Stream:
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
-        self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
-        """Chats whose entries arrived during hello, each with the sequence after which to start,
-        the last sequence that arrived, and whether the chat is small. None after hello."""
+        self._early: dict[ChatId, Early] | None = {}
+        """Chats whose entries arrived during hello. None after hello."""
+        self._is_same_epoch = True
+        self._greeted: asyncio.Event | None = None
+        """Event for which requests to follow a chat wait during hello; None if none waits."""
         self._pump = Pump(context, connection)
+        self._unfollowed = UnfollowedChats(context, connection)
         self._awaited: dict[ChatId, int] = {}
         """For each chat, the last sequence that other processes had yet to deliver when the current
         wait began."""
@@ -84,15 +88,27 @@ class Stream:
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
             chats = await self._context.chats_of(caller.user)
+            self._is_same_epoch = hello.epoch in (None, self._context.epoch)
             await self._catch_up_at_hello(chats, hello)
+            if self._greeted is not None:
+                self._greeted.set()
             self._connection.send(LIVE)
             await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
 
     async def _catch_up_at_hello(self, chats: list[ChatHead], hello: Hello) -> None:
-        is_same_epoch = hello.epoch in (None, self._context.epoch)
+        self._is_same_epoch = hello.epoch in (None, self._context.epoch)
         have = hello.have or {}
+        if self._connection.conversation.is_by_heads:
+            early, self._early = self._early or {}, None
+            await self._unfollowed.enter(chats, early, have)
+        else:
+            await self._catch_up_all(chats, have)
+        self._pump.start()
+
+    async def _catch_up_all(self, chats: list[ChatHead], have: Mapping[str, int]) -> None:
+        is_same_epoch = self._is_same_epoch
         if is_same_epoch:
             chats = [await self._reaching(row, have.get(row.chat_id, 0)) for row in chats]
         planned = plan_catch_up(chats, have, is_same_epoch=is_same_epoch)
@@ -108,7 +124,6 @@ class Stream:
         self._follow_new_chats()
         for chat, position, head in goals:
             await self._pump.bring_to(head, chat, position)
-        self._pump.start()
 
     async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
         """Return the chat; if the log has the device's last entry, the head is at least that entry.
@@ -130,9 +145,9 @@ class Stream:
 
     def _follow(self, row: ChatHead, have: int) -> Position:
         assert self._early is not None
-        _, seen, _ = self._early.pop(row.chat_id, (0, 0, False))
+        early = self._early.pop(row.chat_id, None)
         is_small = row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX
-        head = max(row.head.sequence, seen)
+        head = max(row.head.sequence, early.last if early else 0)
         return self._connection.progress.start(row.chat_id, have, head, is_small=is_small)
 
     def _follow_new_chats(self) -> None:
@@ -141,9 +156,16 @@ class Stream:
         These are known because their entries arrived during hello.
         """
         assert self._early is not None
-        for chat, (start, last, is_small) in self._early.items():
+        for chat, (start, last, is_small, _) in self._early.items():
             self._connection.progress.start(chat, start, last, is_small=is_small)
         self._early = None
+
+    async def follow(self, chat: ChatId, after: int | None) -> None:
+        """Follow a chat from the entry after `after`, once hello is complete."""
+        if self._early is not None:
+            self._greeted = self._greeted or asyncio.Event()
+            await self._greeted.wait()
+        await self._unfollowed.follow(chat, after, is_same_epoch=self._is_same_epoch)
 
     # Live.
 
@@ -156,6 +178,9 @@ class Stream:
         progress = self._connection.progress
         position = progress.get(chat)
         if position is None:
+            if self._connection.conversation.is_by_heads:
+                self._unfollowed.offer(entry, is_small=is_small)
+                return
             if is_last(entry, self._user):
                 return  # the client knows it from the log, which was read before the event arrived
             position = self._follow_new(entry, is_small)
@@ -181,8 +206,13 @@ class Stream:
         """Record that an entry arrived during hello. Entries may arrive in any order."""
         assert self._early is not None
         start = start_before(entry, self._user)
-        first, last, _ = self._early.get(entry.chat_id, (start, 0, False))
-        self._early[entry.chat_id] = (min(first, start), max(last, entry.sequence), is_small)
+        first, last, _, has_ended = self._early.get(entry.chat_id, Early(start, 0, False, False))
+        self._early[entry.chat_id] = Early(
+            min(first, start),
+            max(last, entry.sequence),
+            is_small,
+            has_ended or is_last(entry, self._user),
+        )
 
     def _follow_new(self, entry: Offer, is_small: bool) -> Position:
         """Follow a chat that is new to the connection."""
@@ -222,7 +252,9 @@ class Stream:
         progress = self._connection.progress
         for chat, head in heads.items():
             position = progress.get(chat)
-            if position is None:
+            if position is None and self._connection.conversation.is_by_heads:
+                self._unfollowed.note(chat, head, is_small=False)
+            elif position is None:
                 progress.start(chat, newest_start(head), head, is_small=False)
             elif head > position.sent:
                 position.head = max(position.head, head)

@@ -40,6 +40,8 @@ USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
 TENANT_ITSELF: Final = "~tenant"
 """Sender of entries that the tenant made with a tenant key. No user can have this id."""
 DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+CLIENT: Final = re.compile(r"[A-Za-z0-9._+-]{1,64}/[A-Za-z0-9._+-]{1,64}")
+"""Name and version of a client's program."""
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT

@@ -94,6 +94,10 @@ WINDOW_ENTRIES: Final = 1_000
 WINDOW_STALLED_MS_MAX: Final = 30 * SECOND_MS
 CATCH_UP_CHAT_ENTRIES_MAX: Final = 500
 CATCH_UP_HELLO_ENTRIES_MAX: Final = 5_000
+HEADS_CHATS_MAX: Final = 1_000
+"""Chats in one `heads` frame."""
+HEADS_MS: Final = 1 * SECOND_MS
+"""Time for which news of chats that a connection does not follow are gathered."""
 OUTBOX_PAUSE_BYTES: Final = 64 * KIB
 """Unsent bytes above which a socket gets no further entries until it drains. The entries are read
 from the log later."""
@@ -350,6 +354,9 @@ assert INVITER_INVITES_MAX < USER_INVITES_MAX
 assert INVITE_DECLINED_MS < INVITE_MS
 assert OTHERS_CHATS_MAX < OTHERS_DIRECT_CHATS_MAX, "groups leave room for direct chats"
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
+assert HEADS_CHATS_MAX * len(f'"{26 * "0"}":{2**53 - 1},') + KIB < FRAME_BYTES_MAX, (
+    "the heads of this many chats fit in one frame"
+)
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
 assert TRAILER_BYTES_MAX <= HEAD_BYTES_MAX
 assert SCARCE_KEEP_ALIVE_MS < REQUEST_MS_MAX < KEEP_ALIVE_MS

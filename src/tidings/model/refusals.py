@@ -157,6 +157,12 @@ class ReceiptBeyondHead(Invalid):
     code, title = "receipt.beyond_head", "The sequence is beyond the end of the log"
 
 
+class NotFollowed(Invalid):
+    """`received` is for a chat whose entries the connection does not get."""
+
+    code, title = "receipt.not_followed", "This connection does not follow the chat"
+
+
 class CursorInvalid(Invalid):
     """This server did not issue the cursor for this list and this caller."""
 

@@ -72,9 +72,9 @@ class Handover(Protocol):
     ) -> Mapping[str, frozenset[str]]:
         """Send entries of one chat, in order, to gateways; `users` lists each gateway's users.
 
-        Returns for each gateway the connections that were given every entry. This includes
-        connections that had no room for an entry, because they read it from the log. Gateways that
-        did not answer within a second are omitted.
+        Returns for each gateway the connections that were given every entry and are not away. This
+        includes connections that had no room for an entry, because they read it from the log.
+        Gateways that did not answer within a second are omitted.
         """
         ...
 
@@ -103,9 +103,9 @@ class HandoverTarget(Protocol):
     ) -> None:
         """Queue entries of one chat for these users; later call `answer`.
 
-        `answer` gets the connections to which the entries were passed. A gateway whose queue is
-        full drops the entries and does not answer. Instead it compares heads, and so finds the
-        entries.
+        `answer` gets the connections to which the entries were passed and which are not away. A
+        gateway whose queue is full drops the entries and does not answer. Instead it compares
+        heads, and so finds the entries.
         """
         ...
 

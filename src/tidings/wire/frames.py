@@ -5,18 +5,20 @@ A new client frame must also be added to `ClientFrame` here and to `gateway.requ
 frame must also be added to `api.documents`.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from tidings.model import limits
 from tidings.model.entries import Entry
-from tidings.model.ids import SEQUENCE_MAX, rfc3339, user_id
+from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
 from tidings.wire.records import EntryRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 RequestId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 ChatName = Annotated[str, msgspec.Meta(max_length=64)]
+ClientName = Annotated[str, msgspec.Meta(pattern=rf"^{CLIENT.pattern}(?!\n)$")]
+"""Name and version of the client's program."""
 
 
 # Client to server. Unknown fields are ignored, so that newer clients can talk to older servers.
@@ -29,6 +31,8 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello"):
     device: str | None = None
     epoch: str | None = None
     have: dict[ChatName, Sequence] | None = None
+    client: ClientName | None = None
+    catch_up: Literal["all", "heads"] = "all"
 
 
 class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
@@ -72,6 +76,20 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch"):
     limit: Annotated[int, msgspec.Meta(ge=1, le=limits.PAGE_MAX)] = limits.PAGE_DEFAULT
 
 
+class Follow(msgspec.Struct, tag_field="op", tag="follow"):
+    """Request the entries of a chat after `after`, and all later ones."""
+
+    chat: ChatName
+    after: Sequence | None = None
+    id: RequestId | None = None
+
+
+class Away(msgspec.Struct, tag_field="op", tag="away"):
+    """Nobody looks at this device, or somebody does again."""
+
+    away: bool
+
+
 class Auth(msgspec.Struct, tag_field="op", tag="auth"):
     """A new token for the same user, before the old one expires."""
 
@@ -82,7 +100,9 @@ class Ping(msgspec.Struct, tag_field="op", tag="ping"):
     """The client is alive; the server answers with `pong`."""
 
 
-ClientFrame = Hello | SendFrame | Received | Read | TypingFrame | Fetch | Auth | Ping
+ClientFrame = (
+    Hello | SendFrame | Received | Read | TypingFrame | Fetch | Follow | Away | Auth | Ping
+)
 
 
 # Server to client.
@@ -100,7 +120,8 @@ class Welcome(msgspec.Struct, tag_field="op", tag="welcome"):
 
 
 class Live(msgspec.Struct, tag_field="op", tag="live"):
-    """Catch-up is complete: each missed entry was sent, or its chat got `resync` or `gone`."""
+    """Catch-up is complete: each missed entry was sent, or its chat got `resync` or `gone`, or was
+    named in `heads`."""
 
 
 class EntryFrame(EntryRecord, tag_field="op", tag="entry"):
@@ -202,6 +223,12 @@ class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
 
     inbox: str
     id: str
+
+
+class HeadsFrame(msgspec.Struct, tag_field="op", tag="heads"):
+    """The last sequence of chats that the client does not follow."""
+
+    chats: dict[str, int]
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):

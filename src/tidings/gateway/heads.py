@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chats that a connection does not follow: the client gets their heads, and follows some of them.
+
+A client with many chats need not read all of them at hello. It gets the head of each chat, later
+the heads of chats with news, and the entries of the chats that it follows.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from tidings.gateway.context import GatewayContext
+from tidings.gateway.conversation import State
+from tidings.gateway.hub import ClientConnection
+from tidings.gateway.progress import Offer, Unfollowed, is_last, start_after
+from tidings.model import limits
+from tidings.model.chats import ChatHead
+from tidings.model.ids import CHAT, ChatId, UserKey
+from tidings.model.refusals import ChatNotFound
+from tidings.wire.frames import GoneFrame, HeadsFrame, Resync, encode
+
+
+class Early(NamedTuple):
+    """What is known of a chat whose entries arrived during hello."""
+
+    start: int
+    """Sequence after which to start, if the chat is new to the connection."""
+    last: int
+    """The last sequence that arrived."""
+    is_small: bool
+    has_ended: bool
+    """Whether an entry removed the user, who may have been added again."""
+
+
+class UnfollowedChats:
+    """Sends the heads of chats that a connection does not follow, and starts to follow chats."""
+
+    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
+        self._context = context
+        self._connection = connection
+        self._news: dict[ChatId, None] = {}
+        """Chats whose heads have changed since the last frame. Only their number grows while the
+        client does not read, not the number of frames."""
+        self._is_gathering = False
+
+    @property
+    def _user(self) -> UserKey:
+        user = self._connection.conversation.user
+        assert user is not None
+        return user
+
+    # Heads.
+
+    async def enter(
+        self, chats: Iterable[ChatHead], early: Mapping[ChatId, Early], have: Collection[str]
+    ) -> None:
+        """Send the heads of all chats of the user, as fast as the socket accepts them.
+
+        Chats that the device has stored and the user is not a member of get `gone`.
+        """
+        unfollowed = self._connection.progress.unfollowed
+        for row in chats:
+            is_small = row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX
+            unfollowed[row.chat_id] = Unfollowed(row.head.sequence, is_small)
+        for chat, seen in early.items():
+            known = unfollowed.get(chat)
+            head = max(seen.last, known.head if known else 0)
+            unfollowed[chat] = Unfollowed(head, seen.is_small)
+        # From here on, entries that arrive are offered.
+        for stored in have:
+            if stored not in unfollowed:
+                self._forget(ChatId(stored))
+        for chat, seen in early.items():
+            if seen.has_ended and chat in unfollowed:
+                await self._look_up(chat, 0, None)  # the user may have been added again
+        remaining = iter(list(unfollowed))
+        while some := list(islice(remaining, limits.HEADS_CHATS_MAX)):
+            await self._connection.drained()
+            self._send(some)
+
+    def offer(self, entry: Offer, *, is_small: bool) -> None:
+        """Take a new entry of a chat that the connection does not follow."""
+        chat = entry.chat_id
+        known = self._connection.progress.unfollowed.get(chat)
+        if known is not None and entry.sequence <= known.head:
+            return
+        if not is_last(entry, self._user):
+            self.note(chat, entry.sequence, is_small=is_small)
+        elif known is not None:
+            self._forget(chat)
+
+    def note(self, chat: ChatId, head: int, *, is_small: bool) -> None:
+        """Record that a chat has a later entry; the client hears of it within a second."""
+        unfollowed = self._connection.progress.unfollowed
+        known = unfollowed.get(chat)
+        if known is None or head > known.head:
+            unfollowed[chat] = Unfollowed(head, is_small)
+            self._news[chat] = None
+            self._gather()
+
+    def _gather(self) -> None:
+        if not self._is_gathering:
+            self._is_gathering = True
+            asyncio.get_running_loop().call_later(limits.HEADS_MS / 1_000, self._send_news)
+
+    def _send_news(self) -> None:
+        self._is_gathering = False
+        if self._connection.conversation.state is not State.OPEN:
+            return
+        if self._connection.progress.is_paused:
+            self._gather()  # the client does not read: the heads wait here, not in the socket
+            return
+        news, self._news = self._news, {}
+        remaining = iter(news)
+        while some := list(islice(remaining, limits.HEADS_CHATS_MAX)):
+            self._send(some)
+
+    def _send(self, chats: Iterable[ChatId]) -> None:
+        """Send the heads of chats, without those that are followed or gone by now."""
+        unfollowed = self._connection.progress.unfollowed
+        heads = {str(chat): unfollowed[chat].head for chat in chats if chat in unfollowed}
+        if heads:
+            self._connection.send(encode(HeadsFrame(heads)))
+
+    def _forget(self, chat: ChatId) -> None:
+        self._connection.progress.unfollowed.pop(chat, None)
+        self._connection.send(encode(GoneFrame(chat)))
+
+    # Following.
+
+    async def follow(self, chat: ChatId, after: int | None, *, is_same_epoch: bool) -> None:
+        """Follow a chat from the entry after `after`; None stands for a device without entries.
+
+        If too much is missing, or `after` does not match the log, the client gets `resync`. If the
+        user is not a member, the client gets `gone`. A chat that is followed stays as it is.
+        """
+        progress = self._connection.progress
+        if progress.get(chat) is not None:
+            return
+        known = progress.unfollowed.get(chat)
+        is_certain = known is not None and (after or 0) <= known.head
+        if not is_certain:
+            known = await self._look_up(chat, after, known)
+        if known is None or progress.get(chat) is not None:
+            return
+        start = start_after(known.head, after, is_same_epoch=is_same_epoch)
+        if start is None:
+            self._connection.send(encode(Resync(chat, known.head)))
+            start = known.head
+        position = progress.start(chat, start, known.head, is_small=known.is_small)
+        if not is_certain:
+            # The user may have been removed during the look-up: reading the log shows it.
+            position.is_behind = True
+        self._connection.wake()
+
+    async def _look_up(
+        self, chat: ChatId, after: int | None, known: Unfollowed | None
+    ) -> Unfollowed | None:
+        """Read how far the log goes; send `gone` if the user may not read it.
+
+        The known head may be late, because a head copy is written after its entries were sent.
+        """
+        try:
+            if CHAT.fullmatch(chat) is None:
+                raise ChatNotFound
+            page = await self._context.verbs.read.entries(
+                self._user, chat, after=max(0, (after or 0) - 1), limit=1
+            )
+        except ChatNotFound:
+            self._forget(chat)
+            return None
+        if known is None:
+            return Unfollowed(page.head.sequence, is_small=False)
+        return Unfollowed(max(page.head.sequence, known.head), known.is_small)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hello with heads: nothing but heads until a chat is followed."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.users import ANN, BOB
+from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings.gateway.handover_receiver import HandoverReceiver
+from tidings.model import limits
+from tidings.model.ids import ChatId
+from tidings.ports.delivery import EncodedEntry
+from tidings.wire.frames import HeadsFrame, encode
+
+NOWHERE = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayBench]:
+    monkeypatch.setattr(limits, "HEADS_MS", 1)
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+# Hello.
+
+
+async def test_heads_come_instead_of_entries(bench: GatewayBench) -> None:
+    first, second = await bench.group(ANN, BOB), await bench.group(ANN, BOB)
+    await bench.post(ANN, first, 3)
+    line = await bench.line().live(BOB, catch_up="heads")
+    assert line.ops == ["welcome", "heads", "live"]
+    assert line.of("heads") == [{"op": "heads", "chats": {first: 4, second: 1}}]
+
+
+async def test_without_chats_there_are_no_heads(bench: GatewayBench) -> None:
+    line = await bench.line().live(BOB, catch_up="heads")
+    assert line.ops == ["welcome", "live"]
+
+
+async def test_what_the_device_has_and_the_user_is_not_in_is_gone(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads", have={chat: 1, NOWHERE: 7})
+    assert line.of("gone", "heads", "entry", "resync") == [
+        {"op": "gone", "chat": NOWHERE},
+        {"op": "heads", "chats": {chat: 1}},
+    ]
+
+
+async def test_a_frame_has_so_many_heads_and_no_more(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chats = [await bench.group(ANN, BOB) for _ in range(5)]
+    monkeypatch.setattr(limits, "HEADS_CHATS_MAX", 2)
+    line = await bench.line().live(BOB, catch_up="heads")
+    assert [len(told["chats"]) for told in line.of("heads")] == [2, 2, 1]
+    assert line.heads.keys() == set(chats)
+    for chat in chats:
+        await bench.post(ANN, chat)
+    await line.until(lambda: line.heads == dict.fromkeys(chats, 2))
+    assert max(len(told["chats"]) for told in line.of("heads")) == 2
+
+
+def test_the_longest_frame_is_no_longer_than_a_frame_may_be() -> None:
+    most = {f"{number:026}": 2**53 - 1 for number in range(limits.HEADS_CHATS_MAX)}
+    assert len(encode(HeadsFrame(most))) < limits.FRAME_BYTES_MAX
+
+
+# News.
+
+
+async def test_news_of_a_second_come_together(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await bench.group(ANN, BOB), await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    monkeypatch.setattr(limits, "HEADS_MS", 50)
+    await bench.post(ANN, first, 3)
+    await bench.post(ANN, second)
+    await line.until(lambda: line.heads == {first: 4, second: 2})
+    assert line.of("heads")[1:] == [{"op": "heads", "chats": {first: 4, second: 2}}]
+    assert not line.of("entry")
+
+
+async def test_a_chat_joined_meanwhile_is_news_and_a_chat_that_ends_is_gone(
+    bench: GatewayBench,
+) -> None:
+    line = await bench.line().live(BOB, catch_up="heads")
+    joined = await bench.group(ANN, BOB)
+    await line.until(lambda: line.heads == {joined: 1})
+    await bench.core.verbs.remove_member(ANN, joined, BOB)
+    await line.until(lambda: line.of("gone"))
+    await bench.core.verbs.put_member(ANN, joined, BOB, None)
+    await line.until(lambda: line.heads == {joined: 3})
+    assert line.of("gone") == [{"op": "gone", "chat": joined}]
+
+
+async def test_news_wait_while_the_client_does_not_read(bench: GatewayBench) -> None:
+    chat, marker = await bench.group(ANN, BOB), await bench.group(ANN, BOB)
+    line, other = (
+        await bench.line().live(BOB, catch_up="heads"),
+        await bench.line().live(BOB, catch_up="heads"),
+    )
+    line.pause()
+    for _ in range(3):
+        await bench.post(ANN, chat)
+        head = other.heads[chat]
+        await other.until(lambda: other.heads[chat] > head)  # noqa: B023 - awaited right here
+    assert len(line.of("heads")) == 1
+    await bench.post(ANN, marker)
+    line.resume()
+    await line.until(lambda: line.heads == {chat: 4, marker: 2})
+    assert len(line.of("heads")) == 2
+
+
+async def test_news_for_who_has_left_are_dropped(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line, other = (
+        await bench.line().live(BOB, catch_up="heads"),
+        await bench.line().live(BOB, catch_up="heads"),
+    )
+    await bench.post(ANN, chat)
+    await line.hang_up()
+    await other.until(lambda: other.heads == {chat: 2})
+    assert line.heads == {chat: 1}
+
+
+async def test_entries_during_hello_count_and_removals_are_looked_up(bench: GatewayBench) -> None:
+    kept, left, back = [await bench.group(ANN, BOB) for _ in range(3)]
+    new = []
+
+    async def meanwhile() -> None:
+        await bench.post(ANN, kept)
+        await bench.core.verbs.remove_member(ANN, left, BOB)
+        await bench.core.verbs.remove_member(ANN, back, BOB)
+        await bench.core.verbs.put_member(ANN, back, BOB, None)
+        new.append(await bench.group(ANN, BOB))
+
+    line = bench.line(context=bench.desk_with_held(meanwhile))
+    await line.live(BOB, catch_up="heads")
+    assert line.heads == {kept: 2, back: 3, new[0]: 1}
+    assert [told["chat"] for told in line.of("gone")] == [left]
+
+
+async def test_comparing_heads_finds_what_was_not_delivered(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    assert line.progress.chats() == [chat]
+    assert line.reconcile({chat: 5, NOWHERE: 2})
+    await line.until(lambda: line.heads == {chat: 5, NOWHERE: 2})
+
+
+# What else a client may say about a chat that it does not follow.
+
+
+async def test_received_is_refused_until_the_chat_is_followed(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat, 2)
+    line = await bench.line().live(BOB, catch_up="heads")
+    line.say("received", chat=chat, sequence=3)
+    await line.until(lambda: line.of("refused"))
+    told = line.of("refused")[0]
+    assert (told["code"], told["retryable"]) == ("receipt.not_followed", False)
+
+    line.say("read", chat=chat, sequence=2)
+    line.say("follow", chat=chat, after=2)
+    await line.until_entries(chat, 1)
+    line.say("received", chat=chat, sequence=3)
+    await bench.core.receipts.close()
+    receipts = {one.user: one for one in await bench.core.verbs.receipts(BOB, chat)}
+    assert (receipts[BOB].delivered, receipts[BOB].read) == (3, 2)
+    assert len(line.of("refused")) == 1
+
+
+async def test_own_messages_are_news_where_the_chat_is_not_followed(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    line.say("send", id="1", chat=chat, client_message_id="mine", content="hi")
+    await line.until(lambda: line.of("sent") and line.heads == {chat: 2})
+    assert not line.of("entry")
+
+
+async def test_a_client_says_what_it_is_and_whether_anybody_looks(bench: GatewayBench) -> None:
+    line = await bench.line().live(BOB, catch_up="heads", client="tidings-python/1.2")
+    assert (line.conversation.client, line.conversation.is_away) == ("tidings-python/1.2", False)
+    line.say("away", away=True)
+    assert line.conversation.is_away
+    line.say("away", away=False)
+    assert not line.conversation.is_away
+
+
+async def test_a_device_that_is_away_gets_entries_and_holds_back_no_push(
+    bench: GatewayBench,
+) -> None:
+    chat = await bench.group(ANN, BOB)
+    line, other = [await bench.line().live(BOB) for _ in range(2)]
+    line.conversation.connection, other.conversation.connection = "here", "away"
+    other.say("away", away=True)
+    answers: list[list[str]] = []
+    receiver = HandoverReceiver(bench.hub, lambda: None, lambda _: None)
+    receiver.entries([an_entry(chat, 2)], [BOB], answers.append)
+    await line.until(lambda: answers)
+    assert answers == [["here"]]
+    assert (line.sequences(chat), other.sequences(chat)) == ([1, 2], [1, 2])
+
+
+def an_entry(chat: ChatId, sequence: int) -> EncodedEntry:
+    frame = encode({"op": "entry", "chat": chat, "sequence": sequence})
+    return EncodedEntry(
+        chat_id=chat,
+        sequence=sequence,
+        kind="message",
+        added=(),
+        removed=(),
+        is_small=True,
+        frame=frame,
+    )
