@@ -6,7 +6,7 @@ from typing import Final
 
 from tidings.stores.dynamodb.client.access import READS
 from tidings.stores.dynamodb.patterns import Pattern, declared
-from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Range, TableKey
+from tidings.stores.dynamodb.tables import PITR_DAYS, RANGES, TABLES, Index, Range, TableKey
 
 BEGINS: Final = "<!-- generated: {} -->"
 ENDS: Final = "<!-- end -->"
@@ -14,7 +14,8 @@ ENDS: Final = "<!-- end -->"
 
 def filled_in(page: str) -> str:
     """Return the page with each generated part written anew."""
-    for name, part in (("tables", _tables()), ("patterns", _patterns())):
+    parts = {"tables": _tables(), "ranges": _ranges(), "patterns": _patterns()}
+    for name, part in parts.items():
         before, begins, rest = page.partition(BEGINS.format(name))
         _, ends, after = rest.partition(ENDS)
         assert begins and ends, f"the page must have the generated part: {name}"
@@ -24,16 +25,15 @@ def filled_in(page: str) -> str:
 
 def _tables() -> str:
     return _table(
-        ("Table", "Key", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Contents"),
+        ("Table", "Key", "Index", "TTL", "Stream", "PITR", "Backups", "Contents"),
         (
             (
                 f"`{table.name}`",
                 _key(table.partition, table.sort),
                 ", ".join(map(_index, table.indexes)),
-                _mode(table.capacity),
                 f"`{table.ttl}`" if table.ttl else "",
                 "keys" if table.stream == "KEYS_ONLY" else table.stream or "",
-                "on" if table.pitr else "**off**",
+                f"{PITR_DAYS} days" if table.pitr else "**off**",
                 f"daily, {table.backup_days} days" if table.backup_days else "",
                 table.holds,
             )
@@ -51,10 +51,14 @@ def _index(index: Index) -> str:
     return f"`{index.name}`: {_key(index.partition, index.sort)}; {index.projection}"
 
 
-def _mode(capacity: Provisioned | None) -> str:
-    if capacity is None:
-        return "on demand"
-    return f"{_range(capacity.read)} r, {_range(capacity.write)} w"
+def _ranges() -> str:
+    return _table(
+        ("Table", "Read units per second", "Write units per second"),
+        (
+            (f"`{name}`", _range(capacity.read), _range(capacity.write))
+            for name, capacity in RANGES.items()
+        ),
+    )
 
 
 def _range(units: Range) -> str:

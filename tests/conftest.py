@@ -7,6 +7,7 @@ from hypothesis import settings
 from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.quick import keep_quick
 from tests.support.services import (
+    aws_endpoint,
     dynamodb_endpoint,
     kafka_address,
     own_dynamodb,
@@ -20,6 +21,7 @@ from tests.support.services import (
 )
 
 __all__ = [
+    "aws_endpoint",
     "dynamodb_endpoint",
     "kafka_address",
     "own_dynamodb",

@@ -23,6 +23,7 @@ from tidings.stores.dynamodb.tables import (
     CHATS,
     LISTINGS,
     MESSAGES,
+    PITR_DAYS,
     TABLES,
     USERS,
     Table,
@@ -31,6 +32,9 @@ from tidings.stores.dynamodb.tables import (
 
 REGION = "local"
 _numbers = itertools.count()
+
+RIGHT = "All tables are as declared. Scaling, alarms, the dashboard and backups were not checked."
+PROVISIONED = ("--capacity", "provisioned")
 
 Say = Callable[..., tuple[int, list[str]]]
 
@@ -90,13 +94,13 @@ def test_tables_are_planned_made_and_found_right(say: Say) -> None:
     assert say("verify")[0] == 1
 
     code, lines = say("apply")
-    assert (code, lines[-1]) == (0, "All tables are as declared.")
+    assert (code, lines[-1]) == (0, RIGHT)
     assert "apply    bodies: TTL is off: it should be on by ttl" in lines
 
     code, lines = say("verify")
-    assert (code, lines[-1]) == (0, "All tables are as declared.")
+    assert (code, lines[-1]) == (0, RIGHT)
     assert any("point-in-time recovery" in line for line in lines), "not looked at, and said so"
-    assert say("apply") == (0, ["All tables are as declared."])
+    assert say("apply") == (0, [RIGHT])
 
 
 def test_lists_are_filled_with_what_exists(
@@ -153,7 +157,11 @@ def test_what_was_changed_is_named_and_put_right(
             **requests.create_table(bare, prefix), DeletionProtectionEnabled=True
         )
         await client.update_table(**named(MESSAGES), StreamSpecification={"StreamEnabled": False})
-        await client.update_table(**named(CHATS), BillingMode="PAY_PER_REQUEST")
+        await client.update_table(
+            **named(CHATS),
+            BillingMode="PROVISIONED",
+            ProvisionedThroughput={"ReadCapacityUnits": 1, "WriteCapacityUnits": 1},
+        )
         ttl = {"Enabled": False, "AttributeName": "ttl"}
         await client.update_time_to_live(**named(BODIES), TimeToLiveSpecification=ttl)
 
@@ -162,7 +170,7 @@ def test_what_was_changed_is_named_and_put_right(
     expected = [
         "messages: its stream (KEYS_ONLY) is off",
         "bodies: TTL is off: it should be on by ttl",
-        "chats: its mode is PAY_PER_REQUEST and should be PROVISIONED",
+        "chats: its mode is PROVISIONED and should be PAY_PER_REQUEST",
         "chat_memberships: it has no index user_chats-index",
         "users: there is no such table",
     ]
@@ -172,7 +180,7 @@ def test_what_was_changed_is_named_and_put_right(
     assert lines[-1] == "5 not as declared."
 
     code, lines = say("apply")
-    assert (code, lines[-1]) == (0, "All tables are as declared.")
+    assert (code, lines[-1]) == (0, RIGHT)
     assert {f"apply    {line}" for line in expected} <= set(lines)
     assert say("verify")[0] == 0
 
@@ -180,7 +188,7 @@ def test_what_was_changed_is_named_and_put_right(
 def test_capacity_goes_back_into_its_range_and_no_further(
     say: Say, prefix: str, dynamodb_endpoint: str
 ) -> None:
-    say("apply")
+    say("apply", *PROVISIONED)
     name = prefix + CHAT_MEMBERSHIPS.name
     scaled = {"ReadCapacityUnits": 800, "WriteCapacityUnits": 1}
     index = {"IndexName": "user_chats-index", "ProvisionedThroughput": scaled}
@@ -193,7 +201,7 @@ def test_capacity_goes_back_into_its_range_and_no_further(
         )
 
     with_sdk(dynamodb_endpoint, change)
-    code, lines = say("apply")
+    code, lines = say("apply", *PROVISIONED)
     assert code == 0
     assert "apply    chat_memberships: write capacity is 1 and should be 5 to 500" in lines
 
@@ -253,9 +261,10 @@ class WithRecovery:
         return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
 
     async def update_continuous_backups(
-        self, TableName: str, PointInTimeRecoverySpecification: dict[str, bool]
+        self, TableName: str, PointInTimeRecoverySpecification: dict[str, Any]
     ) -> None:
-        assert PointInTimeRecoverySpecification == {"PointInTimeRecoveryEnabled": True}
+        days = {"RecoveryPeriodInDays": PITR_DAYS}
+        assert PointInTimeRecoverySpecification == {"PointInTimeRecoveryEnabled": True, **days}
         self.on.add(TableName)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: the real DynamoDB Local, Kafka, Redis and ElasticMQ.
+"""Fixtures: the real DynamoDB Local, Kafka, Redis and ElasticMQ, and moto for the rest of AWS.
 
-`dynamodb_endpoint`, `kafka_address`, `redis_url` and `sqs_endpoint` are shared by the whole run,
-started when the first test asks: a test names its tables, topics, keys and queues so that no other
-uses them. Services that `make services` started are used if they are there. `own_dynamodb`,
-`own_kafka`, `own_redis` and `own_sqs` belong to one test, which may stop, kill and pause them; from
-a coroutine with `asyncio.to_thread`.
+`dynamodb_endpoint`, `kafka_address`, `redis_url`, `sqs_endpoint` and `aws_endpoint` are shared by
+the whole run, started when the first test asks: a test names its tables, topics, keys and queues so
+that no other uses them. Services that `make services` started are used if they are there.
+`own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong to one test, which may stop, kill and
+pause them; from a coroutine with `asyncio.to_thread`.
 
 Where a service cannot be had, its tests are skipped and the run says so at its end; with CI=true
 they fail.
@@ -22,6 +22,7 @@ from scripts.services import running
 from scripts.services.dynamodb_local import DynamoDBLocal
 from scripts.services.elasticmq import ElasticMQ
 from scripts.services.kafka_broker import KafkaBroker
+from scripts.services.moto_server import MotoServer
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
@@ -32,7 +33,9 @@ __all__ = [
     "DynamoDBLocal",
     "ElasticMQ",
     "KafkaBroker",
+    "MotoServer",
     "RedisServer",
+    "aws_endpoint",
     "dynamodb_endpoint",
     "kafka_address",
     "own_dynamodb",
@@ -116,6 +119,14 @@ def sqs_endpoint(
 ) -> Iterator[str]:
     """The endpoint of an ElasticMQ, which speaks the protocol of SQS."""
     yield from _shared(request, ElasticMQ(tmp_path_factory.mktemp("elasticmq")))
+
+
+@pytest.fixture(scope="session")
+def aws_endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The endpoint of an account of AWS, with CloudWatch, Application Auto Scaling and Backup."""
+    yield from _shared(request, MotoServer(tmp_path_factory.mktemp("moto")))
 
 
 @pytest.fixture

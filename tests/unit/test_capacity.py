@@ -224,6 +224,11 @@ def test_the_cheaper_mode_is_suggested() -> None:
     assert messages.provisioned == pytest.approx(held / BUSY_MAX)
 
 
+def test_the_tables_are_declared_in_the_mode_that_is_cheaper() -> None:
+    assert {one.mode for one in plan(Traffic(), Prices()).tables} == {"on demand"}
+    assert all(table.capacity is None for table in TABLES)
+
+
 def test_storage_grows_with_what_is_kept() -> None:
     year, two = (plan(Traffic(retention_days=days), Prices()) for days in (365, 730))
     held = {one.table: one.gigabytes for one in year.tables}

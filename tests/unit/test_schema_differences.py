@@ -8,14 +8,17 @@ import pytest
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import CURABLE, DescribedTable, differences
 from tidings.stores.dynamodb.tables import (
-    CHAT_MEMBERSHIPS,
-    CHATS,
     IDEMPOTENCY_KEYS,
     KEYS,
     MESSAGES,
+    PITR_DAYS,
     TABLES,
     Table,
+    tables_in,
 )
+
+PROVISIONED = {table.name: table for table in tables_in("provisioned")}
+CHATS, CHAT_MEMBERSHIPS = PROVISIONED["chats"], PROVISIONED["chat_memberships"]
 
 
 def described(table: Table, **changes: Any) -> dict[str, Any]:
@@ -29,14 +32,14 @@ def described(table: Table, **changes: Any) -> dict[str, Any]:
 
 
 def found(table: Table, **changes: Any) -> DescribedTable:
-    return DescribedTable(described(table, **changes), ttl=table.ttl, pitr=table.pitr)
+    return DescribedTable(described(table, **changes), ttl=table.ttl, pitr=PITR_DAYS * table.pitr)
 
 
 def kinds(table: Table, there: DescribedTable | None) -> list[str]:
     return [one.kind for one in differences(table, there)]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [*TABLES, CHATS, CHAT_MEMBERSHIPS], ids=lambda table: table.name)
 def test_what_is_as_declared_is_not_named(table: Table) -> None:
     assert differences(table, found(table)) == []
 
@@ -133,15 +136,19 @@ def test_streams(table: Table, stream: dict[str, Any], kind: str) -> None:
     ],
 )
 def test_time_to_live(table: Table, ttl: str | None, kind: str) -> None:
-    assert kinds(table, DescribedTable(described(table), ttl=ttl, pitr=True)) == [kind]
+    assert kinds(table, DescribedTable(described(table), ttl=ttl, pitr=PITR_DAYS)) == [kind]
 
 
 def test_point_in_time_recovery_is_on_but_for_the_keys() -> None:
-    assert kinds(MESSAGES, DescribedTable(described(MESSAGES), ttl=None, pitr=False)) == [
-        "pitr_off"
-    ]
-    assert kinds(KEYS, DescribedTable(described(KEYS), ttl=None, pitr=True)) == ["pitr_on"]
+    assert kinds(MESSAGES, DescribedTable(described(MESSAGES), ttl=None, pitr=0)) == ["pitr_off"]
+    assert kinds(KEYS, DescribedTable(described(KEYS), ttl=None, pitr=PITR_DAYS)) == ["pitr_on"]
     assert "pitr_on" not in CURABLE, "switching it off throws a history away"
+
+
+def test_recovery_that_does_not_reach_back_far_enough() -> None:
+    (short,) = differences(MESSAGES, DescribedTable(described(MESSAGES), ttl=None, pitr=7))
+    assert (short.kind, short.curable) == ("pitr_short", True)
+    assert short.says == "point-in-time recovery reaches back 7 days and should reach back 35"
 
 
 def test_an_endpoint_without_recovery_is_not_blamed_for_it() -> None:
@@ -158,7 +165,7 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
             MESSAGES, BillingModeSummary={}, StreamSpecification={}, DeletionProtectionEnabled=False
         ),
         ttl="ttl",
-        pitr=False,
+        pitr=0,
     )
     assert set(kinds(MESSAGES, there)) == {
         "mode_wrong",

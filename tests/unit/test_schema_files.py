@@ -14,16 +14,18 @@ from scripts.write_generated import ROOT, generated
 from tidings.cli import main
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.patterns import declared
-from tidings.stores.dynamodb.schema.alarms import Policy, all_alarms, policies
+from tidings.stores.dynamodb.schema.alarms import all_alarms
 from tidings.stores.dynamodb.schema.cloudformation import TEMPLATE_BYTES_MAX, templates
+from tidings.stores.dynamodb.schema.policies import ANYTHING, Policy, policies
 from tidings.stores.dynamodb.schema.terraform import files
-from tidings.stores.dynamodb.tables import TABLES, Table
+from tidings.stores.dynamodb.tables import PITR_DAYS, TABLES, Table, tables_in
 
 POLICY_CHARS_MAX = 6_144
 PSEUDO_PARAMETERS = {"AWS::AccountId", "AWS::Partition", "AWS::Region"}
 GENERATED = dict(generated())
 TEMPLATES = templates()
 TERRAFORM = files()
+PROVISIONED = tables_in("provisioned")
 each_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 
 
@@ -66,11 +68,11 @@ def test_the_command_says_what_is_not_installed(
 # CloudFormation.
 
 
-def resources(kind: str) -> dict[str, Any]:
+def resources(kind: str, found: dict[str, Any] = TEMPLATES) -> dict[str, Any]:
     """Properties of all resources of a type, by their ids."""
     return {
         name: resource["Properties"]
-        for template in TEMPLATES.values()
+        for template in found.values()
         for name, resource in template["Resources"].items()
         if resource["Type"] == kind
     }
@@ -122,8 +124,10 @@ def cloudformation_table(table: Table) -> dict[str, Any]:
 @each_table
 def test_a_table_of_cloudformation_is_as_declared(table: Table) -> None:
     there = cloudformation_table(table)
-    assert there["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] == table.pitr
-    assert (there["BillingMode"] == "PROVISIONED") == (table.capacity is not None)
+    recovery = there["PointInTimeRecoverySpecification"]
+    assert recovery["PointInTimeRecoveryEnabled"] == table.pitr
+    assert recovery.get("RecoveryPeriodInDays") == (PITR_DAYS if table.pitr else None)
+    assert there["BillingMode"] == "PAY_PER_REQUEST"
     assert there.get("TimeToLiveSpecification", {}).get("AttributeName") == table.ttl
     assert there.get("StreamSpecification", {}).get("StreamViewType") == table.stream
     assert there["DeletionProtectionEnabled"]
@@ -138,11 +142,27 @@ def test_a_deleted_stack_leaves_the_tables() -> None:
 
 
 def test_everything_provisioned_scales() -> None:
-    targets = resources("AWS::ApplicationAutoScaling::ScalableTarget")
-    policies = resources("AWS::ApplicationAutoScaling::ScalingPolicy").values()
-    scaled = sum(2 * (1 + len(table.indexes)) for table in TABLES if table.capacity)
+    assert not resources("AWS::ApplicationAutoScaling::ScalableTarget"), "all is on demand"
+    made = templates(PROVISIONED)
+    modes = [one["BillingMode"] for one in resources("AWS::DynamoDB::Table", made).values()]
+    assert modes.count("PROVISIONED") == sum(table.capacity is not None for table in PROVISIONED)
+    targets = resources("AWS::ApplicationAutoScaling::ScalableTarget", made)
+    policies = resources("AWS::ApplicationAutoScaling::ScalingPolicy", made).values()
+    scaled = sum(2 * (1 + len(table.indexes)) for table in PROVISIONED if table.capacity)
     assert len(targets) == scaled
     assert {policy["ScalingTargetId"]["Ref"] for policy in policies} == set(targets)
+    assert len(as_text(made["tables.json"]).encode()) <= TEMPLATE_BYTES_MAX
+
+
+def test_the_dashboard_shows_every_table() -> None:
+    (shown,) = resources("AWS::CloudWatch::Dashboard").values()
+    body = json.loads(text(shown["DashboardBody"]))
+    titles = [widget["properties"]["title"].partition(":")[0] for widget in body["widgets"]]
+    assert set(titles) == {table.name for table in TABLES}
+    places = [(widget["x"], widget["y"]) for widget in body["widgets"]]
+    assert len(set(places)) == len(places) == 3 * len(TABLES)
+    same = TERRAFORM["dashboard.tf.json"]["resource"]["aws_cloudwatch_dashboard"]["tables"]
+    assert len(json.loads(same["dashboard_body"])["widgets"]) == len(places)
 
 
 def test_backups_are_daily_and_kept_as_declared() -> None:
@@ -180,13 +200,16 @@ def test_each_table_has_its_alarms(table: Table) -> None:
         for pattern in declared()
         if table.name in pattern.tables and pattern.operation != "Scan"
     }
-    assert {alarm.operation for alarm in mine if alarm.operation} == spoken
+    for metric in ("SuccessfulRequestLatency", "SystemErrors"):
+        assert {alarm.operation for alarm in mine if alarm.metric == metric} == spoken
 
 
 def test_alarms_go_off_where_they_should() -> None:
-    for alarm in all_alarms():
+    for alarm in [*all_alarms(), *all_alarms(PROVISIONED)]:
         if alarm.kind == "throttling":
             assert (alarm.threshold, alarm.minutes) == (0, 1), "at once"
+        elif alarm.metric == "SystemErrors":
+            assert (alarm.threshold, alarm.minutes) == (10, 5), "single errors are retried"
         elif alarm.operation:
             assert (alarm.threshold, alarm.statistic) == (100, "p99")
         else:
@@ -247,7 +270,10 @@ def test_nobody_can_delete_a_table_or_an_entry_or_do_anything_at_all() -> None:
     for one in policies():
         for right in one.rights:
             assert right.resources
-            assert all(re.fullmatch(r"dynamodb:[A-Za-z]+", action) for action in right.actions)
+            assert all(re.fullmatch(r"[a-z-]+:[A-Za-z]+", action) for action in right.actions)
+            assert not any("Delete" in action for action in right.actions) or one.name == "serve"
+            if right.resources == (ANYTHING,):
+                assert not any(action.startswith("dynamodb:") for action in right.actions)
             assert "dynamodb:DeleteTable" not in right.actions
             if "messages" in right.resources:
                 assert not {"dynamodb:DeleteItem", "dynamodb:BatchWriteItem"} & set(right.actions)
@@ -301,11 +327,20 @@ def test_a_table_of_terraform_is_as_declared(table: Table) -> None:
     assert {(one["name"], one["type"]) for one in there["attribute"]} == {
         (key.name, key.type) for key in keys if key is not None
     }
-    assert there["point_in_time_recovery"] == {"enabled": table.pitr}
+    days = {"recovery_period_in_days": PITR_DAYS} if table.pitr else {}
+    assert there["point_in_time_recovery"] == {"enabled": table.pitr, **days}
     assert there.get("ttl", {}).get("attribute_name") == table.ttl
     assert there.get("stream_view_type") == table.stream
     assert there["lifecycle"]["prevent_destroy"]
-    assert ("read_capacity" in there) == (table.capacity is not None)
+    assert "read_capacity" not in there, "all is on demand"
+
+
+def test_terraform_scales_what_is_provisioned() -> None:
+    resource = files(PROVISIONED)["tables.tf.json"]["resource"]
+    for table in PROVISIONED:
+        there = resource["aws_dynamodb_table"][table.name]
+        assert ("read_capacity" in there) == (table.capacity is not None)
+    assert set(resource["aws_appautoscaling_target"]) == set(resource["aws_appautoscaling_policy"])
 
 
 def test_terraform_keeps_backups_as_declared() -> None:

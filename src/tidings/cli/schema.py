@@ -10,20 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
+from tidings.cli.hot_keys import add_hot_options, look_for_hot_keys
 from tidings.config.settings import local_region
 from tidings.model.setup_error import SetupError, optional_import
+from tidings.stores.dynamodb.tables import CapacityMode, tables_in
 
 if TYPE_CHECKING:
-    from tidings.stores.dynamodb.schema.differences import Difference
-    from tidings.stores.dynamodb.schema.live import LiveTables
+    from tidings.stores.dynamodb.schema.deployment import AnyDifference, LiveDeployment
 
 PREFIX: Final = "tidings-"
 DIFFERENT: Final = 1
-"""Exit code if a table differs from its declaration."""
+"""Exit code if a table differs from its declaration, or a key is hot."""
 
 _NO_PITR: Final = (
     "This endpoint does not support point-in-time recovery, which was therefore not checked."
 )
+_NO_SERVICES: Final = "Scaling, alarms, the dashboard and backups were not checked."
+_CAPACITY: Final = ("on-demand", "provisioned")
 
 
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +37,31 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     )
     tables.add_argument("--region", help="the region (that of your AWS settings)")
     tables.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
+    mode = argparse.ArgumentParser(add_help=False)
+    mode.add_argument(
+        "--capacity", choices=_CAPACITY, default=_CAPACITY[0], help="how to pay (on-demand)"
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, act, does in (
-        ("plan", _plan, "show every difference from the declared tables"),
-        ("apply", _apply, "create and change tables; nothing is deleted"),
-        ("verify", _verify, "exit with 1 if anything differs from the declared tables"),
+        ("plan", _plan, "show every difference from what is declared"),
+        ("apply", _apply, "create and change what is declared; nothing is deleted"),
+        ("verify", _verify, "exit with 1 if anything differs from what is declared"),
     ):
-        actions.add_parser(word, parents=[tables], help=does).set_defaults(look=_compare, act=act)
+        action = actions.add_parser(word, parents=[tables, mode], help=does)
+        action.set_defaults(look=_compare, act=act)
+        _add_wishes(action)
+    hot = actions.add_parser(
+        "hot", parents=[tables], help="exit with 1 if a partition key is hot or throttled"
+    )
+    hot.set_defaults(look=look_for_hot_keys)
+    add_hot_options(hot)
     actions.add_parser(
         "fill",
         parents=[tables],
         help="after an upgrade of all processes, list what existed before and allow new formats",
     ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
-        files = actions.add_parser(kind, help=f"write the {name} files")
+        files = actions.add_parser(kind, parents=[mode], help=f"write the {name} files")
         files.add_argument(
             "--to",
             type=Path,
@@ -57,6 +71,18 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _add_wishes(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--alarm-topic", metavar="ARN", help="the SNS topic that alarms notify")
+    action.add_argument(
+        "--backup-role", metavar="ARN", help="the role with which AWS Backup reads the tables"
+    )
+    action.add_argument(
+        "--tables-only",
+        action="store_true",
+        help="leave out scaling, alarms, the dashboard and backups",
+    )
+
+
 def schema(options: argparse.Namespace) -> int:
     """Run the chosen action on the tables; return the exit code.
 
@@ -64,12 +90,12 @@ def schema(options: argparse.Namespace) -> int:
         SetupError: The operator has to change something first.
     """
     if options.action in ("cloudformation", "terraform"):
-        return _write_files(options.action, options.to)
-    look: Callable[[_Place, argparse.Namespace], Coroutine[None, None, int]] = options.look
+        return _write_files(options.action, options.to, options.capacity)
+    look: Callable[[Place, argparse.Namespace], Coroutine[None, None, int]] = options.look
     return asyncio.run(look(_place(options, os.environ), options))
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """The tables that are meant."""
 
     endpoint: str | None
@@ -77,7 +103,7 @@ class _Place(NamedTuple):
     prefix: str
 
 
-def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> _Place:
+def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> Place:
     endpoint = options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT")
     region = (
         options.region
@@ -87,20 +113,21 @@ def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> _Plac
         or local_region(endpoint)
     )
     prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
-    return _Place(endpoint, region, prefix)
+    return Place(endpoint, region, prefix)
 
 
-async def _compare(place: _Place, options: argparse.Namespace) -> int:
+async def _compare(place: Place, options: argparse.Namespace) -> int:
     # Imported here, because the other commands start faster without it.
     with optional_import():
-        from tidings.stores.dynamodb.schema.live import live_tables
+        from tidings.stores.dynamodb.schema.deployment import Wishes, open_deployment
 
-    async with live_tables(**place._asdict()) as tables:
-        act: Callable[[LiveTables, str], Awaitable[int]] = options.act
-        return await act(tables, place.prefix)
+    wishes = Wishes(options.capacity, options.alarm_topic, options.backup_role, options.tables_only)
+    async with open_deployment(**place._asdict(), wishes=wishes) as deployment:
+        act: Callable[[LiveDeployment, str], Awaitable[int]] = options.act
+        return await act(deployment, place.prefix)
 
 
-async def _fill(place: _Place, _options: argparse.Namespace) -> int:
+async def _fill(place: Place, _options: argparse.Namespace) -> int:
     with optional_import():
         from tidings.stores.dynamodb.export.importing import fill_lists
         from tidings.stores.dynamodb.export.scanning import open_patient
@@ -121,44 +148,50 @@ async def _fill(place: _Place, _options: argparse.Namespace) -> int:
     return 0
 
 
-async def _plan(tables: "LiveTables", prefix: str) -> int:
-    found = await tables.differences()
+async def _plan(deployment: "LiveDeployment", prefix: str) -> int:
+    found = await deployment.differences()
     for difference in found:
         print(f"{'apply  ' if difference.curable else 'by hand'}  {_line(difference, prefix)}")
-    print(_summary(found))
+    print(_summary(deployment, found))
     return 0
 
 
-async def _apply(tables: "LiveTables", prefix: str) -> int:
-    left = await tables.apply(lambda step: print(f"apply    {_line(step, prefix)}", flush=True))
+async def _apply(deployment: "LiveDeployment", prefix: str) -> int:
+    left = await deployment.apply(lambda step: print(f"apply    {_line(step, prefix)}", flush=True))
     for difference in left:
         print(f"by hand  {_line(difference, prefix)}")
-    print(_summary(left))
+    print(_summary(deployment, left))
     return DIFFERENT if left else 0
 
 
-async def _verify(tables: "LiveTables", prefix: str) -> int:
-    found = await tables.differences()
+async def _verify(deployment: "LiveDeployment", prefix: str) -> int:
+    found = await deployment.differences()
     for difference in found:
         print(_line(difference, prefix))
-    if not await tables.knows_pitr():
+    if not await deployment.tables.knows_pitr():
         print(_NO_PITR)
-    print(_summary(found))
+    print(_summary(deployment, found))
     return DIFFERENT if found else 0
 
 
-def _line(difference: "Difference", prefix: str) -> str:
-    return f"{prefix}{difference.table.name}: {difference.says}"
+def _line(difference: "AnyDifference", prefix: str) -> str:
+    return f"{difference.named(prefix)}: {difference.says}"
 
 
-def _summary(found: "list[Difference]") -> str:
-    return f"{len(found)} not as declared." if found else "All tables are as declared."
+def _summary(deployment: "LiveDeployment", found: "list[AnyDifference]") -> str:
+    if found:
+        return f"{len(found)} not as declared."
+    if deployment.services is not None:
+        return "Everything is as declared."
+    return f"All tables are as declared. {_NO_SERVICES}"
 
 
-def _write_files(kind: str, folder: Path) -> int:
+def _write_files(kind: str, folder: Path, capacity: CapacityMode) -> int:
     from tidings.stores.dynamodb.schema import cloudformation, terraform
 
-    files = cloudformation.templates() if kind == "cloudformation" else terraform.files()
+    tables = tables_in(capacity)
+    make = cloudformation.templates if kind == "cloudformation" else terraform.files
+    files = make(tables)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

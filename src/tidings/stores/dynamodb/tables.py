@@ -7,7 +7,7 @@ deployment's prefix followed by the name below. A request names the index that i
 `patterns`, or in the patterns of its subject.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 KeyType = Literal["S", "N"]
@@ -18,6 +18,8 @@ TTL: Final = "ttl"
 """Attribute with the expiry of an item, in seconds. DynamoDB deletes the item some time after its
 expiry, so reads also check `expires_at`, in milliseconds."""
 
+PITR_DAYS: Final = 35
+"""Days that point-in-time recovery reaches back."""
 BACKUP_DAYS: Final = 90
 KEY_BACKUP_DAYS: Final = 7
 """Days for which backups may still contain a destroyed data key. No other data contains it."""
@@ -112,7 +114,6 @@ CHATS: Final = Table(
     name="chats",
     holds="each chat's type, name, creator and member count; the claim of a pair under `d#`",
     partition=_CHAT,
-    capacity=Provisioned(read=Range(30, 3_000), write=Range(5, 500)),
 )
 CHAT_MEMBERSHIPS: Final = Table(
     name="chat_memberships",
@@ -120,7 +121,6 @@ CHAT_MEMBERSHIPS: Final = Table(
     partition=_CHAT,
     sort=_USER,
     indexes=(Index("user_chats-index", partition=_USER, sort=_CHAT),),
-    capacity=Provisioned(read=Range(50, 5_000), write=Range(5, 500)),
 )
 REACTIONS: Final = Table(
     name="reactions",
@@ -138,14 +138,12 @@ USERS: Final = Table(
     name="users",
     holds="profiles and last-seen times; the claim of a phone number under `p#`",
     partition=_USER,
-    capacity=Provisioned(read=Range(20, 2_000), write=Range(5, 500)),
 )
 SESSIONS: Final = Table(
     name="sessions",
     holds="users' sessions; login codes under `c#`, used SMS budgets under `b#`",
     partition=TableKey("session_id"),
     indexes=(Index("user_sessions-index", partition=_USER),),
-    capacity=Provisioned(read=Range(10, 1_000), write=Range(5, 500)),
     ttl=TTL,
     backup_days=None,
 )
@@ -202,6 +200,28 @@ TABLES: Final[tuple[Table, ...]] = (
     AUDIT,
     LISTINGS,
 )
+
+RANGES: Final = {
+    CHATS.name: Provisioned(read=Range(30, 3_000), write=Range(5, 500)),
+    CHAT_MEMBERSHIPS.name: Provisioned(read=Range(50, 5_000), write=Range(5, 500)),
+    USERS.name: Provisioned(read=Range(20, 2_000), write=Range(5, 500)),
+    SESSIONS.name: Provisioned(read=Range(10, 1_000), write=Range(5, 500)),
+}
+"""Capacity of the tables whose load changes slowly, if a deployment chooses to provision it."""
+
+CapacityMode = Literal["on-demand", "provisioned"]
+
+
+def tables_in(mode: CapacityMode) -> tuple[Table, ...]:
+    """Return the tables of a deployment in this mode.
+
+    On demand is the default, because it costs less until the load is far larger and steadier than
+    that of the capacity planner's defaults. If a deployment is provisioned, tables without a range
+    are still on demand: their peaks are too far above the average.
+    """
+    if mode == "on-demand":
+        return TABLES
+    return tuple(replace(table, capacity=RANGES.get(table.name)) for table in TABLES)
 
 
 def ttl_seconds(expires_at: int) -> int:

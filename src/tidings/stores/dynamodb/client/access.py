@@ -64,13 +64,20 @@ class Usage(msgspec.Struct, frozen=True):
     consistent: bool
     read_units: float
     write_units: float
+    keys: tuple[tuple[str, str], ...] = ()
+    """Table or index, and partition key, of each item or query in the request."""
     requests: int = 1
 
 
 Recorder = Callable[[Usage], None]
 
 
-def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
+def usage_of(
+    pattern: Pattern,
+    tables: tuple[str, ...],
+    units: float,
+    keys: tuple[tuple[str, str], ...] = (),
+) -> Usage:
     """Build the usage record of a request for which these units were billed."""
     writes = pattern.operation not in READS
     return Usage(
@@ -81,6 +88,7 @@ def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
         consistent=pattern.strong,
         read_units=0.0 if writes else units,
         write_units=units if writes else 0.0,
+        keys=keys,
     )
 
 

@@ -16,6 +16,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.store import current_requester
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder, units_of, usage_of
+from tidings.stores.dynamodb.client.partitions import keys_of
 from tidings.stores.dynamodb.client.retrying import (
     Canceled,
     ConditionFailed,
@@ -160,7 +161,7 @@ class Calls:
                 lambda deadline: self._send(pattern, request, deadline), gives_way=gives_way
             )
         except (ConditionFailed, Canceled):
-            self._note(pattern, tables, units_of(request, None))
+            self._note(pattern, tables, request, None)
             raise
         except Rejected as rejected:
             if rejected.code in _MISTAKES:
@@ -171,7 +172,7 @@ class Calls:
                 extra={"action": "store_refuses", "code": rejected.code, "pattern": pattern.name},
             )
             raise StoreUnavailable from rejected
-        self._note(pattern, tables, units_of(request, answer))
+        self._note(pattern, tables, request, answer)
         return answer
 
     async def pause_before_rest(self, attempt: int) -> None:
@@ -188,6 +189,13 @@ class Calls:
         async with self._scheduler.turn(current_requester(), deadline):
             return await self._transport.send(pattern.operation, request, deadline)
 
-    def _note(self, pattern: Pattern, tables: tuple[str, ...] | None, units: float) -> None:
+    def _note(
+        self,
+        pattern: Pattern,
+        tables: tuple[str, ...] | None,
+        request: dict[str, Any],
+        answer: dict[str, Any] | None,
+    ) -> None:
         if self._record is not None:
-            self._record(usage_of(pattern, tables or pattern.tables, units))
+            units, keys = units_of(request, answer), tuple(keys_of(request, self.prefix))
+            self._record(usage_of(pattern, tables or pattern.tables, units, keys))

@@ -1,38 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAM policies, alarms, backup plans and scaling ranges, derived from the declared tables.
+"""Alarms, backup plans and scaling ranges, derived from the declared tables.
 
 The capacity alarm of a table that scales fires near the maximum of its range. It ignores the
 current capacity, because scaling keeps the current capacity close to the load on purpose.
-Throttling raises an alarm after one minute, latency and capacity after five. There is no alarm for
-the size of a chat, because the size is not limited (only a local index would limit it).
-
-A policy is for one kind of process; a process that is of two kinds gets both policies. The server's
-rights follow from the access patterns that it uses. Only the operator who creates the tables may
-change them, and nobody may delete a table or an entry in a log.
+Throttling raises an alarm after one minute, latency, errors and capacity after five: the server
+retries requests that fail because of an error in DynamoDB, so only lasting errors matter. There is
+no alarm for the size of a chat, because the size is not limited (only a local index would limit
+it).
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from tidings.stores.dynamodb.client.access import READS
-from tidings.stores.dynamodb.patterns import Pattern, declared
+from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
-_TABLE_ACTIONS: Final = (
-    "CreateTable",
-    "DescribeContinuousBackups",
-    "DescribeTable",
-    "DescribeTimeToLive",
-    "UpdateContinuousBackups",
-    "UpdateTable",
-    "UpdateTimeToLive",
-)
-
 Statistic = Literal["Sum", "p99"]
-Kind = Literal["capacity", "throttling", "read-latency", "write-latency"]
-KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "read-latency", "write-latency")
+Kind = Literal[
+    "capacity", "throttling", "read-latency", "write-latency", "read-errors", "write-errors"
+]
+KINDS: Final[tuple[Kind, ...]] = (
+    "capacity",
+    "throttling",
+    "read-latency",
+    "write-latency",
+    "read-errors",
+    "write-errors",
+)
 
 PERIOD_SECONDS: Final = 60
 BUSY: Final = 0.8
@@ -41,88 +37,13 @@ ON_DEMAND_UNITS: Final = Range(0, 40_000)
 """Default limit of AWS for an on-demand table, in units per second. An account may have a higher
 one."""
 SLOW_MS: Final = 100
+ERRORS_A_MINUTE: Final = 10
+"""Errors of DynamoDB in each of five minutes above which an alarm fires. Single errors are usual,
+and are retried."""
 DAILY: Final = "cron(0 3 * * ? *)"
 """Every day at 03:00 UTC."""
 TARGET_PERCENT: Final = 70
 """Utilization of the provisioned capacity that scaling aims at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """Actions that are allowed on some resources."""
-
-    sid: str
-    actions: tuple[str, ...]
-    resources: tuple[str, ...]
-    """Names of tables or of their parts, without the prefix: `chats`, `messages/stream/*`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The rights of one kind of process."""
-
-    name: str
-    says: str
-    """Description in AWS. IAM cannot change a description, so a new text means a new policy."""
-    rights: tuple[Right, ...]
-
-
-def policies() -> tuple[Policy, ...]:
-    """Return all policies."""
-    serving = [pattern for pattern in declared() if pattern.operation != "Scan"]
-    scanning = [pattern for pattern in declared() if pattern.operation == "Scan"]
-    streamed = tuple(table.name for table in TABLES if table.stream)
-    names = tuple(table.name for table in TABLES)
-    return (
-        Policy("serve", "Every process that serves users.", tuple(_rights(serving))),
-        Policy(
-            "relay",
-            "Whoever reads the streams; it serves as well.",
-            (
-                Right("FindStreams", _named(("DescribeTable",)), streamed),
-                Right(
-                    "ReadStreams",
-                    _named(("DescribeStream", "GetRecords", "GetShardIterator")),
-                    tuple(f"{name}/stream/*" for name in streamed),
-                ),
-            ),
-        ),
-        Policy(
-            "operate",
-            "Whoever rotates the master key, exports or imports; it serves as well.",
-            tuple(_rights(scanning)),
-        ),
-        Policy(
-            "schema",
-            "Whoever makes and checks the tables; it cannot delete one.",
-            (Right("ManageTables", _named(_TABLE_ACTIONS), names),),
-        ),
-    )
-
-
-def _rights(patterns: Iterable[Pattern]) -> Iterator[Right]:
-    """Yield one right for each table and index, with only the actions that are needed there."""
-    actions: defaultdict[str, set[str]] = defaultdict(set)
-    for pattern in patterns:
-        for table in pattern.tables:
-            resource = f"{table}/index/{pattern.index}" if pattern.index else table
-            actions[resource].update(_actions(pattern, table))
-    for resource, some in sorted(actions.items()):
-        words = resource.replace("/index/", "_").replace("-", "_").split("_")
-        yield Right("".join(map(str.capitalize, words)), _named(sorted(some)), (resource,))
-
-
-def _actions(pattern: Pattern, table: str) -> Iterator[str]:
-    if pattern.operation != "TransactWriteItems":
-        yield pattern.operation
-        return
-    yield from ("PutItem", "UpdateItem")
-    if table in pattern.deletes:
-        yield "DeleteItem"
-
-
-def _named(actions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"dynamodb:{action}" for action in actions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +74,33 @@ def alarms(table: Table, operations: Iterable[str]) -> Iterator[Alarm]:
         yield from _capacity(table, index)
         yield from _throttling(table, index)
     for operation in sorted(set(operations)):
-        yield Alarm(
-            kind="read-latency" if operation in READS else "write-latency",
-            name=f"{table.name}-{operation}-slow",
-            says=f"{operation} on {table.name}: 1 % of requests take more than {SLOW_MS} ms",
-            table=table,
-            metric="SuccessfulRequestLatency",
-            statistic="p99",
-            threshold=SLOW_MS,
-            minutes=5,
-            operation=operation,
-        )
+        yield from _of_operation(table, operation)
+
+
+def _of_operation(table: Table, operation: str) -> Iterator[Alarm]:
+    is_read = operation in READS
+    yield Alarm(
+        kind="read-latency" if is_read else "write-latency",
+        name=f"{table.name}-{operation}-slow",
+        says=f"{operation} on {table.name}: 1 % of requests take more than {SLOW_MS} ms",
+        table=table,
+        metric="SuccessfulRequestLatency",
+        statistic="p99",
+        threshold=SLOW_MS,
+        minutes=5,
+        operation=operation,
+    )
+    yield Alarm(
+        kind="read-errors" if is_read else "write-errors",
+        name=f"{table.name}-{operation}-errors",
+        says=f"{operation} on {table.name}: over {ERRORS_A_MINUTE} errors of DynamoDB a minute",
+        table=table,
+        metric="SystemErrors",
+        statistic="Sum",
+        threshold=ERRORS_A_MINUTE,
+        minutes=5,
+        operation=operation,
+    )
 
 
 def _capacity(table: Table, index: str | None) -> Iterator[Alarm]:
@@ -205,12 +142,12 @@ def _subject(table: Table, index: str | None) -> str:
     return f"{index} of {table.name}" if index else table.name
 
 
-def all_alarms() -> Iterator[Alarm]:
+def all_alarms(tables: Sequence[Table] = TABLES) -> Iterator[Alarm]:
     """Yield the alarms of all tables.
 
-    Scans have no latency alarm, because only operators use them.
+    Scans have no alarms, because only operators use them.
     """
-    for table in TABLES:
+    for table in tables:
         yield from alarms(
             table,
             (
@@ -265,9 +202,9 @@ class Scaled:
         return f"DynamoDB{self.what}CapacityUtilization"
 
 
-def all_scaled() -> Iterator[Scaled]:
+def all_scaled(tables: Sequence[Table]) -> Iterator[Scaled]:
     """Yield every capacity that scales."""
-    for table in TABLES:
+    for table in tables:
         if table.capacity is None:
             continue
         for index in (None, *(index.name for index in table.indexes)):

@@ -5,7 +5,8 @@ There are several templates, because CloudFormation accepts at most 51,200 bytes
 and because the people who deploy policies and alarms are often not those who deploy the tables.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tidings.stores.dynamodb.schema import requests
@@ -17,13 +18,13 @@ from tidings.stores.dynamodb.schema.alarms import (
     Alarm,
     BackupPlan,
     Kind,
-    Policy,
     Scaled,
     all_alarms,
     all_scaled,
     backup_plans,
-    policies,
 )
+from tidings.stores.dynamodb.schema.dashboard import dashboard
+from tidings.stores.dynamodb.schema.policies import ANYTHING, Policy, policies
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Template = dict[str, Any]
@@ -44,11 +45,11 @@ _TOPIC: Final = {
 }
 
 
-def tables() -> Iterator[tuple[str, Template]]:
+def tables(declared: Sequence[Table]) -> Iterator[tuple[str, Template]]:
     """Yield the resources for the tables, their scaling and their backups, with logical ids."""
-    for table in TABLES:
+    for table in declared:
         yield logical_id(table.name), _table(table)
-    for scaled in all_scaled():
+    for scaled in all_scaled(declared):
         yield from _scaling(scaled)
     yield (
         "BackupVault",
@@ -90,7 +91,7 @@ def tables() -> Iterator[tuple[str, Template]]:
 def _table(table: Table) -> Template:
     properties = requests.create_table(table, "")
     properties["TableName"] = sub("${Prefix}" + table.name)
-    properties["PointInTimeRecoverySpecification"] = {"PointInTimeRecoveryEnabled": table.pitr}
+    properties["PointInTimeRecoverySpecification"] = requests.recovery(table)
     properties["DeletionProtectionEnabled"] = True
     if table.stream:
         properties["StreamSpecification"] = {"StreamViewType": table.stream}
@@ -189,14 +190,18 @@ def logical_id(name: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def templates() -> dict[str, Template]:
+def templates(declared: Sequence[Table] = TABLES) -> dict[str, Template]:
     """Return all templates; the keys are their file names."""
+    made = dict(tables(declared))
     return {
-        "tables.json": _template("tables, their scaling and backups", _PREFIX, dict(tables())),
+        "tables.json": _template("tables, their scaling and backups", _PREFIX, made),
+        "dashboard.json": _template("a dashboard", _PREFIX, {"Dashboard": _dashboard(declared)}),
         "policies.json": _template("policies", _PREFIX, dict(_policies())),
         **{
             f"alarms-{kind}.json": _template(
-                f"alarms on {kind.replace('-', ' ')}", _PREFIX | _TOPIC, dict(_alarms(kind))
+                f"alarms on {kind.replace('-', ' ')}",
+                _PREFIX | _TOPIC,
+                dict(_alarms(declared, kind)),
             )
             for kind in KINDS
         },
@@ -214,8 +219,19 @@ def _template(what: str, parameters: Template, resources: Template) -> Template:
     }
 
 
-def _alarms(kind: Kind) -> Iterator[tuple[str, Template]]:
-    for alarm in all_alarms():
+def _dashboard(declared: Sequence[Table]) -> Template:
+    shown = dashboard(declared, "${Prefix}", "${AWS::Region}")
+    return {
+        "Type": "AWS::CloudWatch::Dashboard",
+        "Properties": {
+            "DashboardName": sub("${Prefix}tables"),
+            "DashboardBody": sub(json.dumps(shown, separators=(",", ":"))),
+        },
+    }
+
+
+def _alarms(declared: Sequence[Table], kind: Kind) -> Iterator[tuple[str, Template]]:
+    for alarm in all_alarms(declared):
         if alarm.kind == kind:
             yield logical_id(alarm.name), _alarm(alarm)
 
@@ -261,7 +277,7 @@ def _policy(policy: Policy) -> Template:
                         "Sid": right.sid,
                         "Effect": "Allow",
                         "Action": list(right.actions),
-                        "Resource": [sub(_arn(resource)) for resource in right.resources],
+                        "Resource": [_arn(resource) for resource in right.resources],
                     }
                     for right in policy.rights
                 ],
@@ -270,7 +286,9 @@ def _policy(policy: Policy) -> Template:
     }
 
 
-def _arn(resource: str) -> str:
-    return (
+def _arn(resource: str) -> Template | str:
+    if resource == ANYTHING:
+        return resource
+    return sub(
         "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}" + resource
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tidings.stores.dynamodb.schema.requests import key_schema
-from tidings.stores.dynamodb.tables import Index, Provisioned, Range, Table
+from tidings.stores.dynamodb.tables import PITR_DAYS, Index, Provisioned, Range, Table
 
 Kind = Literal[
     "table_missing",
@@ -21,6 +21,7 @@ Kind = Literal[
     "stream_off",
     "stream_wrong",
     "pitr_off",
+    "pitr_short",
     "pitr_on",
     "protection_off",
 ]
@@ -34,6 +35,7 @@ CURABLE: Final[frozenset[Kind]] = frozenset(
         "ttl_off",
         "stream_off",
         "pitr_off",
+        "pitr_short",
         "protection_off",
     }
 )
@@ -50,6 +52,10 @@ class Difference:
     """Text for the operator, which describes the actual and the declared state."""
     index: Index | None = None
 
+    def named(self, prefix: str) -> str:
+        """Return the name of the table in a deployment with this prefix."""
+        return prefix + self.table.name
+
     @property
     def curable(self) -> bool:
         """Whether `apply` can fix the difference."""
@@ -64,8 +70,9 @@ class DescribedTable:
     """Answer of DescribeTable."""
     ttl: str | None
     """Attribute with the expiry of items; None if items do not expire."""
-    pitr: bool | None
-    """Whether point-in-time recovery is on; None if the endpoint does not support it."""
+    pitr: int | None
+    """Days that point-in-time recovery reaches back, 0 if it is off; None if the endpoint does not
+    support it."""
 
 
 def differences(table: Table, found: DescribedTable | None) -> list[Difference]:
@@ -180,10 +187,18 @@ def _in_lifetime(table: Table, found: DescribedTable) -> Iterator[Difference]:
             should = f"on by {table.ttl}" if table.ttl else "off"
             says = f"TTL is on by {found.ttl}: it should be {should}"
             yield Difference(table, "ttl_wrong", says)
-    if found.pitr is False and table.pitr:
-        yield Difference(table, "pitr_off", "point-in-time recovery is off")
-    if found.pitr and not table.pitr:
-        says = "point-in-time recovery is on and should be off: destroyed keys must stay destroyed"
-        yield Difference(table, "pitr_on", says)
+    if found.pitr is not None:
+        yield from _in_recovery(table, found.pitr)
     if not found.description.get("DeletionProtectionEnabled", False):
         yield Difference(table, "protection_off", "it is not protected against deletion")
+
+
+def _in_recovery(table: Table, days: int) -> Iterator[Difference]:
+    if table.pitr and not days:
+        yield Difference(table, "pitr_off", "point-in-time recovery is off")
+    elif table.pitr and days != PITR_DAYS:
+        says = f"point-in-time recovery reaches back {days} days and should reach back {PITR_DAYS}"
+        yield Difference(table, "pitr_short", says)
+    elif days and not table.pitr:
+        says = "point-in-time recovery is on and should be off: destroyed keys must stay destroyed"
+        yield Difference(table, "pitr_on", says)

@@ -6,7 +6,7 @@ SDK: the SDK is slower, but only an operator waits for it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tidings.model.setup_error import SetupError
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import DescribedTable, Difference, differences
-from tidings.stores.dynamodb.tables import TABLES, Range, Table
+from tidings.stores.dynamodb.tables import PITR_DAYS, TABLES, Range, Table
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
@@ -27,9 +27,15 @@ command."""
 class LiveTables:
     """The tables of one deployment at an endpoint."""
 
-    def __init__(self, client: Any, prefix: str) -> None:  # noqa: ANN401 - the SDK has no types
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - the SDK has no types
+        prefix: str,
+        tables: Sequence[Table] = TABLES,
+    ) -> None:
         self._client = client
         self._prefix = prefix
+        self._tables = tables
 
     async def find(self, table: Table) -> DescribedTable | None:
         """Return the actual table, or None if it does not exist."""
@@ -40,18 +46,25 @@ class LiveTables:
             return None
         return DescribedTable(description, await self._ttl(name), await self._pitr(name))
 
+    async def arn(self, table: Table) -> str | None:
+        """Return the ARN of the actual table, or None if the table does not exist."""
+        try:
+            return str((await self._describe(table))["TableArn"])
+        except self._client.exceptions.ResourceNotFoundException:
+            return None
+
     async def differences(self) -> list[Difference]:
         """Return everything that is not as declared, table by table."""
-        return [difference for table in TABLES for difference in await self._of(table)]
+        return [difference for table in self._tables for difference in await self._of(table)]
 
     async def knows_pitr(self) -> bool:
         """Return whether the endpoint supports point-in-time recovery."""
-        found = [await self.find(table) for table in TABLES]
+        found = [await self.find(table) for table in self._tables]
         return all(table.pitr is not None for table in found if table is not None)
 
     async def apply(self, report: Callable[[Difference], None]) -> list[Difference]:
         """Report and fix each curable difference; return the differences that remain."""
-        for table in TABLES:
+        for table in self._tables:
             tried: set[Difference] = set()
             while steps := [step for step in await self._of(table) if step.curable]:
                 step = steps[0]
@@ -74,7 +87,7 @@ class LiveTables:
         is_on = description["TimeToLiveStatus"] in ("ENABLED", "ENABLING")
         return str(description["AttributeName"]) if is_on else None
 
-    async def _pitr(self, name: str) -> bool | None:
+    async def _pitr(self, name: str) -> int | None:
         try:
             answer = await self._client.describe_continuous_backups(TableName=name)
         except ClientError as error:
@@ -83,9 +96,10 @@ class LiveTables:
             if code_of(error) == "UnknownOperationException":
                 return None
             raise
-        backups = answer["ContinuousBackupsDescription"]
-        status = backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
-        return bool(status == "ENABLED")
+        recovery = answer["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
+        if recovery["PointInTimeRecoveryStatus"] != "ENABLED":
+            return 0
+        return int(recovery.get("RecoveryPeriodInDays", PITR_DAYS))
 
     async def cure(self, step: Difference) -> None:
         """Request the change that fixes a difference; the change may take a while to complete."""
@@ -101,10 +115,9 @@ class LiveTables:
                     TableName=name,
                     TimeToLiveSpecification={"Enabled": True, "AttributeName": table.ttl},
                 )
-            case "pitr_off":
+            case "pitr_off" | "pitr_short":
                 await self._client.update_continuous_backups(
-                    TableName=name,
-                    PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+                    TableName=name, PointInTimeRecoverySpecification=requests.recovery(table)
                 )
             case _:
                 await self._client.update_table(TableName=name, **await self._change(step))
@@ -163,9 +176,26 @@ class LiveTables:
 
 @asynccontextmanager
 async def live_tables(
-    *, endpoint: str | None, region: str | None, prefix: str
+    *,
+    endpoint: str | None,
+    region: str | None,
+    prefix: str,
+    tables: Sequence[Table] = TABLES,
 ) -> AsyncIterator[LiveTables]:
-    """Connect to AWS or to a custom endpoint; a custom endpoint needs no credentials.
+    """Connect to DynamoDB at AWS or at a custom endpoint.
+
+    Raises:
+        SetupError: The endpoint cannot be reached, or refuses a request.
+    """
+    async with aws_client("dynamodb", endpoint=endpoint, region=region) as client:
+        yield LiveTables(client, prefix, tables)
+
+
+@asynccontextmanager
+async def aws_client(
+    service: str, *, endpoint: str | None, region: str | None
+) -> AsyncIterator[Any]:
+    """Open the SDK's client of a service; a custom endpoint needs no credentials.
 
     Raises:
         SetupError: The endpoint cannot be reached, or refuses a request.
@@ -177,11 +207,12 @@ async def live_tables(
             # The store uses the same access key: DynamoDB Local has separate tables for each key.
             anyone = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
         async with session.create_client(
-            "dynamodb", endpoint_url=endpoint, region_name=region, **anyone
+            service, endpoint_url=endpoint, region_name=region, **anyone
         ) as client:
-            yield LiveTables(client, prefix)
+            yield client
     except (ClientError, BotoCoreError) as error:
-        raise SetupError(f"DynamoDB at {endpoint or 'AWS'}: {error}") from error
+        name = "DynamoDB" if service == "dynamodb" else service
+        raise SetupError(f"{name} at {endpoint or 'AWS'}: {error}") from error
 
 
 def code_of(error: ClientError) -> str:

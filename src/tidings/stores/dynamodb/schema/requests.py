@@ -8,7 +8,14 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.retrying import Budget, Rejected, Retrying
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
-from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Table, TableKey
+from tidings.stores.dynamodb.tables import (
+    PITR_DAYS,
+    TABLES,
+    Index,
+    Provisioned,
+    Table,
+    TableKey,
+)
 
 Request = dict[str, Any]
 
@@ -77,6 +84,13 @@ def throughput(capacity: Provisioned) -> dict[str, int]:
 def stream(table: Table) -> Request:
     """Return the setting that switches the table's stream on."""
     return {"StreamEnabled": True, "StreamViewType": table.stream}
+
+
+def recovery(table: Table) -> Request:
+    """Return the setting of point-in-time recovery."""
+    if not table.pitr:
+        return {"PointInTimeRecoveryEnabled": False}
+    return {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": PITR_DAYS}
 
 
 def change_mode(table: Table, indexes: list[str]) -> Request:

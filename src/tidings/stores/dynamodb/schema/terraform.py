@@ -6,8 +6,9 @@ nobody needs to read it. Terraform ignores the capacities of existing tables, be
 changes them.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidings.stores.dynamodb.schema.alarms import (
@@ -16,26 +17,26 @@ from tidings.stores.dynamodb.schema.alarms import (
     TARGET_PERCENT,
     Alarm,
     BackupPlan,
-    Policy,
     Scaled,
     all_alarms,
     all_scaled,
     backup_plans,
-    policies,
 )
+from tidings.stores.dynamodb.schema.dashboard import dashboard
+from tidings.stores.dynamodb.schema.policies import ANYTHING, Policy, policies
 from tidings.stores.dynamodb.schema.requests import attributes
-from tidings.stores.dynamodb.tables import TABLES, Index, Table
+from tidings.stores.dynamodb.tables import PITR_DAYS, TABLES, Index, Table
 
 Block = dict[str, Any]
 Resource = tuple[str, str, Block]
 """Type of a resource, its name within the module, and its arguments."""
 
 
-def tables() -> Iterator[Resource]:
+def tables(declared: Sequence[Table]) -> Iterator[Resource]:
     """Yield the resources for the tables, their scaling and their backups."""
-    for table in TABLES:
+    for table in declared:
         yield "aws_dynamodb_table", table.name, _table(table)
-    for scaled in all_scaled():
+    for scaled in all_scaled(declared):
         yield from _scaling(scaled)
     yield from _vault()
     for plan in backup_plans():
@@ -51,7 +52,7 @@ def _table(table: Table) -> Block:
             {"name": attribute["AttributeName"], "type": attribute["AttributeType"]}
             for attribute in attributes(table)
         ],
-        "point_in_time_recovery": {"enabled": table.pitr},
+        "point_in_time_recovery": _recovery(table),
         "deletion_protection_enabled": True,
         "lifecycle": {"prevent_destroy": True},
         **_capacity(table),
@@ -70,6 +71,12 @@ def _table(table: Table) -> Block:
             table.indexes
         )
     return block
+
+
+def _recovery(table: Table) -> Block:
+    if not table.pitr:
+        return {"enabled": False}
+    return {"enabled": True, "recovery_period_in_days": PITR_DAYS}
 
 
 def _index(table: Table, index: Index) -> Block:
@@ -180,12 +187,13 @@ def named(name: str) -> str:
     return "${var.prefix}" + name
 
 
-def files() -> dict[str, Block]:
+def files(declared: Sequence[Table] = TABLES) -> dict[str, Block]:
     """Return every file of the module by its name."""
     return {
         "settings.tf.json": _settings(),
-        "tables.tf.json": _resources(tables()),
-        "alarms.tf.json": _resources(_alarm(alarm) for alarm in all_alarms()),
+        "tables.tf.json": _resources(tables(declared)),
+        "alarms.tf.json": _resources(_alarm(alarm) for alarm in all_alarms(declared)),
+        "dashboard.tf.json": _dashboard(declared),
         "policies.tf.json": _policies(),
     }
 
@@ -194,7 +202,9 @@ def _settings() -> Block:
     return {
         "terraform": {
             "required_version": ">= 1.3",
-            "required_providers": {"aws": {"source": "hashicorp/aws", "version": ">= 5.0, < 7.0"}},
+            "required_providers": {
+                "aws": {"source": "hashicorp/aws", "version": ">= 5.100, < 7.0"}
+            },
         },
         "variable": {
             "prefix": {
@@ -215,6 +225,16 @@ def _resources(found: Iterator[Resource]) -> Block:
     for kind, name, arguments in found:
         by_type[kind][name] = arguments
     return {"resource": dict(by_type)}
+
+
+def _dashboard(declared: Sequence[Table]) -> Block:
+    shown = dashboard(declared, "${var.prefix}", "${data.aws_region.current.id}")
+    body = json.dumps(shown, separators=(",", ":"))
+    made = {"dashboard_name": named("tables"), "dashboard_body": body}
+    return {
+        "data": {"aws_region": {"current": {}}},
+        "resource": {"aws_cloudwatch_dashboard": {"tables": made}},
+    }
 
 
 def _alarm(alarm: Alarm) -> Resource:
@@ -279,5 +299,7 @@ def _document(policy: Policy) -> Block:
 
 
 def _arn(resource: str) -> str:
+    if resource == ANYTHING:
+        return resource
     table, slash, rest = resource.partition("/")
     return f"${{aws_dynamodb_table.{table}.arn}}{slash}{rest}"
