@@ -30,11 +30,13 @@ async def registered(place: Place) -> list[int]:
     return [item["knows"] for item in await place.dynamo.query(LIST_PROCESSES, where, values)]
 
 
-async def test_a_process_is_registered_while_it_runs(place: Place) -> None:
+async def test_a_process_is_registered_until_some_minutes_after_its_end(place: Place) -> None:
+    await place.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "e"})
     running = Formats(place.dynamo, ManualClock(), NEWEST)
     await running.start()
-    assert await registered(place) == [NEWEST]
     await running.close()
+    assert await registered(place) == [NEWEST]
+    await allow_newest(place.dynamo, NOW + GONE_MS)
     assert await registered(place) == []
 
 

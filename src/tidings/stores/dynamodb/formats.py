@@ -11,7 +11,6 @@ from typing import Final
 
 from tidings.model import formats
 from tidings.model.limits import SECOND_MS
-from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.world import Clock
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -50,12 +49,8 @@ class Formats:
         self._tasks.repeat(self._refresh)
 
     async def close(self) -> None:
-        """Remove the registration; if that fails, it becomes too old to count."""
+        """Stop; the registration becomes too old to count."""
         await self._tasks.close()
-        try:
-            await self._dynamo.delete(FORGET_PROCESS, self._item)
-        except StoreUnavailable:
-            return
 
     async def _refresh(self) -> None:
         await asyncio.sleep(REFRESH_SECONDS)
@@ -94,14 +89,16 @@ async def allow_newest(dynamo: Dynamo, now: int) -> None:
         "#pk = :pk AND begins_with(#sk, :process)",
         {":pk": EPOCH["pk"], ":process": PROCESS},
     )
-    older = [
-        item for item in items if item["knows"] < formats.NEWEST and item["seen_at"] > now - GONE_MS
-    ]
+    running = [item for item in items if item["seen_at"] > now - GONE_MS]
+    older = [item for item in running if item["knows"] < formats.NEWEST]
     if older:
         raise SetupError(
             f"{len(older)} processes of an older version are running: replace them first; a "
-            "process that was killed counts for five more minutes"
+            "process counts until five minutes after its end"
         )
+    for item in items:
+        if item not in running:
+            await dynamo.delete(FORGET_PROCESS, {name: item[name] for name in EPOCH})
     await dynamo.update(
         ALLOW_FORMATS,
         EPOCH,

@@ -297,7 +297,7 @@ KEEP_PROCESS: Final = Pattern(
 LIST_PROCESSES: Final = Pattern(
     "list_processes", "Query", ("tenants",), "which formats the processes know", strong=True
 )
-FORGET_PROCESS: Final = Pattern("forget_process", "DeleteItem", ("tenants",), "a process ends")
+FORGET_PROCESS: Final = Pattern("forget_process", "DeleteItem", ("tenants",), "a process has ended")
 ALLOW_FORMATS: Final = Pattern(
     "allow_formats", "UpdateItem", ("tenants",), "all processes may write a new format"
 )
