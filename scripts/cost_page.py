@@ -40,6 +40,8 @@ FIRST_NUMBER: Final = "a user gets a phone number"
 NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
+ERASE: Final = "erase all that a user has written"
+MISSED_ERASURES: Final = "erasures at hello, the first time in a process and tenant"
 MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
 RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
 NEW_USER: Final = "a new user, without a phone number"
@@ -122,6 +124,8 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(NEXT_NUMBER, identity_costs.give_number(has_one=True))
     yield IdentityCase(END_SESSION, identity_costs.end_session())
     yield IdentityCase(END_ALL, identity_costs.end_all())
+    yield IdentityCase(ERASE, identity_costs.erase())
+    yield IdentityCase(MISSED_ERASURES, identity_costs.missed_erasures())
     yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
     yield IdentityCase(RECORD_ACT, identity_costs.record_act())
     yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))

@@ -194,3 +194,17 @@ async def ends(ground: Ground) -> None:
     me, named = caller(session.user), session.session_id
     await step(ground, cases.END_SESSION, lambda p: p.core.logins.revoke_session(me, named))
     await step(ground, cases.END_ALL, lambda p: p.core.logins.revoke_sessions.own(me))
+    author = person(next(_numbers))
+    await ground.home.core.vault.seal_text(author, "", "text")
+
+    async def erase(process: Process) -> None:
+        # Between the steps, an erasure waits until no process has the key in its cache.
+        generation = await process.store.data_keys.end(author, 1)
+        assert generation is not None
+        await process.store.data_keys.destroy(author, generation, 2)
+
+    async def missed(process: Process) -> None:
+        assert len(await process.store.revocations.erasures(TENANT, 0, 100)) == 1
+
+    await step(ground, cases.ERASE, erase)
+    await step(ground, cases.MISSED_ERASURES, missed)

@@ -225,7 +225,7 @@ async def _fill_deployment(store: Store) -> None:
         await store.data_keys.add(wrapped)
     for author in (ANN, CAT):
         assert await store.data_keys.end(author, NOW + 6) == 1
-        await store.data_keys.destroy(author, 1)
+        await store.data_keys.destroy(author, 1, NOW + 6)
     await store.data_keys.add(
         WrappedKey(author=ANN, generation=0, wrapped=b"second", master_key_id="master1")
     )

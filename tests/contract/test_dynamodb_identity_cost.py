@@ -54,6 +54,8 @@ BUDGETS: dict[str, Budget] = {
     cases.MAKE_TOKEN: (Units(2, 1), Units(2, 1)),
     cases.RECORD_ACT: (Units(4, 0), Units(4, 0)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
+    cases.ERASE: (Units(10, 4), Units(10, 4)),
+    cases.MISSED_ERASURES: (Units(0, 1), Units(0, 1)),
     cases.NEW_USER: (Units(2, 1), Units(3, 1)),
     cases.LIST_USERS: (Units(0, 29), Units(0, 29)),
 }

@@ -54,7 +54,7 @@ async def test_a_lost_answer_changes_no_answer(place: Place) -> None:
     await keys.rewrap([a_key(ANN, b"again", "m2")])
     assert await keys.current(ANN) == a_key(ANN, b"again", "m2")
     assert await keys.end(ANN, NOW) == 1
-    await keys.destroy(ANN, 1)
+    await keys.destroy(ANN, 1, NOW)
     assert await keys.current(ANN) is None
     epoch = await ensure_epoch(place.dynamo, SystemChance())
     assert epoch == await ensure_epoch(place.dynamo, SystemChance())
@@ -74,7 +74,7 @@ async def test_what_was_not_done_is_not_said_to_be_done(place: Place) -> None:
     assert not await tenants.revoke_key("acme", "key-1", NOW + 2)
     assert not await tenants.revoke_key("acme", "nowhere", NOW + 2)
     assert await keys.end(BOB, NOW) is None
-    await keys.destroy(BOB, 1)
+    await keys.destroy(BOB, 1, NOW)
     assert await keys.current(BOB) is None, "nothing was made by destroying"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.builders import a_chat, key, message
 from tests.contract.engines import DynamoEngine, Store
-from tests.support.clock import NOW
+from tests.support.clock import NOW, ManualClock
 from tests.support.intercepted import Gate, Intercepted
 from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB
@@ -63,7 +63,9 @@ class Processes:
         keys = self._store.data_keys
         watched: Any = keys if around is None else Intercepted(keys, around)
         master = FileKeyring(self._folder, SystemChance())
-        vault = Vault(watched, self._store.deployment, master, SystemChance(), LEASES)
+        vault = Vault(
+            watched, self._store.deployment, master, SystemChance(), ManualClock(), LEASES
+        )
         await vault.start()
         self._stack.push_async_callback(vault.close)
         watch = RevocationWatch(self._store.revocations, now=self.time, look_seconds=3_600)
@@ -93,7 +95,7 @@ async def test_no_process_shows_what_another_one_erased(processes: Processes) ->
     bobs = await write(one.vault, "stays", BOB)
     assert await read(other.vault, entry) == "secret"
 
-    assert await one.vault.erase(ANN, NOW) == 1
+    assert await one.vault.erase(ANN) == 1
     assert await read(one.vault, entry) == "<erased>"
     assert await other.watch.look()
 
@@ -108,7 +110,7 @@ async def test_a_blind_process_shows_nothing_by_a_key_it_remembers(processes: Pr
     bobs = await write(one.vault, "stays", BOB)
     assert await read(other.vault, entry) == "secret"
 
-    await one.vault.erase(ANN, NOW)
+    await one.vault.erase(ANN)
     processes.time.seconds += limits.REVOKED_SECONDS_MAX + 0.1
 
     assert not other.watch.sees
@@ -147,7 +149,7 @@ async def test_what_is_written_after_an_erasure_is_read_everywhere(
     one, other = await processes.start(), await processes.start()
     sealed = await other.vault.seal(ANN, CHAT, "m1", "before")
 
-    await one.vault.erase(ANN, NOW)
+    await one.vault.erase(ANN)
     if hears_of_it:
         assert await other.watch.look()
     else:
@@ -180,7 +182,7 @@ async def test_news_during_a_load_make_it_read_again(processes: Processes, store
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(read(other.vault, entry))
         await gate.reached.wait()
-        await one.vault.erase(ANN, NOW)
+        await one.vault.erase(ANN)
         assert await other.watch.look()
         gate.opened.set()
 

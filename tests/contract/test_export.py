@@ -58,7 +58,7 @@ async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
     assert counts["chat"] == 3 + CHATS_AT_ONCE
     assert counts["send_key"] == 10, "the one that has expired stays behind"
     assert counts["data_key"] == 3, "a destroyed one leaves its generation"
-    assert counts["revocation"] == 4, "two of them tell of destroyed keys"
+    assert counts["revocation"] == 6, "four of them tell of destroyed keys"
     assert counts["reaction"] == 6
 
 

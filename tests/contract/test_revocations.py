@@ -59,6 +59,29 @@ async def test_a_revoked_tenant_key_is_in_the_feed_once(store: Store) -> None:
     assert await store.revocations.after(0) == [expected]
 
 
+async def test_a_tenants_erasures_are_read_without_the_rest_of_the_feed(store: Store) -> None:
+    for subject, kind in (
+        ("acme:ann", "author"),
+        ("acme:bob", "user"),
+        ("acme2:cat", "author"),
+        ("acme:dan", "author"),
+        ("acme:eve", "data_key"),
+        ("acme:ann", "author"),
+    ):
+        await store.revocations.append(a_revocation(subject, kind))  # type: ignore[arg-type]
+
+    async def erasures(after: int, limit: int) -> list[tuple[int, str]]:
+        found = await store.revocations.erasures("acme", after, limit)
+        assert {one.at for one in found} <= {NOW}
+        return [(one.position, one.author) for one in found]
+
+    assert await erasures(0, 10) == [(1, "acme:ann"), (4, "acme:dan"), (6, "acme:ann")]
+    assert await erasures(1, 10) == [(4, "acme:dan"), (6, "acme:ann")]
+    assert await erasures(0, 2) == [(4, "acme:dan"), (6, "acme:ann")], "the newest"
+    assert await erasures(6, 10) == []
+    assert await store.revocations.erasures("nobody", 0, 10) == []
+
+
 async def test_the_feed_outlives_a_restart(engine: Engine) -> None:
     async with engine.open() as store:
         await store.revocations.append(a_revocation("acme:ann"))

@@ -20,7 +20,7 @@ def a_key(
 async def destroy(store: Store, author: UserKey) -> None:
     generation = await store.data_keys.end(author, NOW)
     assert generation is not None
-    await store.data_keys.destroy(author, generation)
+    await store.data_keys.destroy(author, generation, NOW + 1)
 
 
 async def test_an_author_has_one_key(store: Store) -> None:
@@ -65,8 +65,8 @@ async def test_the_feed_is_told_that_a_key_is_ending_and_nobody_is_given_it(stor
 
     assert await store.data_keys.end(ANN, NOW) == 1
 
-    told = [Revocation(kind="data_key", subject=ANN, at=NOW)]
-    assert await store.revocations.after(0) == told
+    told = await store.revocations.after(0)
+    assert told[0] == Revocation(kind="data_key", subject=ANN, at=NOW)
     assert await store.data_keys.get(ANN, 1) is None
     current = await store.data_keys.current(ANN)
     assert current is None or current.is_ending
@@ -75,17 +75,29 @@ async def test_the_feed_is_told_that_a_key_is_ending_and_nobody_is_given_it(stor
     assert await store.revocations.after(0) == told, "once is enough"
 
 
+async def test_the_feed_names_an_author_once_whose_key_was_destroyed(store: Store) -> None:
+    await store.data_keys.add(a_key(ANN))
+    await destroy(store, ANN)
+    await store.data_keys.destroy(ANN, 1, NOW + 2)
+
+    kinds = [(one.kind, one.subject) for one in await store.revocations.after(0)]
+    assert kinds == [("data_key", ANN), ("author", ANN)]
+    (erasure,) = await store.revocations.erasures("acme", 0, 10)
+    assert (erasure.position, erasure.author) == (2, ANN)
+    assert NOW <= erasure.at <= NOW + 1, "when the key was destroyed: on SQLite as soon as it ended"
+
+
 async def test_destroying_late_leaves_a_later_key(store: Store) -> None:
     await store.data_keys.add(a_key(ANN))
     await destroy(store, ANN)
     fresh = await store.data_keys.add(a_key(ANN, b"fresh"))
 
-    await store.data_keys.destroy(ANN, 1)
+    await store.data_keys.destroy(ANN, 1, NOW)
     assert await store.data_keys.current(ANN) == fresh
 
     await store.data_keys.end(ANN, NOW)
     ending = await store.data_keys.current(ANN)
-    await store.data_keys.destroy(ANN, 1)
+    await store.data_keys.destroy(ANN, 1, NOW)
     assert await store.data_keys.current(ANN) == ending
 
 

@@ -58,6 +58,7 @@ async def sender(store: Store, tmp_path: Path) -> AsyncIterator[Sender]:
         store.deployment,
         FileKeyring(tmp_path / "keys", SystemChance()),
         SystemChance(),
+        ManualClock(),
     )
     await vault.start()
     appender = Appender(store.log, InProcessBus(), ManualClock(), SystemChance(), back_off)
@@ -83,7 +84,7 @@ async def test_after_an_erasure_no_digest_confirms_a_guess(sender: Sender) -> No
         return {*with_own_keys, sender.vault.digest("secret", PLAIN_TEXT, "None")}
 
     assert kept in await guesses()
-    await sender.vault.erase(ANN, NOW)
+    await sender.vault.erase(ANN)
     assert not {digest[: len(kept)] for digest in await guesses()} & {kept}
 
 
@@ -92,7 +93,7 @@ async def test_a_repeat_after_an_erasure_is_answered_and_makes_nothing_new(sende
     first, _ = await sender.send("secret")
     with pytest.raises(SendConflict):
         await sender.send("other")
-    await sender.vault.erase(ANN, NOW)
+    await sender.vault.erase(ANN)
 
     for text in ("secret", "other"):
         again, is_replay = await sender.send(text)

@@ -28,7 +28,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable
-from tidings.ports.sessions import Revocation, Revocations
+from tidings.ports.sessions import Erasure, Revocation, Revocations
 from tidings.ports.store import Store
 from tidings.ports.world import FailpointName
 
@@ -83,6 +83,9 @@ class PatchyFeed:
         if time.monotonic() < self._away_until:
             raise StoreUnavailable
         return await self._feed.after(place)
+
+    async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
+        return await self._feed.erasures(tenant, after, limit)
 
 
 class Author:
@@ -153,6 +156,7 @@ async def serve(store: Store, folder: Path, chats: list[ChatId], chance: random.
         store.deployment,
         FileKeyring(folder, SystemChance()),
         SystemChance(),
+        SystemClock(),
         LEASES,
     )
     await vault.start()

@@ -102,7 +102,7 @@ async def test_content_of_an_author_erased_between_the_two_looks_is_not_handed_o
     kept = msgspec.json.encode([[one.run.entries, one.batches] for one in handed], enc_hook=repr)
     assert MARK.encode() not in kept, "nothing is held opened while the head copy is waited for"
     await deliverer.write_head(handed)
-    await delivery.vault.erase(ANN, delivery.clock.now())
+    await delivery.vault.erase(ANN)
     late = delivery.gateways.connect(BOB, "g2")
     await deliverer.dispatch_again(handed)
     assert late.sequences == [1, 2, 3]

@@ -23,7 +23,7 @@ from tests.integration.erasing_sender import LEASES, author_of
 from tests.support.clock import NOW
 from tests.support.dynamo_tables import some_tables
 from tidings.actions.content.vault import Vault
-from tidings.assembly.system import SystemChance
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.keyrings import FileKeyring
 from tidings.model.ids import ChatId
 
@@ -46,7 +46,7 @@ class Eraser:
         """Some time after the author began to write; when it was asked for, and answered."""
         await asyncio.sleep(self.chance.uniform(0, LEASES.erasing_seconds))
         asked = time.monotonic()
-        assert await self.vault.erase(author_of(number), NOW) == 1
+        assert await self.vault.erase(author_of(number)) == 1
         answered = time.monotonic()
         assert sender.stdin is not None
         sender.stdin.write(json.dumps({"chat": chat, "at": answered}).encode() + b"\n")
@@ -71,7 +71,9 @@ async def eraser(
     async with some_tables(dynamodb_endpoint) as prefix:
         async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
             keys = FileKeyring(folder, SystemChance())
-            vault = Vault(store.data_keys, store.deployment, keys, SystemChance(), LEASES)
+            vault = Vault(
+                store.data_keys, store.deployment, keys, SystemChance(), SystemClock(), LEASES
+            )
             await vault.start()
             yield (
                 Eraser(store, vault, random.Random(1)),

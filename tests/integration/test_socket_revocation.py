@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets of the real server close when what they stand on ends, and only those."""
+"""Sockets of the real server hear of what ended in the feed, and close if they stand on it."""
 
 import asyncio
+import hmac
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -175,6 +176,39 @@ async def test_a_revocation_that_races_a_hello_ends_the_socket_all_the_same(
         socket.tell({"op": "hello", "token": racer.token, "device": "phone"})
     await asyncio.gather(*ending)
     assert [await closed_with(socket) for socket in sockets] == [4401] * len(sockets)
+
+
+async def test_devices_hear_whose_content_was_erased_live_and_at_the_next_hello(
+    town: Town, keys: Keys
+) -> None:
+    writer, reader = await people(town, "writer", "reader")
+    chat = await writer.create_direct(reader)
+    async with writer.device() as device:
+        await device.send(chat)
+    socket, asks = Socket(town.url), {"op": "hello", "token": reader.token, "device": "phone"}
+    await socket.open()
+    socket.tell({**asks, "erasures": 0})
+    await socket.frame("live")
+    entry = await socket.frame("entry", kind="message")
+    known = await socket.frame("erased")
+    await keys.backend("DELETE", f"/users/{writer.user_id}/content")
+
+    told = await socket.frame("erased", since=socket.raw.index(known) + 1)
+    salt = bytes.fromhex(told["salt"])
+    digest = hmac.digest(salt, writer.user_id.encode(), "sha256")[:8].hex()
+    assert [author["digest"] for author in told["authors"]] == [digest]
+    assert entry["created_at"] <= told["authors"][0]["before"]
+    assert known["n"] < told["n"]
+    await socket.drop()
+
+    for place, authors in ((known["n"], told["authors"]), (told["n"], [])):
+        since = len(socket.raw)
+        await socket.open()
+        socket.tell({**asks, "erasures": place})
+        await socket.frame("live", since=since)
+        (again,) = [frame for frame in socket.raw[since:] if frame["op"] == "erased"]
+        assert (again["authors"], again["n"]) == (authors, told["n"])
+        await socket.drop()
 
 
 @pytest.mark.attack("A19")

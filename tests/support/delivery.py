@@ -181,7 +181,8 @@ async def open_delivery(
         writes_heads=False,
         record=usage.append,
     ) as store:
-        vault = Vault(store.data_keys, store.deployment, FileKeyring(folder, chance), chance)
+        keyring = FileKeyring(folder, chance)
+        vault = Vault(store.data_keys, store.deployment, keyring, chance, clock)
         await vault.start()
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)

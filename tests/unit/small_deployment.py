@@ -70,7 +70,7 @@ async def open_small_deployment(
         master = master or FileKeyring(folder, SystemChance())
         keys = data_keys(store.data_keys) if data_keys else store.data_keys
         clock, chance = ManualClock(), SystemChance()
-        vault = Vault(keys, store.deployment, master, chance)
+        vault = Vault(keys, store.deployment, master, chance, clock)
         await vault.start()
         watch = RevocationWatch(store.revocations)
         signing = SigningKeys(store.tenants, vault.wrapping, clock, watch)

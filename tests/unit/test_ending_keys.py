@@ -52,7 +52,7 @@ class EndingKeys:
         self.began.set()
         return 1
 
-    async def destroy(self, author: UserKey, generation: int) -> None:
+    async def destroy(self, author: UserKey, generation: int, now: int) -> None:
         if not self.is_down:
             self.is_ending = False
             await self._keys.end(author, NOW)
@@ -75,7 +75,8 @@ def keys_of(world: SmallDeployment) -> EndingKeys:
 async def another_vault(world: SmallDeployment, leases: KeyLeases) -> Vault:
     """The vault of another process on the same store."""
     keys: Any = keys_of(world)
-    vault = Vault(keys, world.store.deployment, world.master, world.vault._chance, leases)
+    chance, clock = world.vault._chance, world.clock
+    vault = Vault(keys, world.store.deployment, world.master, chance, clock, leases)
     await vault.start()
     return vault
 
@@ -111,7 +112,7 @@ async def test_an_ending_key_is_destroyed_once_however_many_meet_it(world: Small
 async def test_closing_ends_an_erasure_that_waits(world: SmallDeployment) -> None:
     await write(world.vault, "old")
     other = await another_vault(world, NEVER)
-    erasure = asyncio.ensure_future(other.erase(ALICE, NOW))
+    erasure = asyncio.ensure_future(other.erase(ALICE))
     await keys_of(world).began.wait()
     await other.close()
     with pytest.raises(asyncio.CancelledError):
@@ -123,7 +124,7 @@ async def test_a_second_who_meets_the_key_waits_for_the_first(world: SmallDeploy
     await write(world.vault, "old")
     keys: Any = keys_of(world)
     key = await keys.current(ALICE)
-    erasing = Erasing(keys, world.vault._keys, 0)
+    erasing = Erasing(keys, world.vault._keys, world.clock, 0)
     erasing.complete(key)
     erasing.complete(key)
     await keys.destroyed.wait()

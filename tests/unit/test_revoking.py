@@ -20,7 +20,7 @@ from tidings.gateway.closing import RevocationCloser
 from tidings.gateway.http.handshake import Handshake
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.sessions import Revocation, Revocations, RevokedKind
+from tidings.ports.sessions import Erasure, Revocation, Revocations, RevokedKind
 from tidings.wire.codes import Close
 
 CHAT = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -51,6 +51,9 @@ class Feed:
         if not self.is_up:
             raise StoreUnavailable
         return await self._real.after(place)
+
+    async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
+        return await self._real.erasures(tenant, after, limit)
 
 
 class Watched:

@@ -231,7 +231,7 @@ async def test_no_token_is_made_for_a_user_who_is_deactivated(
 
 
 async def test_a_tenant_erases_what_its_user_wrote(world: SmallDeployment) -> None:
-    erase = EraseUserContent(world.store.users, world.vault, world.clock)
+    erase = EraseUserContent(world.store.users, world.vault)
     await world.make_token(ACME, "acme", "alice")
     entry = await write(world.vault, "mine")
     refusals: list[tuple[TenantCaller | UserCaller, str, str, type[Refusal]]] = [

@@ -68,7 +68,13 @@ async def test_the_same_content_never_looks_the_same(world: SmallDeployment) -> 
 async def test_first_sends_at_once_end_with_one_key(tmp_path: Path) -> None:
     async with open_small_deployment(tmp_path / "data") as world:
         # Two vaults on one store, as two processes would be: neither knows the other's key.
-        other = Vault(world.store.data_keys, world.store.deployment, world.master, SystemChance())
+        other = Vault(
+            world.store.data_keys,
+            world.store.deployment,
+            world.master,
+            SystemChance(),
+            world.clock,
+        )
         await other.start()
         async with asyncio.TaskGroup() as tasks:
             sends = [
@@ -179,17 +185,17 @@ async def test_only_so_many_keys_stay_in_memory(
 
 async def test_erasing_takes_the_content_of_one_author_only(world: SmallDeployment) -> None:
     mine, other = await write(world.vault, "mine"), await write(world.vault, "other", BOB)
-    assert await world.vault.erase(ALICE, NOW) == 1
+    assert await world.vault.erase(ALICE) == 1
     assert await read(world.vault, mine) == "<erased>"
     assert await read(world.vault, other) == "other"
-    assert await world.vault.erase(ALICE, NOW) == 0
+    assert await world.vault.erase(ALICE) == 0
     assert world.vault.tampered == 0
 
 
 async def test_after_erasure_an_author_writes_under_a_new_key(tmp_path: Path) -> None:
     async with open_small_deployment(tmp_path / "data") as world:
         before = await write(world.vault, "before")
-        await world.vault.erase(ALICE, NOW)
+        await world.vault.erase(ALICE)
         after = await write(world.vault, "after", cmid="m2")
         assert after.box_key > before.box_key
         for _ in range(2):
@@ -212,7 +218,7 @@ async def test_an_erasure_during_a_load_leaves_no_old_key_behind(tmp_path: Path)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(world.vault.seal(ALICE, CHAT, "m2", "during"))
             await gate.reached.wait()
-            tasks.create_task(world.vault.erase(ALICE, NOW))
+            tasks.create_task(world.vault.erase(ALICE))
             await let_others_run(world)
             gate.opened.set()
         after = await write(world.vault, "after", cmid="m3")
@@ -228,7 +234,7 @@ async def test_a_cancelled_erasure_is_carried_through(tmp_path: Path) -> None:
     ) as world:
         before = await write(world.vault, "before")
         async with asyncio.TaskGroup() as tasks:
-            erasure = tasks.create_task(world.vault.erase(ALICE, NOW))
+            erasure = tasks.create_task(world.vault.erase(ALICE))
             await disk.begun.wait()
             erasure.cancel()
         async with asyncio.TaskGroup() as tasks:

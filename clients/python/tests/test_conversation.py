@@ -53,14 +53,14 @@ def sequences(events: Sequence[Event]) -> list[int]:
 
 async def test_hello_says_what_was_taken_in_an_earlier_run() -> None:
     talk = Talk()
-    assert talk.connect() == Hello("token", "laptop")
+    assert talk.connect() == Hello("token", "laptop", erasures=0)
     talk.hear(*messages(1, 3))
     events = await talk.take(3)
     assert events[0] == CONNECTED
     assert sequences(events) == [1, 2]
     talk.save()
     again = Talk(talk.storage)
-    assert again.connect() == Hello("token", "laptop", "e", {"c": 2})
+    assert again.connect() == Hello("token", "laptop", "e", {"c": 2}, erasures=0)
 
 
 async def test_hello_on_a_new_connection_says_what_came() -> None:
@@ -68,7 +68,7 @@ async def test_hello_on_a_new_connection_says_what_came() -> None:
     talk.connect()
     talk.hear(*messages(1, 3))
     talk.conversation.lost()
-    assert talk.connect() == Hello("token", "laptop", "e", {"c": 3})
+    assert talk.connect() == Hello("token", "laptop", "e", {"c": 3}, erasures=0)
     assert sequences(await talk.take(4)) == [1, 2, 3]
 
 
@@ -94,7 +94,7 @@ async def test_an_application_that_takes_nothing_is_not_flooded() -> None:
         talk.hear(*messages(have + 1, have + 1_000))
         talk.conversation.lost()
     assert talk.queue.room == 0
-    assert talk.connect() == Hello("token", "laptop", "e", {"c": 2_000})
+    assert talk.connect() == Hello("token", "laptop", "e", {"c": 2_000}, erasures=0)
 
 
 async def test_what_had_no_room_is_fetched_once_there_is_some() -> None:
@@ -132,7 +132,7 @@ async def test_after_a_crash_in_the_middle_of_a_resync_the_rest_comes() -> None:
     talk.hear(Resync("c", 900), Page("1", "c", messages(851, 900), 900, more=True))
     await talk.take(1 + 1 + 3)
     talk.save()
-    assert Talk(talk.storage).connect() == Hello("token", "laptop", "e", {"c": 853})
+    assert Talk(talk.storage).connect() == Hello("token", "laptop", "e", {"c": 853}, erasures=0)
 
 
 async def test_a_new_epoch_makes_everything_held_void() -> None:
@@ -147,9 +147,9 @@ async def test_a_new_epoch_makes_everything_held_void() -> None:
     # The connection breaks before the server has said anything: the old positions must not count
     # under the new epoch, neither in this run nor in the next.
     talk.conversation.lost()
-    assert talk.connect("f", live=False) == Hello("token", "laptop", "f")
+    assert talk.connect("f", live=False) == Hello("token", "laptop", "f", erasures=0)
     again = Talk(talk.storage)
-    assert again.connect("f", live=False) == Hello("token", "laptop", "f")
+    assert again.connect("f", live=False) == Hello("token", "laptop", "f", erasures=0)
     again.hear(message(4), Live())
     resynced, entry, gone, _ = await again.take(4)
     assert resynced == ChatResynced(chat="c", start=4)

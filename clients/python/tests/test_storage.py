@@ -46,6 +46,7 @@ def test_everything_comes_back(storage: Storage) -> None:
         held={"c": Held("e", 4), "d": Held("old", 2)},
         reads={"c": 3},
         posted=posted("a", "b").posted,
+        erasures=7,
     )
     assert saved_by(storage, changes) == Saved(
         "alice",
@@ -53,6 +54,7 @@ def test_everything_comes_back(storage: Storage) -> None:
         {"c": Held("e", 4), "d": Held("old", 2)},
         {"c": 3},
         [a_message("a"), a_message("b")],
+        7,
     )
 
 

@@ -41,6 +41,8 @@ _FROM_SERVER: Final = (
     frames.NotificationFrame,
     frames.RetractedFrame,
     frames.HeadsFrame,
+    frames.ErasedFrame,
+    frames.AllErased,
     frames.Resync,
     frames.GoneFrame,
     frames.Bye,

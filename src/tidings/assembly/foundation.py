@@ -57,7 +57,7 @@ async def open_foundation(
         SetupError: The operator has to change something first.
     """
     master = master_keys(config, chance)
-    vault = await _open_vault(config, store, master, chance, stack)
+    vault = await _open_vault(config, store, master, clock, chance, stack)
     jobs = await stack.enter_async_context(open_jobs(config, store, vault.messages, clock))
     bus = InProcessBus()
     appender = Appender(store.log, bus, clock, chance, back_off)
@@ -82,10 +82,15 @@ async def open_foundation(
 
 
 async def _open_vault(
-    config: Config, store: Store, master: MasterKeys, chance: SystemChance, stack: AsyncExitStack
+    config: Config,
+    store: Store,
+    master: MasterKeys,
+    clock: Clock,
+    chance: SystemChance,
+    stack: AsyncExitStack,
 ) -> Vault:
     leases = KeyLeases() if isinstance(config.store, DynamoDb) else ALONE
-    vault = Vault(store.data_keys, store.deployment, master, chance, leases)
+    vault = Vault(store.data_keys, store.deployment, master, chance, clock, leases)
     stack.push_async_callback(vault.close)
     await vault.start()
     return vault

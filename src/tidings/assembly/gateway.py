@@ -15,6 +15,7 @@ from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.gateway.closing import RevocationCloser, drain
 from tidings.gateway.context import Admission, GatewayContext, WriteLease
+from tidings.gateway.erasures import SALT_BYTES, ErasureFrames
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
@@ -172,6 +173,8 @@ def _context(
     write_lease: WriteLease,
     rate_limits: RateLimits | None,
 ) -> GatewayContext:
+    epoch, salt = core.store.deployment.epoch, secrets.token_bytes(SALT_BYTES)
+    erasures = ErasureFrames(hub, core.watch, core.store.revocations, epoch, salt)
     return GatewayContext(
         authenticate=core.authenticate,
         chats_of=core.store.chats.list_heads,
@@ -184,9 +187,10 @@ def _context(
         writes=TurnBudget(),
         hub=hub,
         clock=core.clock,
-        epoch=core.store.deployment.epoch,
+        epoch=epoch,
         new_connection_id=lambda: secrets.token_hex(8),
         jitter_ms=jitter_ms,
+        tell_erasures=erasures.greet,
         limits=rate_limits,
         write_lease=write_lease,
     )

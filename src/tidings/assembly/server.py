@@ -96,7 +96,7 @@ def _identity(core: Core) -> IdentityVerbs:
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),
         get_profile=GetProfile(users),
         patch_profile=PatchProfile(users, clock),
-        erase_user_content=EraseUserContent(users, core.vault, clock),
+        erase_user_content=EraseUserContent(users, core.vault),
         rotate_keys=core.rotate_keys,
     )
 

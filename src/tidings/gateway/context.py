@@ -23,6 +23,7 @@ from tidings.ports.sessions import Bucket
 from tidings.ports.world import Clock
 from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close
+from tidings.wire.frames import Hello
 
 
 class Admission:
@@ -191,6 +192,10 @@ async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
     return True
 
 
+async def _tells_no_erasures(_connection: ClientConnection, _hello: Hello) -> None:
+    """Do nothing."""
+
+
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
     """Do nothing."""
 
@@ -221,6 +226,8 @@ class GatewayContext:
     """Registers a connection, so that other processes find it. Returns False if the user has too
     many connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
+    tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
+    """Tells a device whose content was erased since it was last connected."""
     gap_seconds: float = 0.0
     """Time to wait for an entry that another process delivers, before it is read from the log. If
     other entries are late already, the wait is up to twice as long."""

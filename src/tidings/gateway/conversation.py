@@ -69,6 +69,8 @@ class Conversation:
         """Whether the client asked for the heads of its chats, and follows chats one by one."""
         self.is_away = False
         """Whether the client said that nobody looks at the device."""
+        self.follows_erasures = False
+        """Whether the device is told of new erasures."""
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0

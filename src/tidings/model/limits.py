@@ -98,6 +98,12 @@ HEADS_CHATS_MAX: Final = 1_000
 """Chats in one `heads` frame."""
 HEADS_MS: Final = 1 * SECOND_MS
 """Time for which news of chats that a connection does not follow are gathered."""
+ERASURES_FRAME_MAX: Final = 500
+"""Erased authors in one frame."""
+ERASURES_MAX: Final = 5_000
+"""Erased authors that a device is told of at hello. If there are more, it drops all content."""
+ERASURES_CACHED_MAX: Final = 50_000
+"""Erased authors that a gateway caches, over all tenants."""
 OUTBOX_PAUSE_BYTES: Final = 64 * KIB
 """Unsent bytes above which a socket gets no further entries until it drains. The entries are read
 from the log later."""
@@ -358,6 +364,7 @@ assert HEADS_CHATS_MAX * len(f'"{26 * "0"}":{2**53 - 1},') + KIB < FRAME_BYTES_M
     "the heads of this many chats fit in one frame"
 )
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
+assert ERASURES_MAX * 128 < OUTBOX_BYTES_MAX, "all erasures at hello fit into the outbox"
 assert TRAILER_BYTES_MAX <= HEAD_BYTES_MAX
 assert SCARCE_KEEP_ALIVE_MS < REQUEST_MS_MAX < KEEP_ALIVE_MS
 assert ADDRESS_HTTP_CONNECTIONS_MAX < UNDECIDED_CONNECTIONS_MAX, (

@@ -105,14 +105,15 @@ class DataKeys(Protocol):
         """Mark the author's key as ending and append it to the revocation feed, in one transaction.
 
         Returns the key's generation, also if it was ending already; None if there is no key. An
-        engine that only one process uses may destroy the key at once.
+        engine that only one process uses may destroy the key at once, as `destroy` does.
         """
         ...
 
-    async def destroy(self, author: UserKey, generation: int) -> None:
+    async def destroy(self, author: UserKey, generation: int, now: int) -> None:
         """Destroy a key that is ending, beyond recovery from the live store.
 
-        Only the key of this generation is destroyed. Safe to repeat.
+        The same transaction appends the erased author to the revocation feed. Only the key of this
+        generation is destroyed. Safe to repeat.
         """
         ...
 

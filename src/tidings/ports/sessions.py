@@ -165,7 +165,9 @@ class Sessions(Protocol):
         ...
 
 
-RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key", "data_key"]
+RevokedKind = Literal[
+    "tenant_key", "user", "tenant", "session", "signing_key", "data_key", "author"
+]
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,9 +177,18 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """Id of the revoked tenant key, session, signing key or tenant, or the key of the user.
 
-    Kind `user` revokes only credentials made up to `at`. Kind `data_key` names the user whose
-    content is erased.
+    Kind `user` revokes only credentials made up to `at`. Kind `data_key` names a user whose data
+    key is about to be destroyed. Kind `author` names a user whose data key was destroyed at `at`:
+    what the user wrote until then is erased.
     """
+    at: int
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """An entry of kind `author` in the revocation feed."""
+
+    position: int
+    author: UserKey
     at: int
 
 
@@ -206,6 +217,13 @@ class Revocations(Protocol):
         """Return the next revocations after a position, in order; read strongly.
 
         One call returns a limited number; an empty list means the end of the feed.
+        """
+        ...
+
+    async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
+        """Return the newest erasures of a tenant's authors after a position; read strongly.
+
+        They are in the order of the feed. The rest of the feed is not read.
         """
         ...
 

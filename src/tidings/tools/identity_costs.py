@@ -157,6 +157,29 @@ def end_all() -> Cost:
     return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
 
 
+def erase() -> Cost:
+    """Return the cost of destroying a user's data key in two steps, each with a feed entry.
+
+    The entry of the second step is copied to the list of the tenant's erasures.
+    """
+    return Cost(
+        [
+            _reads("read_data_key", "keys", 2, 2),
+            *_revoked("keys", 1),
+            *_revoked("keys", 1),
+            _writes("revoke", "tenants", IN_TRANSACTION, 0),
+        ]
+    )
+
+
+def missed_erasures() -> Cost:
+    """Return the cost of telling a device of erasures, if its gateway has not cached them.
+
+    A gateway caches the erasures of a tenant, so the next device of the tenant costs nothing.
+    """
+    return Cost([_reads("read_erasures", "tenants", 1)])
+
+
 def make_token() -> Cost:
     """Return the cost of making a single token.
 

@@ -5,6 +5,7 @@ A new client frame must also be added to `ClientFrame` here and to `gateway.requ
 frame must also be added to `api.documents`.
 """
 
+import hmac
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -33,6 +34,8 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello"):
     have: dict[ChatName, Sequence] | None = None
     client: ClientName | None = None
     catch_up: Literal["all", "heads"] = "all"
+    erasures: Sequence | None = None
+    """`n` of the last `erased` frame, or 0; without it the client gets no `erased` frames."""
 
 
 class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
@@ -231,6 +234,31 @@ class HeadsFrame(msgspec.Struct, tag_field="op", tag="heads"):
     chats: dict[str, int]
 
 
+class ErasedAuthor(msgspec.Struct):
+    """Everything that an author wrote up to a moment is erased."""
+
+    digest: str
+    """The first 8 bytes, in hexadecimal, of the HMAC-SHA-256 of the author's user id under the
+    salt."""
+    before: str
+
+
+class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
+    """Content was erased; the client must drop it, even if it arrives later."""
+
+    salt: str
+    """The key of the digests, in hexadecimal."""
+    authors: list[ErasedAuthor]
+    n: int
+
+
+class AllErased(msgspec.Struct, tag_field="op", tag="erased"):
+    """Too much was erased to name it: the client must drop all content that it keeps."""
+
+    n: int
+    all: bool = True
+
+
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
     """Too many entries are missing: drop the chat's cached entries and load its newest page."""
 
@@ -254,6 +282,14 @@ class Bye(msgspec.Struct, tag_field="op", tag="bye"):
 
 class Pong(msgspec.Struct, tag_field="op", tag="pong"):
     """The answer to `ping`."""
+
+
+DIGEST_BYTES = 8
+
+
+def author_digest(salt: bytes, user: str) -> str:
+    """Return the digest by which an `erased` frame names an author."""
+    return hmac.digest(salt, user.encode(), "sha256")[:DIGEST_BYTES].hex()
 
 
 _encoder = msgspec.json.Encoder()

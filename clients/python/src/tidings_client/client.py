@@ -216,7 +216,8 @@ class Client:
         question = Question(chat, after, before, limit, partial(settle, answer))
         self._conversation.ask(question, self._loop.time())
         page = await self._promises.wait(answer)
-        return History([event_of(entry) for entry in page.entries], page.head, page.more)
+        shown = self._conversation.erasures.shown
+        return History([shown(event_of(entry)) for entry in page.entries], page.head, page.more)
 
     # Sending.
 

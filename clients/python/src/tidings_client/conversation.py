@@ -7,13 +7,15 @@ A conversation outlives connections: `connected` gives it a connection, `lost` t
 from collections.abc import Callable, Hashable
 from typing import Final
 
+from tidings_client.erasures import Erasures
 from tidings_client.errors import Refused, Unavailable, WrongUser
-from tidings_client.event_queue import EventQueue, Mark, Position
+from tidings_client.event_queue import Dropped, EventQueue, Mark, Position
 from tidings_client.events import Connected
 from tidings_client.following import Following
 from tidings_client.frames import (
     ClientFrame,
     Entry,
+    ErasedFrame,
     Fetch,
     Gone,
     Hello,
@@ -68,7 +70,10 @@ class Conversation:
         self._receipts = Receipts(saved.reads)
         self._requests = Requests()
         self.sending = Sending(outbox, self._requests, queue, notebook, outcome)
-        self._following = Following(saved, queue, notebook, self._receipts, self.sending)
+        self.erasures = Erasures(saved.erasures)
+        self._following = Following(
+            saved, queue, notebook, self._receipts, self.sending, self.erasures
+        )
         self._inboxes = InboxEvents()
         self._questions: list[Question] = []
         """Questions of the application that were not sent yet."""
@@ -89,7 +94,8 @@ class Conversation:
         """Send hello on a new connection; `line` sends a frame."""
         self._line = line
         self._heartbeat = Heartbeat(now)
-        self._say(Hello(token, device, self._following.epoch, self._following.have() or None))
+        have = self._following.have() or None
+        self._say(Hello(token, device, self._following.epoch, have, self.erasures.place))
 
     def leaving(self) -> None:
         """Send the last `received` frames before the connection is closed."""
@@ -130,11 +136,15 @@ class Conversation:
 
     def taken(self, mark: Mark) -> None:
         """Record that the application has confirmed an event."""
-        if isinstance(mark, Position):
-            self._following.taken(mark)
-        else:
-            self._notebook.changes.settle(mark.key)
-            self._notebook.wake()
+        match mark:
+            case Position():
+                self._following.taken(mark)
+            case Dropped(erasures=place):
+                self._notebook.changes.erasures = place
+                self._notebook.wake()
+            case _:
+                self._notebook.changes.settle(mark.key)
+                self._notebook.wake()
         if self._is_welcome:
             self._say_received(is_tick=False)
 
@@ -188,6 +198,8 @@ class Conversation:
                 self._following.resync(frame.chat, frame.head)
             case Gone():
                 self._following.gone(frame.chat)
+            case ErasedFrame():
+                self._erased(frame)
             case NotificationFrame() | RetractedFrame():
                 if (event := self._inboxes.take(frame)) is not None:
                     self._queue.put_notice(event, (NOTIFICATION, frame.inbox, frame.id))
@@ -213,6 +225,11 @@ class Conversation:
             self._say(mark)
         connected = Connected(user=self.user or "", device=self._device)
         self._queue.put_notice(connected, CONNECTION)
+
+    def _erased(self, frame: ErasedFrame) -> None:
+        if (event := self.erasures.take(frame)) is not None:
+            self._queue.revise(self.erasures.shown)
+            self._queue.put(event, Dropped(frame.n))
 
     def _sent(self, frame: SentFrame) -> None:
         message = self._requests.answered(frame.id)

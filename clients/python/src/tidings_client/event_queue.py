@@ -36,7 +36,13 @@ class Reported(msgspec.Struct, frozen=True):
     key: OutgoingKey
 
 
-Mark = Position | Reported
+class Dropped(msgspec.Struct, frozen=True):
+    """Effect of confirming an event: the application knows of erasures up to this place."""
+
+    erasures: int
+
+
+Mark = Position | Reported | Dropped
 
 
 class EventQueue:
@@ -77,6 +83,11 @@ class EventQueue:
             self._notices += 1
         self._items[name] = event, None
         self._wake()
+
+    def revise(self, change: Callable[[Event], Event]) -> None:
+        """Change the waiting events."""
+        for name, (event, mark) in self._items.items():
+            self._items[name] = change(event), mark
 
     def end(self, error: Exception) -> None:
         """End the queue: after the waiting events, `next` raises this error."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The events that an application gets from its client, one type for each."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -208,6 +209,19 @@ class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     categories: dict[str, int]
 
 
+class ContentErased(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that some people wrote was erased, and the application must drop its copies.
+
+    Content that arrives after this event is without what was erased.
+    """
+
+    all: bool
+    """Whether too much was erased to name it, so that all content must be dropped."""
+    covers: Callable[[str, datetime], bool]
+    """Returns whether the content of a message must be dropped, given its `sender` and
+    `created_at`."""
+
+
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
     """The client is connected. All missed entries came before this event."""
 
@@ -255,6 +269,7 @@ Event = (
     | Notification
     | NotificationRetracted
     | InboxUnreadChanged
+    | ContentErased
     | Connected
     | Disconnected
     | SendFailed

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from tidings_client.entry_events import event_of
+from tidings_client.erasures import Erasures
 from tidings_client.event_queue import EventQueue, Position
 from tidings_client.events import ChatGone, ChatResynced
 from tidings_client.frames import Entry, Page, RefusedFrame, SentFrame
@@ -24,6 +25,7 @@ class Following:
         notebook: Notebook,
         receipts: Receipts,
         sending: Sending,
+        erasures: Erasures,
     ) -> None:
         self.user = saved.user
         self.epoch = saved.epoch
@@ -31,6 +33,7 @@ class Following:
         self._notebook = notebook
         self._receipts = receipts
         self._sending = sending
+        self._erasures = erasures
         held = {chat: one.have for chat, one in saved.held.items() if one.epoch == saved.epoch}
         self._view = LogView(held, saved.held.keys() - held.keys(), lambda: queue.room > 0)
 
@@ -132,7 +135,7 @@ class Following:
         if is_own and entry.kind == "message":
             self._sending.seen(entry)
         mark = Position(entry.chat, self._held(entry.sequence), is_awaited=not is_own)
-        self._queue.put(event_of(entry), mark)
+        self._queue.put(self._erasures.shown(event_of(entry)), mark)
 
     def _held(self, have: int) -> Held:
         assert self.epoch is not None, "entries come after welcome"

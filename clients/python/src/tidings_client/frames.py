@@ -19,6 +19,7 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello", omit_defaults=True):
     device: str | None = None
     epoch: str | None = None
     have: dict[str, int] | None = None
+    erasures: int | None = None
 
 
 class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
@@ -200,6 +201,22 @@ class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
     id: str
 
 
+class ErasedAuthor(msgspec.Struct):
+    """An author, named by a digest, whose content up to a moment was erased."""
+
+    digest: str
+    before: datetime
+
+
+class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
+    """Content of these authors, or all content that the client keeps, must be dropped."""
+
+    n: int
+    salt: str = ""
+    authors: list[ErasedAuthor] = []
+    all: bool = False
+
+
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
     """Too much is missing: the client must drop the chat's entries and load its newest page."""
 
@@ -238,6 +255,7 @@ ServerFrame = (
     | UnreadFrame
     | NotificationFrame
     | RetractedFrame
+    | ErasedFrame
     | Resync
     | Gone
     | Bye

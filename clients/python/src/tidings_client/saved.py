@@ -42,6 +42,8 @@ class Saved(msgspec.Struct):
     """The latest read marks in this epoch, the most recent last."""
     outbox: list[Outgoing] = []
     """The messages of the outbox, in the order in which they were posted."""
+    erasures: int | None = None
+    """The place up to which the application knows of erasures; None before the first."""
 
 
 class Changes(msgspec.Struct):
@@ -56,9 +58,12 @@ class Changes(msgspec.Struct):
     posted: dict[OutgoingKey, Outgoing] = {}
     settled: set[OutgoingKey] = set()
     """Messages that have left the outbox, because they were sent or have failed."""
+    erasures: int | None = None
 
     def __bool__(self) -> bool:
-        return any((self.user, self.epoch, self.held, self.reads, self.posted, self.settled))
+        is_told = self.erasures is not None
+        changed = (self.user, self.epoch, self.held, self.reads, self.posted, self.settled, is_told)
+        return any(changed)
 
     def begin_epoch(self, epoch: str) -> None:
         """Begin a new epoch of the server, in which the read marks so far are invalid."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage for the state that outlives a client: position in each chat, read marks, outbox."""
+"""Storage for the state that outlives a client: positions, read marks, and the outbox."""
 
 import os
 import sqlite3
@@ -60,7 +60,12 @@ class MemoryStorage:
         """Return a copy of the saved state."""
         saved = self._saved
         return Saved(
-            saved.user, saved.epoch, dict(saved.held), dict(saved.reads), list(saved.outbox)
+            saved.user,
+            saved.epoch,
+            dict(saved.held),
+            dict(saved.reads),
+            list(saved.outbox),
+            saved.erasures,
         )
 
     def save(self, changes: Changes) -> None:
@@ -79,6 +84,8 @@ class MemoryStorage:
                 saved.reads[chat] = sequence
         saved.outbox = [one for one in saved.outbox if one.key not in changes.settled]
         saved.outbox += changes.posted.values()
+        if changes.erasures is not None:
+            saved.erasures = changes.erasures
 
     def close(self) -> None:
         """Do nothing."""
@@ -160,15 +167,21 @@ def _load(database: sqlite3.Connection) -> Saved:
         "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds "
         "FROM outbox ORDER BY place"
     )
+    erasures = facts.get("erasures")
     return Saved(
-        facts.get("user"), facts.get("epoch"), held, reads, [Outgoing(*row) for row in outbox]
+        facts.get("user"),
+        facts.get("epoch"),
+        held,
+        reads,
+        [Outgoing(*row) for row in outbox],
+        None if erasures is None else int(erasures),
     )
 
 
 def _save(database: sqlite3.Connection, changes: Changes) -> None:
     if changes.epoch is not None:
         database.execute("DELETE FROM reads")
-    facts = [("user", changes.user), ("epoch", changes.epoch)]
+    facts = [("user", changes.user), ("epoch", changes.epoch), ("erasures", changes.erasures)]
     database.executemany(
         "REPLACE INTO facts VALUES (?, ?)", [fact for fact in facts if fact[1] is not None]
     )

@@ -4,6 +4,9 @@
 First, one transaction marks the key as ending and adds it to the revocation feed. From then on no
 process loads the key, and processes that cached it drop it when they read the feed. The key is
 destroyed only when every cached copy has expired, even in a process that did not read the feed.
+
+The feed then names the author with the time of the destruction. Everything that the author wrote
+before is erased, and nothing that the author writes later, because the next key is made later.
 """
 
 import asyncio
@@ -14,22 +17,26 @@ from tidings.actions.content.data_keys import CachedKeys
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import DataKeys, WrappedKey
+from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 
 class Erasing:
     """Erasure of authors' content, one at a time per author; different authors in parallel."""
 
-    def __init__(self, keys: DataKeys, cached: CachedKeys, wait_seconds: float) -> None:
+    def __init__(
+        self, keys: DataKeys, cached: CachedKeys, clock: Clock, wait_seconds: float
+    ) -> None:
         self._keys = keys
         self._cached = cached
+        self._clock = clock
         self._wait_seconds = wait_seconds
         self._turns: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._erasing: set[asyncio.Task[int]] = set()
         self._completing: set[UserKey] = set()
         self._tasks = Tasks("erasing")
 
-    async def erase(self, author: UserKey, now: int) -> int:
+    async def erase(self, author: UserKey) -> int:
         """Destroy the author's key, here and in the store; return the number of keys (0 or 1).
 
         An erasure that has started is completed, even if the caller is cancelled.
@@ -37,15 +44,16 @@ class Erasing:
         Raises:
             StoreUnavailable: The outcome is unknown; the call is safe to repeat.
         """
-        task = asyncio.get_running_loop().create_task(self._erase(author, now))
+        task = asyncio.get_running_loop().create_task(self._erase(author))
         self._erasing.add(task)
         task.add_done_callback(self._erasing.discard)
         return await asyncio.shield(task)
 
-    async def _erase(self, author: UserKey, now: int) -> int:
+    async def _erase(self, author: UserKey) -> int:
         async with self._turns.setdefault(author, asyncio.Lock()):
             async with self._cached.without_key_of(author):
-                generation = await self._keys.end(author, now)
+                # The time is taken here, because nothing more is encrypted with the key.
+                generation = await self._keys.end(author, self._clock.now())
             if generation is None:
                 return 0
             await self._destroy(author, generation)
@@ -53,7 +61,7 @@ class Erasing:
 
     async def _destroy(self, author: UserKey, generation: int) -> None:
         await asyncio.sleep(self._wait_seconds)
-        await self._keys.destroy(author, generation)
+        await self._keys.destroy(author, generation, self._clock.now())
 
     def complete(self, key: WrappedKey) -> None:
         """Destroy a key that is marked as ending, in case the process that marked it crashed."""

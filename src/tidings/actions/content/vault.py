@@ -31,7 +31,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import DataKeys, Deployment, MasterKeys, WrappedKey
-from tidings.ports.world import Chance
+from tidings.ports.world import Chance, Clock
 from tidings.wire.events import SALT_BYTES, MessageCipher
 
 log = logging.getLogger("tidings.vault")
@@ -83,12 +83,13 @@ class Vault:
         deployment: Deployment,
         master: MasterKeys,
         chance: Chance,
+        clock: Clock,
         leases: KeyLeases = ALONE,
     ) -> None:
         self.wrapping = Wrapping(master, chance)
         self._data_keys = keys
         self._keys = CachedKeys(keys, self.wrapping, chance, leases, self._met_ending)
-        self._erasing = Erasing(keys, self._keys, leases.erasing_seconds)
+        self._erasing = Erasing(keys, self._keys, clock, leases.erasing_seconds)
         self._deployment = deployment
         self._master = master
         self._chance = chance
@@ -319,7 +320,7 @@ class Vault:
 
     # --- Erasing and digests --------------------------------------------------------------
 
-    async def erase(self, author: UserKey, now: int) -> int:
+    async def erase(self, author: UserKey) -> int:
         """Destroy the author's keys, so that all content is `erased`; return the number of keys.
 
         If other processes may have cached a key, this takes a few seconds, because they must drop
@@ -328,7 +329,7 @@ class Vault:
         Raises:
             StoreUnavailable: The outcome is unknown; the call is safe to repeat.
         """
-        return await self._erasing.erase(author, now)
+        return await self._erasing.erase(author)
 
     def digest(self, *parts: str) -> bytes:
         """Return a keyed digest, which is the same for the same parts and does not reveal them."""

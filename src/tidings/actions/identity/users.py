@@ -140,7 +140,6 @@ class EraseUserContent:
 
     users: UserStore
     vault: Vault
-    clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
         """Return the number of destroyed keys. The user remains and may write again."""
@@ -148,7 +147,7 @@ class EraseUserContent:
         if USER.fullmatch(user_id) is None:
             raise UserNotFound
         user = await _existing(self.users, user_key(tenant, user_id))
-        return await self.vault.erase(user.user, self.clock.now())
+        return await self.vault.erase(user.user)
 
 
 async def ensure_user(

@@ -224,6 +224,9 @@ REVOKE: Final = Pattern(
 READ_REVOCATIONS: Final = Pattern(
     "read_revocations", "Query", ("tenants",), "recent revocations", strong=True
 )
+READ_ERASURES: Final = Pattern(
+    "read_erasures", "Query", ("tenants",), "erasures that a device missed", strong=True
+)
 LIST_SIGNING_KEYS: Final = Pattern(
     "list_signing_keys", "Query", ("tenants",), "the keys that verify user tokens", strong=True
 )
@@ -266,9 +269,6 @@ READ_DATA_KEY: Final = Pattern(
     "read_data_key", "GetItem", ("keys",), "the key that encrypts an author's content", strong=True
 )
 ADD_DATA_KEY: Final = Pattern("add_data_key", "UpdateItem", ("keys",), "an author's new data key")
-DESTROY_DATA_KEY: Final = Pattern(
-    "destroy_data_key", "UpdateItem", ("keys",), "an author's content is erased"
-)
 SCAN_DATA_KEYS: Final = Pattern(
     "scan_data_keys", "Scan", ("keys",), "a rotation looks for data keys", strong=True
 )

@@ -28,6 +28,7 @@ from tidings.ports.export_facts import (
     MemberFact,
     ReactionFact,
     RequestKeyFact,
+    RevocationFact,
     SendKeyFact,
     SessionFact,
     Target,
@@ -42,6 +43,7 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
 from tidings.ports.people import AuditEntry, TenantKey
+from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import listings, patterns
@@ -77,6 +79,7 @@ from tidings.stores.dynamodb.identity.items import (
 )
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.secrets import MasterList
+from tidings.stores.dynamodb.identity.sessions import feed_items
 from tidings.stores.dynamodb.identity.tenant_jobs import job_items
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.patterns import Pattern
@@ -201,6 +204,10 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             yield patterns.IMPORT_KEY, _claim(fact)
         case WholeChat():
             yield from _chat_items(fact)
+        case RevocationFact():
+            revocation = Revocation(kind=fact.kind, subject=fact.subject, at=fact.at)
+            for item in feed_items(fact.place, revocation):
+                yield patterns.IMPORT_TENANT, item
         case _ if isinstance(fact, InboxFacts | UserCount):
             for item in inbox_items(fact):
                 yield inbox_patterns.IMPORT_INBOX, item

@@ -57,6 +57,7 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant_item,
 )
 from tidings.stores.dynamodb.identity.phone_claims import count_item
+from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.items import (
@@ -74,19 +75,12 @@ from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
-OfTenants = (
-    SecretFact
-    | TenantFact
-    | TenantKeyFact
-    | SigningKeyFact
-    | IssuerFact
-    | RevocationFact
-    | TenantJobFact
-)
+OneItem = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | TenantJobFact
+"""Facts that are stored as one item in the table of tenants."""
+OfTenants = OneItem | RevocationFact
 """Facts that are stored in the table of tenants."""
 
 DEPLOYMENT: Final = "deployment"
-REVOCATIONS: Final = "revocations"
 _SECRET: Final = "secret#"
 _REQUESTS: Final = request_keys_of("")
 
@@ -144,7 +138,7 @@ def value_key(name: str) -> Item:
 # The table of tenants.
 
 
-def tenants_item(fact: OfTenants) -> Item:
+def tenants_item(fact: OneItem) -> Item:
     """Return the item that stores this fact in the table of tenants."""
     rest = {name: getattr(fact, name) for name in fact.__struct_fields__}
     match fact:
@@ -156,12 +150,10 @@ def tenants_item(fact: OfTenants) -> Item:
             key = api_key_key(rest.pop("key_id"))
         case SigningKeyFact():
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
-        case IssuerFact():
-            return to_issuer_item(fact)
         case TenantJobFact():
             return job_items(converted(TenantJob, fact))[0]
         case _:
-            key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
+            return to_issuer_item(fact)
     return _without_none({**key, **rest})
 
 
@@ -171,8 +163,8 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
-    if is_deletion(item) or pk == OPEN:
-        return None  # derived: from the last entry of the chat, or from the unfinished job
+    if is_deletion(item) or pk == OPEN or pk.startswith(ERASURES):
+        return None  # derived: from the last entry of the chat, the unfinished job, or the feed
     if is_job(item):
         return converted(TenantJobFact, to_job(item))
     if pk == REVOCATIONS:

@@ -142,17 +142,17 @@ class DynamoDataKeys:
         key = await self.current(author)
         return key.generation if key is not None and key.is_ending else None
 
-    async def destroy(self, author: UserKey, generation: int) -> None:
-        try:
-            await self._dynamo.update(
-                patterns.DESTROY_DATA_KEY,
-                {"author": author},
-                "REMOVE #wrapped, #master_key_id, #is_ending",
-                "attribute_exists(#is_ending) AND #generation = :generation",
-                {":generation": generation},
-            )
-        except ConditionFailed:
-            return  # another process was first
+    async def destroy(self, author: UserKey, generation: int, now: int) -> None:
+        erasure = Revocation(kind="author", subject=author, at=now)
+        destroying = Update(
+            "keys",
+            {"author": author},
+            "REMOVE #wrapped, #master_key_id, #is_ending",
+            "attribute_exists(#is_ending) AND #generation = :generation",
+            {":generation": generation},
+        )
+        # If the condition fails, another process was first, and the feed contains the erasure.
+        await self._revocations.append_with([erasure], [destroying])
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         while others := await self._masters.others(master_key_id):

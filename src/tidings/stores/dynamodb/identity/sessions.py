@@ -9,14 +9,21 @@ that is older than those which readers have already read, and they would never s
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import DAY_MS
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.sessions import Revocation, Revocations, Session, Sessions, StoredCredentials
+from tidings.ports.sessions import (
+    Erasure,
+    Revocation,
+    Revocations,
+    Session,
+    Sessions,
+    StoredCredentials,
+)
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import (
@@ -38,7 +45,8 @@ from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 READ_MAX: Final = 1_000
 
-_PARTITION: Final = "revocations"
+REVOCATIONS: Final = "revocations"
+ERASURES: Final = "erasures#"
 _IS_FREE: Final = "attribute_not_exists(#pk)"
 
 REVOKED_KEPT_MS: Final = DAY_MS
@@ -82,8 +90,9 @@ class DynamoRevocations:
         async for _ in self._dynamo.retrying.attempts(limits.SLOT_ATTEMPTS_MAX):
             first = await self.head() + 1
             slots = [
-                Put("tenants", _item(position, revocation), _IS_FREE)
+                Put("tenants", item, _IS_FREE)
                 for position, revocation in enumerate(revocations, first)
+                for item in feed_items(position, revocation)
             ]
             try:
                 await self._dynamo.transact(patterns.REVOKE, [*slots, *changes])
@@ -96,7 +105,7 @@ class DynamoRevocations:
 
     async def head(self) -> int:
         items = await self._dynamo.query(
-            patterns.READ_REVOCATIONS, "#pk = :pk", {":pk": _PARTITION}, limit=1, backwards=True
+            patterns.READ_REVOCATIONS, "#pk = :pk", {":pk": REVOCATIONS}, limit=1, backwards=True
         )
         return int(items[0]["sk"]) if items else 0
 
@@ -104,26 +113,43 @@ class DynamoRevocations:
         items = await self._dynamo.query(
             patterns.READ_REVOCATIONS,
             "#pk = :pk AND #sk > :position",
-            {":pk": _PARTITION, ":position": _sort_key(position)},
+            {":pk": REVOCATIONS, ":position": _sort_key(position)},
             limit=READ_MAX,
         )
         return [
             Revocation(kind=item["kind"], subject=item["subject"], at=item["at"]) for item in items
         ]
 
+    async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
+        items = await self._dynamo.query(
+            patterns.READ_ERASURES,
+            "#pk = :pk AND #sk > :position",
+            {":pk": ERASURES + tenant, ":position": _sort_key(after)},
+            limit=limit,
+            backwards=True,
+        )
+        return [Erasure(int(one["sk"]), UserKey(one["subject"]), one["at"]) for one in items][::-1]
+
 
 def _sort_key(position: int) -> str:
     return f"{position:012d}"
 
 
-def _item(position: int, revocation: Revocation) -> Item:
-    return {
-        "pk": _PARTITION,
-        "sk": _sort_key(position),
+def feed_items(position: int, revocation: Revocation) -> Iterator[Item]:
+    """Yield the items of a revocation: its place in the feed and, for an erasure, a copy.
+
+    The copies of a tenant's erasures have a partition of their own, so that a device need not read
+    everything that was revoked since it was last connected.
+    """
+    values: Item = {
         "kind": revocation.kind,
         "subject": revocation.subject,
         "at": revocation.at,
     }
+    yield {"pk": REVOCATIONS, "sk": _sort_key(position), **values}
+    if revocation.kind == "author":
+        tenant = tenant_of(UserKey(revocation.subject))
+        yield {"pk": ERASURES + tenant, "sk": _sort_key(position), **values}
 
 
 _revocations_conform: type[Revocations] = DynamoRevocations

@@ -12,6 +12,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     CHAT_COUNTS,
     CHAT_DELETIONS,
     DECLINED_INVITES,
+    ERASED_AUTHORS,
     IDENTITY_TABLES,
     INVITE_TABLES,
     LISTINGS,
@@ -311,6 +312,7 @@ MIGRATIONS: Final = (
     LISTINGS,
     CHAT_CHANGES,
     TENANT_JOBS,
+    ERASED_AUTHORS,
 )
 VERSION: Final = len(MIGRATIONS)
 

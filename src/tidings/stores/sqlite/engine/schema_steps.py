@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The later migration steps: login, audit, invitations, counts, own chats, and deletions."""
+"""The later migration steps: login, audit, invitations, counts, deletions, and erasures."""
 
 from typing import Final
 
@@ -208,4 +208,14 @@ CREATE TABLE tenant_jobs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tenant_jobs_unfinished ON tenant_jobs (tenant, created_at, job_id)
     WHERE state = 'running';
+"""
+
+
+# Of content that was erased before this version, only the end of the data key is recorded. On this
+# engine the key was destroyed in the same transaction.
+ERASED_AUTHORS: Final = """
+INSERT INTO revocations (kind, subject, at)
+    SELECT 'author', subject, at FROM revocations WHERE kind = 'data_key' ORDER BY place;
+CREATE INDEX erased_authors ON revocations (substr(subject, 1, instr(subject, ':') - 1), place)
+    WHERE kind = 'author';
 """

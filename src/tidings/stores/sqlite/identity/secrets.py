@@ -51,13 +51,14 @@ class SqliteDataKeys:
                 "UPDATE keys SET wrapped = NULL, master_key_id = NULL WHERE author = ?", (author,)
             )
             revoked(db, Revocation(kind="data_key", subject=author, at=now))
+            revoked(db, Revocation(kind="author", subject=author, at=now))
             # SQLite overwrites the key in the database, but the write-ahead log still contains it.
             self._writer.empty_log_after_commit()
             return current.generation
 
         return await self._writer.write(write)
 
-    async def destroy(self, author: UserKey, generation: int) -> None:
+    async def destroy(self, author: UserKey, generation: int, now: int) -> None:
         """Do nothing, because `end` has already destroyed the key.
 
         `end` can do so at once, because no other process uses the store.

@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.model.ids import UserKey
 from tidings.ports.sessions import (
+    Erasure,
     Revocation,
     Revocations,
     Session,
@@ -61,6 +62,19 @@ class SqliteRevocations:
                 (position, READ_MAX),
             )
             return [Revocation(kind=kind, subject=subject, at=at) for kind, subject, at in rows]
+
+        return await self._readers.read(read)
+
+    async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
+        def read(db: apsw.Connection) -> list[Erasure]:
+            # The condition and the order are those of an index, with the same expression.
+            rows = db.execute(
+                "SELECT place, subject, at FROM revocations WHERE kind = 'author'"
+                " AND substr(subject, 1, instr(subject, ':') - 1) = ? AND place > ?"
+                " ORDER BY place DESC LIMIT ?",
+                (tenant, after, limit),
+            )
+            return [Erasure(place, UserKey(subject), at) for place, subject, at in rows][::-1]
 
         return await self._readers.read(read)
 

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells devices whose content was erased, so that they drop what they keep of these authors.
+
+A device names the place up to which it was told, and gets all later erasures of its tenant. An
+author is named by a keyed digest, because a device must not learn the ids of strangers. It can only
+recognise the authors whose messages it has.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.caches import LruCache
+from tidings.gateway.hub import ClientConnection, Hub
+from tidings.model import limits
+from tidings.model.ids import UserKey, rfc3339, tenant_of, user_id
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.sessions import Erasure, Revocation, Revocations
+from tidings.wire.frames import AllErased, ErasedAuthor, ErasedFrame, Hello, author_digest, encode
+
+SALT_BYTES: Final = 16
+TENANTS_MAX: Final = 1_000
+"""Number of tenants whose erasures are cached."""
+
+Told = tuple[int, ErasedAuthor]
+"""An erasure as devices are told of it, with its place in the revocation feed."""
+
+
+class RecentErasures:
+    """The newest erasures of one tenant."""
+
+    def __init__(self, after: int, told: Iterable[Told]) -> None:
+        self._after = after
+        """The place after which every erasure is contained."""
+        self._told = list(told)
+        self._trim()
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def reaches(self, place: int) -> bool:
+        """Return whether it is known what was erased after this place."""
+        return place >= self._after or self._is_full
+
+    def since(self, place: int) -> list[Told] | None:
+        """Return the erasures after a place; None if they are too many to tell."""
+        if place < self._after:
+            return None
+        return self._told[bisect_right(self._told, place, key=lambda one: one[0]) :]
+
+    def add(self, told: Iterable[Told]) -> None:
+        """Add new erasures from the feed; the store may have contained them before."""
+        last = self._told[-1][0] if self._told else self._after
+        self._told += [one for one in told if one[0] > last]
+        self._trim()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._told) == limits.ERASURES_MAX
+
+    def _trim(self) -> None:
+        if excess := max(0, len(self._told) - limits.ERASURES_MAX):
+            self._after = self._told[excess - 1][0]
+            del self._told[:excess]
+
+
+class ErasureFrames:
+    """Sends `erased` frames: at hello from the store, afterwards from the revocation feed."""
+
+    def __init__(
+        self, hub: Hub, watch: RevocationWatch, feed: Revocations, epoch: str, salt: bytes
+    ) -> None:
+        """Start to listen to the feed. `salt` is the key of this process's digests."""
+        self._hub = hub
+        self._watch = watch
+        self._feed = feed
+        self._epoch = epoch
+        self._salt = salt
+        self._recent: LruCache[str, RecentErasures] = LruCache(
+            TENANTS_MAX, size_of=len, size_max=limits.ERASURES_CACHED_MAX
+        )
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        watch.listen(self.revoked)
+
+    async def greet(self, connection: ClientConnection, hello: Hello) -> None:
+        """Tell a device what was erased since it was last told, if it asks for that.
+
+        Raises:
+            StoreUnavailable: The erasures cannot be read.
+        """
+        user = connection.conversation.user
+        if hello.erasures is None or user is None:
+            return
+        told = await self._since(tenant_of(user), hello.erasures, hello.epoch)
+        # Nothing is awaited from here on, so that no erasure falls between these and the next ones.
+        connection.conversation.follows_erasures = True
+        if told is None:
+            connection.send(encode(AllErased(self._watch.position)))
+            return
+        for frame in self._frames(told, hello.erasures):
+            connection.send(frame)
+
+    def revoked(self, revocations: Sequence[Revocation]) -> None:
+        """Tell all devices that follow erasures about new ones in the feed."""
+        news: dict[str, list[Told]] = {}
+        for place, one in enumerate(revocations, self._watch.position + 1):
+            if one.kind == "author":
+                erasure = Erasure(place, UserKey(one.subject), one.at)
+                news.setdefault(tenant_of(erasure.author), []).append(self._told(erasure))
+        for tenant, told in news.items():
+            if (recent := self._recent.peek(tenant)) is not None:
+                recent.add(told)
+                self._recent.put(tenant, recent)
+            self._send(tenant, list(self._frames(told, self._watch.position)))
+
+    def _send(self, tenant: str, frames: Sequence[bytes]) -> None:
+        for user in self._hub.of_tenant(tenant):
+            for connection in self._hub.of(user):
+                if connection.conversation.follows_erasures:
+                    for frame in frames:
+                        connection.send(frame)
+
+    async def _since(self, tenant: str, place: int, epoch: str | None) -> list[Told] | None:
+        """Return a tenant's erasures after a place; None if they are too many, or not known."""
+        if epoch not in (None, self._epoch):
+            return None
+        # Another gateway may have read more of the feed.
+        if place > self._watch.position and not await self._watch.look():
+            raise StoreUnavailable("revocations cannot be read")
+        if place > self._watch.position:
+            return None
+        async with self._turns.setdefault(tenant, asyncio.Lock()):
+            recent = self._recent.get(tenant)
+            if recent is None or not recent.reaches(place):
+                recent = await self._load(tenant, place)
+                self._recent.put(tenant, recent)
+            return recent.since(place)
+
+    async def _load(self, tenant: str, place: int) -> RecentErasures:
+        while True:
+            position = self._watch.position
+            erasures = await self._feed.erasures(tenant, place, limits.ERASURES_MAX + 1)
+            if position == self._watch.position:
+                # Otherwise an erasure may have been reported after the store was read.
+                return RecentErasures(place, map(self._told, erasures))
+
+    def _told(self, erasure: Erasure) -> Told:
+        digest = author_digest(self._salt, user_id(erasure.author))
+        return erasure.position, ErasedAuthor(digest, rfc3339(erasure.at))
+
+    def _frames(self, told: Sequence[Told], place: int) -> Iterator[bytes]:
+        """Yield at least one frame, because a device has to know its place."""
+        salt = self._salt.hex()
+        for start in range(0, max(1, len(told)), limits.ERASURES_FRAME_MAX):
+            some = told[start : start + limits.ERASURES_FRAME_MAX]
+            place = some[-1][0] if some else place
+            yield encode(ErasedFrame(salt, [author for _, author in some], place))
