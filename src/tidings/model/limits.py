@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All limits of the server, each with its unit in its name. Assertions keep them consistent."""
+"""All limits of the server, each with its unit in its name.
+
+`tests/unit/test_limits.py` checks that they are consistent with each other.
+"""
 
 from typing import Final
 
@@ -346,64 +349,3 @@ TENANT_JOBS_LISTED: Final = 100
 JOB_RETRY_MS: Final = 1 * SECOND_MS
 WAITING_JOBS_MAX: Final = 10_000
 """Jobs of which a process remembers until when they wait."""
-
-assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must fit in one frame"
-assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"
-assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"
-assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transaction"
-assert LISTED_UNREAD_ENTRIES_MIN <= UNREAD_ENTRIES_MAX <= LIST_UNREAD_ENTRIES_MAX
-assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
-assert CODE_ATTEMPTS_ELSEWHERE_MAX < CODE_ATTEMPTS_MAX, "the requester of a code can always try it"
-assert NUMBER_CODES_MAX <= NUMBER_DAY_CODES_MAX < NUMBER_ALL_TENANTS_DAY_CODES_MAX
-assert GROUP_MEMBERS_MAX <= USER_DAY_STRANGERS_MAX, "the largest group can be made in one day"
-assert INVITER_INVITES_MAX < USER_INVITES_MAX
-assert INVITE_DECLINED_MS < INVITE_MS
-assert OTHERS_CHATS_MAX < OTHERS_DIRECT_CHATS_MAX, "groups leave room for direct chats"
-assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
-assert HEADS_CHATS_MAX * len(f'"{26 * "0"}":{2**53 - 1},') + KIB < FRAME_BYTES_MAX, (
-    "the heads of this many chats fit in one frame"
-)
-assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
-assert ERASURES_MAX * 128 < OUTBOX_BYTES_MAX, "all erasures at hello fit into the outbox"
-assert TRAILER_BYTES_MAX <= HEAD_BYTES_MAX
-assert SCARCE_KEEP_ALIVE_MS < REQUEST_MS_MAX < KEEP_ALIVE_MS
-assert ADDRESS_HTTP_CONNECTIONS_MAX < UNDECIDED_CONNECTIONS_MAX, (
-    "one address cannot use up the places of undecided connections"
-)
-assert (
-    6 * (TITLE_BYTES_MAX + BODY_BYTES_MAX + LINK_BYTES_MAX + SENDER_CHARS_MAX)
-    + (EXTRAS_BYTES_MAX + 4 * KIB)
-    < FRAME_BYTES_MAX
-), "an escaped notification must fit in one frame"
-assert 68 * AUDIENCE_USERS_MAX + REQUEST_BODY_BYTES_MAX < POST_BODY_BYTES_MAX, (
-    "the largest audience with the longest user ids fits in a post"
-)
-assert (
-    AUDIENCE_USERS_MAX
-    + (TITLE_BYTES_MAX + BODY_BYTES_MAX + LINK_BYTES_MAX + EXTRAS_BYTES_MAX)
-    + (SENDER_CHARS_MAX + HOST_SYSTEM_ID_CHARS_MAX + LABEL_CHARS_MAX)
-    + KIB
-    < BODY_PARTS_MAX
-), "the largest audience can get a text that consists of commas"
-assert SEAL_SECONDS_MAX <= REVOKED_SECONDS_MAX, (
-    "a cached key may open at least as long as it may seal"
-)
-assert SEAL_SECONDS_MAX + SEALED_WRITE_SECONDS_MAX < ERASING_SECONDS, (
-    "the clocks of two processes may run at slightly different speeds"
-)
-assert PAGE_MAX < USER_COPIES_MAX <= INBOX_LOG_ENTRIES_MAX
-assert (
-    USER_REQUESTS_PER_SECOND <= ADDRESS_REQUESTS_PER_SECOND
-    and USER_REQUESTS_BURST <= ADDRESS_REQUESTS_BURST
-), "one address allows everything that one user may request"
-assert PAGE_DEFAULT <= PAGE_ROWS_PER_TOKEN, "a page of the default size is a plain request"
-assert 10 * GROUP_MEMBERS_MAX <= GROUP_MEMBERS_PER_TOKEN * USER_REQUESTS_BURST, (
-    "a user can create ten of the largest groups at once"
-)
-assert 10 * AUDIENCE_USERS_MAX <= JOB_USERS_MAX * TENANT_KEY_REQUESTS_BURST, (
-    "a tenant can post ten of the largest notifications at once"
-)
-assert TENANT_LARGE_BODIES_MAX < LARGE_BODIES_MAX, "one tenant leaves slots to the others"
-assert LARGE_BODY_WAIT_MS_MAX < REQUEST_MS_MAX // 2, "a body that waited still has time to arrive"
-assert DELETION_DELIVERY_MS < DELETION_LEASE_MS, "a lease outlasts every wait of a step"
-assert SMALL_CHAT_MEMBERS_MAX <= PRESENCE_PEERS_MAX, "presence covers everyone in a small chat"
