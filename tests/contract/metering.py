@@ -205,7 +205,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
             devices,
             core.appender.state_nowait,
             core.appender.state,
-            lambda user, chat: core.store.receipts.unread(user, chat, clock.now()),
+            core.verbs.count_unread,
         )
         stack.push_async_callback(fan_out.close)
         yield Process(core, meter, devices)

@@ -152,7 +152,7 @@ async def test_writing_does_not_read_what_others_wrote_before(store: Store) -> N
     assert await receipt_of(store, state, ANN) == Receipt(ANN, 1, 1, 0)
     unread = await store.receipts.unread(ANN, state.chat_id, 0)
     assert unread is not None
-    assert unread.count == 1
+    assert unread.unread.count == 1
 
 
 @pytest.mark.parametrize("read", [1, 3, 5])

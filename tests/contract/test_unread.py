@@ -74,6 +74,12 @@ async def take(store: Store, state: ChatState, step: Step) -> None:
         await append(store, state, entry_for(step, place))  # declined is fine as well
 
 
+async def unread_of(store: Store, state: ChatState, user: UserKey, now: int = NOW) -> Unread:
+    found = await store.receipts.unread(user, state.chat_id, now)
+    assert found is not None
+    return found.unread
+
+
 async def recount(store: Store, state: ChatState, user: UserKey) -> int:
     log = await page(store, state, user)
     (read,) = [receipt.read for receipt in log.receipts if receipt.user == user]
@@ -94,7 +100,7 @@ async def test_unread_is_what_a_recount_gives(store: Store, happened: list[Step]
 
     for user in USERS:
         expected = Unread(await recount(store, state, user))
-        assert await store.receipts.unread(user, state.chat_id, LATER) == expected
+        assert await unread_of(store, state, user, LATER) == expected
         row = await store.chats.row(user, state.chat_id, LATER)
         assert row is not None
         assert row.unread == expected
@@ -104,10 +110,10 @@ async def test_nothing_is_unread_to_those_who_have_just_joined(store: Store) -> 
     state = await a_chat(store, ANN)
     await append(store, state, message(ANN), message(ANN))
     await append(store, state, added(BOB))
-    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(0)
+    assert await unread_of(store, state, BOB) == Unread(0)
 
     await append(store, state, message(ANN))
-    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(1)
+    assert await unread_of(store, state, BOB) == Unread(1)
 
 
 @pytest.mark.parametrize("own_every", [2, 10])
@@ -121,10 +127,10 @@ async def test_unread_is_exact_up_to_a_bound(
     await append_many(store, state, entries)
 
     exact = left - left // own_every
-    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(exact)
+    assert await unread_of(store, state, BOB) == Unread(exact)
 
     await append(store, state, message(BOB))
-    bound = await store.receipts.unread(BOB, state.chat_id, NOW)
+    bound = await unread_of(store, state, BOB)
     assert bound == Unread(left + 1, exact=False)
 
 

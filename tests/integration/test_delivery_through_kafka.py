@@ -37,7 +37,8 @@ async def working(
     delivery: DeliveryDeployment, address: str, topics: Topics, group: str
 ) -> AsyncIterator[Worker]:
     async def count(user: UserKey, chat: ChatId) -> Unread | None:
-        return await delivery.store.receipts.unread(user, chat, delivery.clock.now())
+        found = await delivery.store.receipts.unread(user, chat, delivery.clock.now())
+        return None if found is None else found.unread
 
     deliverer = delivery.deliverer()
     worker = Worker(

@@ -51,7 +51,8 @@ async def working(
     """A worker at work."""
 
     async def count(user: UserKey, chat: ChatId) -> Unread | None:
-        return await delivery.store.receipts.unread(user, chat, delivery.clock.now())
+        found = await delivery.store.receipts.unread(user, chat, delivery.clock.now())
+        return None if found is None else found.unread
 
     deliverer = deliverer or delivery.deliverer()
     unread_recount = UnreadRecount(deliverer.states, delivery.gateways, delivery.gateways, count)

@@ -36,7 +36,7 @@ async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[Remo
         gateway.remote_gateways,
         core.appender.state_nowait,
         core.appender.state,
-        lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
+        core.verbs.count_unread,
     )
     try:
         yield made

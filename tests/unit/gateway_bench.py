@@ -135,7 +135,7 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
             hub,
             core.appender.state_nowait,
             core.appender.state,
-            lambda user, chat: core.store.receipts.unread(user, chat, clock.now()),
+            core.verbs.count_unread,
         )
         bench = GatewayBench(core, clock, hub, _context(core, hub), [], itertools.count(1))
         yield bench

@@ -11,10 +11,10 @@ from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
-    MarkReceipt,
     ReadPage,
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.unread import CountTotal, CountUnread, HideChat, MarkReceipt, MarkUnread
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
@@ -28,7 +28,8 @@ from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
+from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
+from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.jobs.starting import GetJob
@@ -62,6 +63,10 @@ class ChatVerbs:
     reactions: ListReactions
     receipts: ListReceipts
     mark: MarkReceipt
+    mark_unread: MarkUnread
+    hide: HideChat
+    count_unread: CountUnread
+    count_total: CountTotal
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,6 @@ class InboxVerbs:
     redact: RetractNotification
     list: ListNotifications
     read: MarkRead
-    unread: CountUnread
+    unread: CountInboxUnread
     views: LogViews
     showing: NotificationReader

@@ -123,7 +123,7 @@ def _make_core(
         vault=base.vault,
         appender=base.appender,
         receipts=receipts,
-        verbs=make_chat_verbs(base, inbox),
+        verbs=make_chat_verbs(base, inbox, receipts),
         inbox=inbox,
         logins=logins,
         watch=identity.watch,

@@ -159,7 +159,7 @@ def _run_worker(
         deliverer.states,
         others.registry,
         others.handover,
-        lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
+        core.verbs.count_unread,
     )
     worker = Worker(feed, deliverer, unread_recount, wait_patiently)
     worker.start()

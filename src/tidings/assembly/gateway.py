@@ -36,7 +36,7 @@ GAP_SECONDS: Final = 0.25
 
 def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | None]]:
     """Return a function that counts a user's unread messages in a chat."""
-    return lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now())
+    return core.verbs.count_unread
 
 
 class Sockets:

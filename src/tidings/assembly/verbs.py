@@ -15,13 +15,14 @@ from tidings.actions.chat.invites import (
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
 from tidings.actions.chat.reading import (
+    CoalescedReceipts,
     ListMembers,
     ListReactions,
     ListReceipts,
-    MarkReceipt,
     ReadPage,
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.unread import CountTotal, CountUnread, HideChat, MarkReceipt, MarkUnread
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.credential_status import CredentialStatus
@@ -38,7 +39,8 @@ from tidings.actions.inbox.posted import (
     RetractNotification,
 )
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
+from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
+from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.jobs.starting import GetJob
@@ -88,7 +90,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     showing = NotificationReader(notifications, store.users, views, texts, clock)
     append_broadcast = BroadcastAppender(notifications, views, clock, back_off)
     find = FindNotification(configs, notifications, clock)
-    unread = CountUnread(configs, copies, views, showing, clock)
+    unread = CountInboxUnread(configs, copies, views, showing, clock)
     return InboxVerbs(
         settings=settings,
         configs=configs,
@@ -132,7 +134,7 @@ def _posting(
     )
 
 
-def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
+def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedReceipts) -> ChatVerbs:
     """Make the verbs for chats."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     log, chats, users = store.log, store.chats, store.users
@@ -141,12 +143,13 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
     invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)
+    count = CountUnread(store.receipts, vault, clock)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
         list_as_tenant=ListTenantChats(store.tenants, users, chats, vault.cursors),
         get=GetChat(chats, vault, clock),
-        mute=Mute(chats),
+        mute=Mute(chats, bus),
         put_member=PutMember(appender, users, strangers, invitations),
         remove_member=remove_member,
         leave=LeaveChats(remove_member),
@@ -165,5 +168,9 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
         react=React(appender, log),
         reactions=ListReactions(log),
         receipts=ListReceipts(store.receipts),
-        mark=MarkReceipt(store.receipts, bus, clock),
+        mark=MarkReceipt(store.receipts, receipts, count, bus, clock),
+        mark_unread=MarkUnread(store.receipts, receipts, count, bus),
+        hide=HideChat(store.receipts, bus),
+        count_unread=count,
+        count_total=CountTotal(chats, store.receipts, count, inbox.inboxes, inbox.unread, clock),
     )

@@ -16,6 +16,7 @@ from tidings.model.refusals import Unavailable
 from tidings.ports.bus import (
     Appended,
     Bus,
+    ChatChanged,
     Event,
     Expired,
     InboxEvent,
@@ -24,7 +25,14 @@ from tidings.ports.bus import (
     Typing,
 )
 from tidings.tasks import Tasks
-from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
+from tidings.wire.frames import (
+    ChatChangedFrame,
+    ReceiptFrame,
+    TypingNotice,
+    UnreadFrame,
+    encode,
+    encode_entry,
+)
 
 
 class ReceiptPace:
@@ -120,6 +128,8 @@ class FanOut:
                 self._appended(event)
             case ReceiptMoved():
                 self._pace.offer(event)
+            case ChatChanged(user, chat):
+                _send_notice(self._connections.of(user), chat, encode(ChatChangedFrame(chat)))
             case Typing():
                 self._notify_or_read(event)
             case Expired():

@@ -21,6 +21,7 @@ from tidings.ports.bus import (
     Appended,
     BroadcastPosted,
     Bus,
+    ChatChanged,
     CopiesMade,
     Event,
     Expired,
@@ -32,7 +33,14 @@ from tidings.ports.bus import (
 )
 from tidings.ports.delivery import RemoteGateways
 from tidings.tasks import Tasks
-from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
+from tidings.wire.frames import (
+    ChatChangedFrame,
+    InvitedFrame,
+    ReceiptFrame,
+    TypingNotice,
+    UnreadFrame,
+    encode,
+)
 
 UNDER_WAY_MAX: Final = 1_000
 """Limit on events that are being sent. Further events are dropped, because late receipts and typing
@@ -74,6 +82,8 @@ class RemoteNotices:
                 self._pace.offer(event)
             case Typing(chat, user):
                 self._begin(partial(self._typing, chat, user))
+            case ChatChanged():
+                self._begin(partial(self._chat_changed, event))
             case Invited():
                 self._begin(partial(self._invited, event))
             case BroadcastPosted() | Retracted():
@@ -114,6 +124,10 @@ class RemoteNotices:
     async def _invited(self, event: Invited) -> None:
         frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
         self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
+
+    async def _chat_changed(self, event: ChatChanged) -> None:
+        gateways = await self._remote_gateways.find([event.user])
+        self._remote_gateways.send(encode(ChatChangedFrame(event.chat)), gateways, event.chat)
 
     async def _typing(self, chat: ChatId, user: UserKey) -> None:
         state = await self._state(chat)

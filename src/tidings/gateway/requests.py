@@ -193,7 +193,9 @@ class Requests:
             return
         self._make_room(position, frame.sequence)
         if position.is_small:
-            self._context.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
+            now = self._context.clock.now()
+            move = Move(self._user, ChatId(frame.chat), frame.sequence, 0, now)
+            self._context.receipts.note(move)
 
     def _make_room(self, position: Position, sequence: int) -> None:
         was_full = self._connection.progress.room <= 0
@@ -207,7 +209,8 @@ class Requests:
             self._start(partial(self._mark, ChatId(frame.chat), 0, frame.sequence))
             return
         interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
-        move = Move(self._user, ChatId(frame.chat), 0, frame.sequence)
+        now = self._context.clock.now()
+        move = Move(self._user, ChatId(frame.chat), 0, frame.sequence, now)
         self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:

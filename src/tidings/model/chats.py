@@ -9,7 +9,7 @@ The unread count is not stored, so it cannot become wrong. If head and receipt s
 be unread messages, they are counted in the log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -17,6 +17,8 @@ import msgspec
 from tidings.model import limits
 from tidings.model.entries import ACTIVITY, Entry, Head
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipt_times import MarkTimes, time_of
+from tidings.model.refusals import Invalid
 from tidings.model.roles import Member, Role
 
 Status = Literal["sent", "delivered", "read"]
@@ -32,6 +34,50 @@ class Receipt(msgspec.Struct, frozen=True):
     read: int
     read_number: int
     """Number of messages in the log up to `read`."""
+    unread_from: int = 0
+    """First sequence of the part that the user marked as unread; 0 if there is none."""
+    unread_number: int = 0
+    """Number of messages in the log before `unread_from`."""
+    hidden_number: int = -1
+    """Number of messages in the log when the user hid the chat; -1 if it was not hidden."""
+
+    @property
+    def is_marked_unread(self) -> bool:
+        """Whether the user marked the chat as unread."""
+        return self.unread_from > 0
+
+    @property
+    def unread_after(self) -> int:
+        """Sequence after which messages count as unread."""
+        return min(self.read, self.unread_from - 1) if self.unread_from else self.read
+
+    @property
+    def unread_after_number(self) -> int:
+        """Number of messages up to `unread_after`."""
+        return min(self.read_number, self.unread_number) if self.unread_from else self.read_number
+
+    def hides(self, head: Head) -> bool:
+        """Return whether the chat is hidden: no message came after the user hid it."""
+        return head.number <= self.hidden_number
+
+
+class ReceiptWithTimes(msgspec.Struct, frozen=True):
+    """A member's receipt with the times at which it moved."""
+
+    receipt: Receipt
+    joined: int
+    """Sequence of the entry with which the member joined."""
+    delivered_times: MarkTimes = ()
+    read_times: MarkTimes = ()
+
+    def delivered_at(self, sequence: int) -> int | None:
+        """Return when the member received a message; None if the time is not known."""
+        times = (time_of(self.delivered_times, sequence), self.read_at(sequence))
+        return min((time for time in times if time is not None), default=None)
+
+    def read_at(self, sequence: int) -> int | None:
+        """Return when the member read a message; None if the time is not known."""
+        return time_of(self.read_times, sequence)
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -41,6 +87,8 @@ class Move(msgspec.Struct, frozen=True):
     chat: ChatId
     delivered: int = 0
     read: int = 0
+    at: int = 0
+    """Time of the change; 0 if it is not to be kept."""
 
 
 class OwnSpan(msgspec.Struct, frozen=True):
@@ -78,15 +126,42 @@ class Unread(msgspec.Struct, frozen=True):
     exact: bool = True
 
 
+UnreadByKey = Mapping[tuple[UserKey, int], int]
+"""Unread messages by their author and the generation of the data key that encrypted them."""
+
+
+class UnreadFound(msgspec.Struct, frozen=True):
+    """The unread messages of a chat as the store finds them.
+
+    Erased messages are still among them, because only the data keys show which these are.
+    """
+
+    unread: Unread
+    by_key: UnreadByKey = {}
+    """Empty if the log was not read."""
+
+
 NOTHING_UNREAD = Unread(0)
 
 
-def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
-    """Return the unread count if head and receipt determine it; None if the log must be read."""
-    left = head.number - receipt.read_number
+def found_in_log(by_key: UnreadByKey) -> UnreadFound:
+    """Return the unread messages that were counted in the log."""
+    return UnreadFound(Unread(sum(by_key.values())), by_key)
+
+
+def unread_without_a_look(
+    head: Head, receipt: Receipt, entries_max: int | None = None
+) -> Unread | None:
+    """Return the unread count if head and receipt determine it; None if the log must be read.
+
+    The log is read only if at most `entries_max` entries follow the read mark; by default
+    `limits.UNREAD_ENTRIES_MAX`.
+    """
+    left = head.number - receipt.unread_after_number
     if left <= 0:
         return NOTHING_UNREAD
-    if head.sequence - receipt.read > limits.UNREAD_ENTRIES_MAX:
+    most = limits.UNREAD_ENTRIES_MAX if entries_max is None else entries_max
+    if head.sequence - receipt.unread_after > most:
         return Unread(left, exact=False)
     return None
 
@@ -102,18 +177,32 @@ def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]
     found: list[Unread | None] = []
     for head, receipt in chats:
         unread = unread_without_a_look(head, receipt)
-        entries = head.sequence - receipt.read
+        entries = head.sequence - receipt.unread_after
         if unread is None and entries > limits.LISTED_UNREAD_ENTRIES_MIN:
             if entries > left:
-                unread = Unread(head.number - receipt.read_number, exact=False)
+                unread = Unread(head.number - receipt.unread_after_number, exact=False)
             else:
                 left -= entries
         found.append(unread)
     return found
 
 
+def check_unread_from(first: int, head: int, joined: int) -> None:
+    """Refuse to mark a chat as unread from a sequence that the user cannot count from.
+
+    Raises:
+        Invalid: The sequence is beyond the head, too far back, or before the user joined.
+    """
+    least = max(joined, head - limits.UNREAD_ENTRIES_MAX, 1)
+    if not least <= first <= head:
+        raise Invalid(f"from must be between {least} and {head}", "/from")
+
+
 def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
-    """Return whether the entry is a visible message from somebody else."""
+    """Return whether the entry is a visible message from somebody else.
+
+    Whether it is erased is decided elsewhere, by its author's data key.
+    """
     return (
         entry.kind == "message"
         and entry.sender != reader
@@ -241,6 +330,13 @@ class ChatRow(msgspec.Struct, kw_only=True):
     last: Entry | None
     """The last message, even if its content is gone; None if there never was a message."""
     unread: Unread
+    unread_by_key: UnreadByKey = {}
+    """Who wrote the unread messages; empty if they were not counted in the log."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the user hid the chat, and no message came since."""
+        return self.receipt.hides(self.head)
 
 
 class ChatHead(msgspec.Struct, frozen=True):

@@ -117,6 +117,13 @@ class ReceiptMoved(msgspec.Struct, frozen=True):
     """Whether the read mark moved. If so, the unread count changes."""
 
 
+class ChatChanged(msgspec.Struct, frozen=True):
+    """A user changed a chat for himself or herself: marked it as unread, hid it or muted it."""
+
+    user: UserKey
+    chat: ChatId
+
+
 class Typing(msgspec.Struct, frozen=True):
     """A member of a small chat is typing."""
 
@@ -175,7 +182,7 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 """An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
-Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
+Event = Appended | ReceiptMoved | ChatChanged | Typing | Expired | Invited | InboxEvent
 
 E = TypeVar("E", bound=Event)
 

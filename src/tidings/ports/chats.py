@@ -13,8 +13,9 @@ from tidings.model.chats import (
     Move,
     OwnSends,
     Receipt,
+    ReceiptWithTimes,
     TenantChat,
-    Unread,
+    UnreadFound,
 )
 from tidings.model.entries import Deletion, Entry, Head
 from tidings.model.ids import ChatId, UserKey
@@ -30,6 +31,9 @@ class Receipts(Protocol):
 
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
         a member, or if the receipt is as far already.
+
+        A move of the read mark ends the part that the user marked as unread, and so does a message
+        of the user. The time of a move is kept with the receipt, if the move has one.
 
         Raises:
             StoreUnavailable: The outcome is unknown; safe to repeat.
@@ -49,8 +53,33 @@ class Receipts(Protocol):
         """Return the receipts of all members; None unless the reader is a member."""
         ...
 
-    async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
-        """Return the number of unread messages; None if the user is not a member."""
+    async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
+        """Return the receipts of all members with their times, as `of_chat` does."""
+        ...
+
+    async def unread(self, user: UserKey, chat: ChatId, now: int) -> UnreadFound | None:
+        """Return the unread messages of a chat; None if the user is not a member."""
+        ...
+
+    async def count(self, chats: Sequence[ChatHead], now: int) -> list[UnreadFound]:
+        """Count the unread messages of a user's chats in their logs, up to the given heads."""
+        ...
+
+    async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
+        """Mark the chat as unread from a sequence on, or end that mark if `first` is None.
+
+        Durable when it returns. Returns None if the user is not a member.
+
+        Raises:
+            Invalid: `check_unread_from` refuses the sequence.
+        """
+        ...
+
+    async def hide(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> Receipt | None:
+        """Hide the chat until its next message, or show it again; None if the user is no member.
+
+        Durable when it returns.
+        """
         ...
 
 

@@ -202,6 +202,12 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     read_number: int
     is_own: bool = False
     """Whether the user created the chat or has written in it."""
+    unread_from: int = 0
+    unread_number: int = 0
+    hidden_number: int = -1
+    delivered_times: bytes = b""
+    """Packed by `model.receipt_times`, like the field below."""
+    read_times: bytes = b""
 
 
 class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):

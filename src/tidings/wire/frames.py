@@ -194,6 +194,13 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     unread_exact: bool
 
 
+class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):
+    """The user changed the chat on some device: marked it as unread, hid it or muted it. Load it
+    again with `GET /v1/chats/{chat}`."""
+
+    chat: str
+
+
 class InvitedFrame(msgspec.Struct, tag_field="op", tag="invited"):
     """The user was invited into a group; `GET /v1/me/invites` lists all open invitations."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.actions.chat.members import check_name
+from tidings.actions.chat.unread import subtract_erased
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.caller import Caller, listing_owner
@@ -28,7 +29,7 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.roles import Role
-from tidings.ports.bus import Appended, Bus
+from tidings.ports.bus import Appended, Bus, ChatChanged
 from tidings.ports.chats import Chats, Created, RequestKey
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
@@ -226,6 +227,7 @@ class ListChats:
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
         await self.vault.open([row.last for row in page if row.last], now)
+        await subtract_erased(self.vault, page)
         if len(rows) <= limit:
             return page, None
         last = page[-1]
@@ -288,6 +290,7 @@ class GetChat:
             raise ChatNotFound
         if row.last:
             await self.vault.open([row.last], now)
+        await subtract_erased(self.vault, [row])
         return row
 
 
@@ -296,7 +299,9 @@ class Mute:
     """Mute a chat until a given time, or unmute it."""
 
     chats: Chats
+    bus: Bus
 
     async def __call__(self, user: UserKey, chat: ChatId, until: int | None) -> None:
         if not await self.chats.mute(chat, user, until):
             raise ChatNotFound
+        self.bus.publish(ChatChanged(user, chat))

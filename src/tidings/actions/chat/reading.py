@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the log, messages, members and reactions of a chat; move receipts, which never move back."""
+"""Read the log, messages, members, reactions and receipts of a chat; gather moves of receipts."""
 
 import asyncio
 import heapq
@@ -9,12 +9,12 @@ from typing import Final
 from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
 from tidings.model import limits
-from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, MessageNotFound, StoreUnavailable
 from tidings.model.roles import Member
-from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
+from tidings.ports.bus import Appended, Bus, ChatChanged, Event, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.log import Log, Page
 from tidings.ports.world import Clock
@@ -121,38 +121,6 @@ class ListReactions:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class MarkReceipt:
-    """Move a user's receipt forward, and return it with the unread count."""
-
-    receipts: Receipts
-    bus: Bus
-    clock: Clock
-
-    async def __call__(
-        self, user: UserKey, chat: ChatId, delivered: int, read: int
-    ) -> tuple[Receipt, Unread]:
-        """Move the receipt; the move is durable when this returns.
-
-        A mark of 0 leaves the stored mark unchanged.
-
-        Raises:
-            ReceiptBeyondHead: A mark is beyond the head of the log.
-            ChatNotFound: The user is not a member.
-        """
-        moved = await self.receipts.advance(Move(user, chat, delivered, read))
-        if moved is None:
-            raise ChatNotFound
-        receipt, head = moved
-        unread = unread_without_a_look(head, receipt)
-        if unread is None:
-            unread = await self.receipts.unread(user, chat, self.clock.now())
-        if unread is None:
-            raise ChatNotFound
-        self.bus.publish(ReceiptMoved(chat, receipt, by_reading=read > 0))
-        return receipt, unread
-
-
 _Key = tuple[UserKey, ChatId]
 
 
@@ -195,6 +163,7 @@ class CoalescedReceipts:
                 move.chat,
                 max(move.delivered, earlier.delivered),
                 max(move.read, earlier.read),
+                max(move.at, earlier.at),
             )
         self._moves[key] = move
         if earlier is None and key not in self._own:
@@ -206,6 +175,9 @@ class CoalescedReceipts:
                 self._note_own(event.entry, event.state.is_small)
         elif isinstance(event, ReceiptMoved) and event.by_reading:
             self._behind.discard((event.receipt.user, event.chat))
+        elif isinstance(event, ChatChanged):
+            # The user may have marked the chat as unread, and the next message ends that.
+            self._behind.discard((event.user, event.chat))
 
     def _note_own(self, entry: Entry, is_small: bool) -> None:
         """Mark a message as read by its sender, unless older messages are still unread."""
@@ -253,10 +225,7 @@ class CoalescedReceipts:
         while self._due and self._due[0][0] <= now:
             _, key = heapq.heappop(self._due)
             self._written_at[key] = now
-            if spans := self._own.pop(key, None):
-                moves.append(OwnSends(*key, tuple(spans)))
-            if (move := self._moves.pop(key, None)) is not None:
-                moves.append(move)
+            moves += self._taken(key)
         if self._due:
             self._wake_at_next()
         self._tasks.start(self._write(moves))
@@ -288,6 +257,20 @@ class CoalescedReceipts:
             # A move that arrived meanwhile may advance the mark up to the user's next message.
             if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
                 self._behind.add(key)
+
+    async def settle(self, user: UserKey, chat: ChatId) -> None:
+        """Write the moves of this user in this chat that still wait."""
+        if moves := self._taken((user, chat)):
+            await self._write(moves)
+
+    def _taken(self, key: _Key) -> list[Move | OwnSends]:
+        """Remove the waiting moves of one user in one chat, and return them in order."""
+        moves: list[Move | OwnSends] = []
+        if spans := self._own.pop(key, None):
+            moves.append(OwnSends(*key, tuple(spans)))
+        if (move := self._moves.pop(key, None)) is not None:
+            moves.append(move)
+        return moves
 
     async def close(self) -> None:
         """Write all moves that are still waiting."""

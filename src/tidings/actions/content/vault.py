@@ -15,7 +15,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidings.actions.content.data_keys import ALONE, CachedKeys, KeyLeases, send_digest
+from tidings.actions.content.data_keys import ALONE, CachedKey, CachedKeys, KeyLeases, send_digest
 from tidings.actions.content.erasing import Erasing
 from tidings.actions.content.wrapping import (
     NONCE_BYTES,
@@ -290,19 +290,36 @@ class Vault:
             return "erased"
         return None
 
+    async def erased(
+        self, keys: Iterable[tuple[UserKey, int]], loads_max: int
+    ) -> dict[tuple[UserKey, int], bool]:
+        """Return for each data key, given by author and generation, whether it is destroyed.
+
+        At most `loads_max` keys are loaded; those that would need a further load are left out. So
+        are keys of the generation 0, which means that the generation is not known.
+
+        Raises:
+            StoreUnavailable: A key cannot be loaded now.
+        """
+        erased = {}
+        for author, generation in keys:
+            cached = self._keys.to_open(author)
+            if generation == 0 or cached is None or cached.generation < generation:
+                if generation == 0 or loads_max == 0:
+                    continue
+                loads_max -= 1
+                cached = await self._key_to_open(author, generation)
+            is_usable = cached.cipher is not None and cached.generation == generation
+            erased[author, generation] = not is_usable
+        return erased
+
     async def open_text(self, author: UserKey, bound_to: str, sealed: Sealed) -> str | None:
         """Decrypt text that is not part of a chat; return None if it was erased or changed.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
         """
-        for _ in range(_LOADS_MAX):
-            cached = self._keys.to_open(author)
-            if cached is not None and cached.generation >= sealed.box_key:
-                break
-            await self._keys.load(author, sealed.box_key)
-        else:
-            raise StoreUnavailable(_TOO_SLOW)
+        cached = await self._key_to_open(author, sealed.box_key)
         if cached.cipher is None or cached.generation != sealed.box_key:
             return None
         text = self._decrypt_box(cached.cipher, sealed.box, f"{author}\0{bound_to}")
@@ -310,6 +327,15 @@ class Vault:
             where = {"author": author, "bound_to": bound_to.replace("\0", " ")}
             log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
         return text
+
+    async def _key_to_open(self, author: UserKey, generation: int) -> CachedKey:
+        """Return the author's latest key, which has at least this generation."""
+        for _ in range(_LOADS_MAX):
+            cached = self._keys.to_open(author)
+            if cached is not None and cached.generation >= generation:
+                return cached
+            await self._keys.load(author, generation)
+        raise StoreUnavailable(_TOO_SLOW)
 
     def _decrypt_box(self, cipher: AESGCM, box: bytes, bound_to: str) -> str | None:
         try:

@@ -11,6 +11,7 @@ from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
+from tidings.model.chats import Unread
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.inbox_reading import (
     InboxItem,
@@ -204,13 +205,27 @@ class CountUnread:
         Raises:
             InboxNotFound: There is no such inbox.
         """
+        count, _ = await self._count(user, inbox, limits.USER_COPIES_MAX)
+        return count
+
+    async def up_to(self, user: UserKey, inbox: str, most: int) -> Unread:
+        """Return the unread count, but at most `most`; only so many copies are read.
+
+        Raises:
+            InboxNotFound: There is no such inbox.
+        """
+        count, copies = await self._count(user, inbox, most)
+        return Unread(min(count.total, most), exact=copies < most and count.total < most)
+
+    async def _count(self, user: UserKey, inbox: str, most: int) -> tuple[UnreadCount, int]:
+        """Return the unread count and the number of copies, of which the newest `most` are read."""
         tenant = tenant_of(user)
         await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)
         broadcasts = await broadcasts_for(self.showing, user, view)
         state = await self.copies.read_state(user, inbox)
-        copies = await self.copies.newest(user, inbox, before=None, limit=limits.USER_COPIES_MAX)
-        return count_unread(view, copies, broadcasts, state, self.clock.now())
+        copies = await self.copies.newest(user, inbox, before=None, limit=most)
+        return count_unread(view, copies, broadcasts, state, self.clock.now()), len(copies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,9 @@ SHOW_RECEIPTS: Final = Pattern(
 MOVE_RECEIPT: Final = Pattern(
     "move_receipt", "UpdateItem", ("delivery_state",), "a user has received or read more"
 )
+MARK_CHAT: Final = Pattern(
+    "mark_chat", "UpdateItem", ("delivery_state",), "a user marks a chat as unread, or hides it"
+)
 MAKE_OWN: Final = Pattern(
     "make_own",
     "UpdateItem",

@@ -12,7 +12,7 @@ from tidings.stores.sqlite.chat.chats import SqliteChats
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 from tidings.stores.sqlite.chat.log import SqliteLog
 from tidings.stores.sqlite.chat.members import SqliteInvites
-from tidings.stores.sqlite.chat.receipts import SqliteReceipts
+from tidings.stores.sqlite.chat.receipts import SqliteReceipts, make_functions
 from tidings.stores.sqlite.engine.connections import (
     DATABASE,
     WRITER_CACHE_KIB,
@@ -80,6 +80,7 @@ async def open_store(
         path = folder / DATABASE
         main = opened.enter_context(closing(connect(path, cache_kib=WRITER_CACHE_KIB)))
         migrate(main)
+        make_functions(main)
         refuse_unfinished(main)
         epoch = ensure_epoch(main)
         copier = opened.enter_context(closing(connect(path)))

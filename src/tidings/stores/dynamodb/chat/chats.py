@@ -18,7 +18,7 @@ from tidings.model.chats import (
     ChatRow,
     Receipt,
     TenantChat,
-    Unread,
+    UnreadFound,
     unread_of_page,
 )
 from tidings.model.entries import Entry, Head
@@ -173,7 +173,9 @@ class DynamoChatList:
             if chat in facts and chat in members
         ]
 
-    async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
+    async def _unread(
+        self, chats: dict[ChatId, tuple[Head, Receipt]], now: int
+    ) -> list[UnreadFound]:
         """Return the unread counts; read a log only if head and receipt are not enough."""
         known = unread_of_page(chats.values())
         queries = [
@@ -182,7 +184,7 @@ class DynamoChatList:
             if unread is None
         ]
         counted = iter(await gather_bounded(queries))
-        return [next(counted) if unread is None else unread for unread in known]
+        return [next(counted) if unread is None else UnreadFound(unread) for unread in known]
 
     async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
         items = await self._dynamo.batch_get(SHOW_CHATS, [{"chat_id": chat} for chat in chats])
@@ -202,7 +204,7 @@ class DynamoChatList:
 
 
 def _row(
-    facts: Item, member: Item, head: Head, receipt: Receipt, last: Entry | None, unread: Unread
+    facts: Item, member: Item, head: Head, receipt: Receipt, last: Entry | None, found: UnreadFound
 ) -> ChatRow:
     others = [user for user in facts["first_members"] if user != receipt.user]
     return ChatRow(
@@ -219,7 +221,8 @@ def _row(
         head=head,
         receipt=receipt,
         last=last,
-        unread=unread,
+        unread=found.unread,
+        unread_by_key=found.by_key,
     )
 
 

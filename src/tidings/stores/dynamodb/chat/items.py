@@ -5,16 +5,21 @@ An item is billed by its size, which includes the names of its attributes. Empty
 therefore left out, and so are fields of a message that can be derived from its other fields.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from tidings.model.chats import Receipt
+from tidings.model import limits
+from tidings.model.chats import Receipt, ReceiptWithTimes
 from tidings.model.entries import Entry, Head, Person, SendKey
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipt_times import MarkTimes, in_order, thinned
 from tidings.model.roles import Member
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 PLAIN_TEXT: Final = "text/plain"
+_SECONDS_MAX: Final = 10**10
+"""Above every time in seconds, so that one number can hold a sequence and a time."""
 
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
@@ -41,10 +46,10 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
         item["people"] = [{"user": person.user, "role": person.role} for person in entry.people]
     if not is_message:
         item["last_message"], item["active_at"] = entry.last_message, entry.active_at
-    elif body_id is not None:
-        item[BODY] = body_id
     else:
-        item["box"], item["box_key"] = entry.box, entry.box_key
+        # The key is also needed to count unread messages, which reads no bodies.
+        item["box_key"] = entry.box_key
+        item["box" if body_id is None else BODY] = entry.box if body_id is None else body_id
     return item
 
 
@@ -176,19 +181,48 @@ def receipt_item(entry: Entry, user: UserKey) -> Item:
     `own` says whether the user created the chat or wrote in it. Old receipts do not have this
     attribute.
     """
+    floor = times_to_numbers([(entry.sequence, entry.created_at // limits.SECOND_MS)])
     return {
         **receipt_key(user, entry.chat_id),
         "delivered": entry.sequence,
         "read": entry.sequence,
         "read_number": entry.number,
         "own": user == entry.sender,
+        "deliveries": floor,
+        "reads": floor,
     }
 
 
 def to_receipt(item: Item) -> Receipt:
     """Convert a stored item to a `Receipt`; what was read also counts as received."""
     return Receipt(
-        item["user_id"], max(item["delivered"], item["read"]), item["read"], item["read_number"]
+        item["user_id"],
+        max(item["delivered"], item["read"]),
+        item["read"],
+        item["read_number"],
+        item.get("unread_from", 0),
+        item.get("unread_number", 0),
+        item.get("hidden_number", -1),
+    )
+
+
+def times_to_numbers(times: MarkTimes) -> list[int]:
+    """Convert times to a list of numbers: an update can append to a list that it has not read."""
+    return [sequence * _SECONDS_MAX + second for sequence, second in times]
+
+
+def to_times(numbers: Iterable[int] | None, most: int) -> list[tuple[int, int]]:
+    """Convert a stored list to times; it may have more elements than are kept."""
+    return thinned(in_order([divmod(number, _SECONDS_MAX) for number in numbers or ()]), most)
+
+
+def to_receipt_with_times(item: Item, joined: int) -> ReceiptWithTimes:
+    """Convert a stored item to a receipt with its times."""
+    return ReceiptWithTimes(
+        to_receipt(item),
+        joined,
+        to_times(item.get("deliveries"), limits.DELIVERED_TIMES_MAX),
+        to_times(item.get("reads"), limits.READ_TIMES_MAX),
     )
 
 

@@ -6,28 +6,55 @@ is loaded, everything that was read is also treated as received. A move is a con
 its condition makes a repeat harmless.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from tidings.model import limits
-from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
+from tidings.model.chats import (
+    ChatHead,
+    Move,
+    OwnSends,
+    Receipt,
+    ReceiptWithTimes,
+    UnreadFound,
+    check_unread_from,
+    found_in_log,
+    unread_without_a_look,
+)
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.chats import Receipts
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import entry_key, receipt_key, to_receipt
-from tidings.stores.dynamodb.chat.pages import head_of_chat, members_of, membership_row, receipts_of
+from tidings.stores.dynamodb.chat.items import (
+    entry_key,
+    receipt_key,
+    to_receipt,
+    to_receipt_with_times,
+)
+from tidings.stores.dynamodb.chat.pages import (
+    entries_at,
+    head_of_chat,
+    members_of,
+    membership_row,
+    receipts_of,
+)
+from tidings.stores.dynamodb.chat.receipt_times import Mark, NotedTimes, ReceiptTimes
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
     COUNT_UNREAD,
     MAKE_OWN,
+    MARK_CHAT,
     MOVE_RECEIPT,
     READ_ENTRIES,
     READ_RECEIPT,
+    SHOW_RECEIPTS,
 )
 
 _Numbers = dict[tuple[ChatId, int], int]
@@ -38,6 +65,10 @@ _READ: Final = "attribute_exists(#user_id) AND #read < :read"
 _OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
 _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
+_MARKED_UNREAD: Final = "#unread_from, #unread_number"
+_IS_MEMBER: Final = "attribute_exists(#user_id)"
+TIMES_ATTEMPTS_MAX: Final = 3
+"""Attempts to replace a list of times that other processes change; the last attempt appends."""
 
 # The same rule as model.chats.counts_as_unread; the contract suite checks both.
 _IS_UNREAD: Final = (
@@ -52,6 +83,7 @@ class DynamoReceipts:
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
         self._heads = heads
+        self._times = ReceiptTimes()
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
         narrowed = await gather_bounded(partial(self._narrowed, move) for move in moves)
@@ -95,12 +127,61 @@ class DynamoReceipts:
         receipts = await receipts_of(self._dynamo, chat, await members_of(self._dynamo, chat))
         return receipts if await membership_row(self._dynamo, chat, reader) else None
 
-    async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
+    async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
+        members = await members_of(self._dynamo, chat)
+        keys = [receipt_key(user, chat) for user in members]
+        items = await self._dynamo.batch_get(SHOW_RECEIPTS, keys)
+        by_user = {item["user_id"]: item for item in items}
+        if not await membership_row(self._dynamo, chat, reader):
+            return None
+        return [
+            to_receipt_with_times(by_user[user], member.joined)
+            for user, member in members.items()
+            if user in by_user
+        ]
+
+    async def unread(self, user: UserKey, chat: ChatId, now: int) -> UnreadFound | None:
         receipt = await self._receipt(user, chat)
         if receipt is None:
             return None
         head = await head_of_chat(self._dynamo, chat)
         return await unread_of(self._dynamo, chat, head, receipt, now)
+
+    async def count(self, chats: Sequence[ChatHead], now: int) -> list[UnreadFound]:
+        return await gather_bounded(
+            partial(count_unread, self._dynamo, chat.chat_id, chat.receipt, now) for chat in chats
+        )
+
+    async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
+        if first is None:
+            return await self._mark(user, chat, f"REMOVE {_MARKED_UNREAD}")
+        member = await membership_row(self._dynamo, chat, user)
+        if member is None:
+            return None
+        head = await head_of_chat(self._dynamo, chat)
+        check_unread_from(first, head.sequence, member["joined"])
+        entry = (await entries_at(self._dynamo, READ_ENTRIES, [(chat, first)]))[chat, first]
+        values = {":first": first, ":number": entry.number - (entry.kind == "message")}
+        update = "SET #unread_from = :first, #unread_number = :number"
+        return await self._mark(user, chat, update, values)
+
+    async def hide(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> Receipt | None:
+        if not is_hidden:
+            return await self._mark(user, chat, "REMOVE #hidden_number")
+        head = await head_of_chat(self._dynamo, chat)
+        return await self._mark(
+            user, chat, "SET #hidden_number = :number", {":number": head.number}
+        )
+
+    async def _mark(
+        self, user: UserKey, chat: ChatId, update: str, values: Item | None = None
+    ) -> Receipt | None:
+        key = receipt_key(user, chat)
+        try:
+            item = await self._dynamo.update(MARK_CHAT, key, update, _IS_MEMBER, values)
+        except ConditionFailed:
+            return None
+        return to_receipt(item)
 
     async def _receipt(self, user: UserKey, chat: ChatId) -> Receipt | None:
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
@@ -140,7 +221,7 @@ class DynamoReceipts:
             item = await self._dynamo.get(READ_RECEIPT, receipt_key(move.user, move.chat))
             span = None if item is None else move.span_of(item["read_number"])
             if span is None and item is not None:
-                await self._make_own(item)
+                await self._wrote(item)
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 
     async def _apply(self, move: Move | OwnSends, numbers: _Numbers) -> Receipt | None:
@@ -154,23 +235,22 @@ class DynamoReceipts:
         (span,) = move.spans
         if numbers[move.chat, span.to_sequence] != span.to_number:
             return None
-        return await self._update(
-            key,
+        change = _Change(
             f"SET {_SET_READ}, #own = :own",
             _OWN,
             _read_values(span.to_sequence, span.to_number) | {":own": True},
-            {":from_number": span.from_number},
+            others={":from_number": span.from_number},
         )
+        return await self._update(key, change)
 
-    async def _make_own(self, item: Item) -> None:
+    async def _wrote(self, item: Item) -> None:
         """Record that the user wrote in the chat, in a separate write, because no mark moves."""
-        if item.get("own"):
+        if item.get("own") and "unread_from" not in item:
             return
         key = receipt_key(item["user_id"], item["chat_id"])
+        update = f"SET #own = :own REMOVE {_MARKED_UNREAD}"
         with suppress(ConditionFailed):
-            await self._dynamo.update(
-                MAKE_OWN, key, "SET #own = :own", "attribute_exists(#user_id)", {":own": True}
-            )
+            await self._dynamo.update(MAKE_OWN, key, update, _IS_MEMBER, {":own": True})
 
     async def _move_marks(self, key: Item, move: Move, numbers: _Numbers) -> Receipt | None:
         """Move one mark or both.
@@ -178,38 +258,92 @@ class DynamoReceipts:
         One update moves both marks, on condition that both advance. If the condition fails, each
         mark gets its own update.
         """
-        received = {":delivered": move.delivered}
+        received = _Change(_SET_RECEIVED, _RECEIVED, {":delivered": move.delivered}, move.at)
         if not move.read:
-            return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
-        read = _read_values(move.read, numbers[move.chat, move.read])
+            return await self._update(key, received)
+        values = _read_values(move.read, numbers[move.chat, move.read])
+        read = _Change(f"SET {_SET_READ}", _READ, values, move.at)
         if move.delivered <= move.read:  # reading is also receiving
-            return await self._update(key, f"SET {_SET_READ}", _READ, read)
-        both = f"{_SET_RECEIVED}, {_SET_READ}"
-        if moved := await self._update(key, both, f"{_RECEIVED} AND {_READ}", received | read):
+            return await self._update(key, read)
+        both = _Change(
+            f"{_SET_RECEIVED}, {_SET_READ}",
+            f"{_RECEIVED} AND {_READ}",
+            received.new | read.new,
+            move.at,
+        )
+        if moved := await self._update(key, both):
             return moved
-        first = await self._update(key, f"SET {_SET_READ}", _READ, read)
-        second = await self._update(key, _SET_RECEIVED, _RECEIVED, received)
+        first = await self._update(key, read)
+        second = await self._update(key, received)
         return second or first
 
-    async def _update(
-        self, key: Item, update: str, condition: str, new: Item, others: Item | None = None
-    ) -> Receipt | None:
+    async def _update(self, key: Item, change: "_Change") -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
-        Each value in `new` has the name of the attribute that it sets. If the condition fails in a
-        repeat, `new` is compared with the stored item. If they match, an earlier attempt has
-        written the values.
+        If the condition fails in a repeat, the new values are compared with the stored item. If
+        they match, an earlier attempt has written them.
         """
-        values = new | others if others else new
-        try:
-            item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
-        except ConditionFailed as failed:
-            item = failed.item or {}
-            if not failed.is_repeat or any(item.get(n[1:]) != value for n, value in new.items()):
-                if item and ":own" in new:
-                    await self._make_own(item)
-                return None
-        return to_receipt(item)
+        for attempt in range(1, TIMES_ATTEMPTS_MAX + 1):
+            is_last = attempt == TIMES_ATTEMPTS_MAX
+            times = self._times.note(key, change.moves, change.at, appends=is_last)
+            update, condition, values = change.expressions(times)
+            try:
+                item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
+            except ConditionFailed as failed:
+                item = failed.item or {}
+                if not (failed.is_repeat and change.is_in(item)):
+                    if item:
+                        self._times.saw(item)
+                    if times.condition and item and change.advances(item):
+                        continue  # only the list of times has changed
+                    if item and ":own" in change.new:
+                        await self._wrote(item)
+                    return None
+            await self._thin(key, self._times.saw(item))
+            return to_receipt(item)
+        raise AssertionError("the last attempt has no condition on the times")
+
+    async def _thin(self, key: Item, thinning: NotedTimes | None) -> None:
+        if thinning is not None:
+            with suppress(ConditionFailed):  # the receipt has moved, and a later move thins it
+                await self._dynamo.update(
+                    MOVE_RECEIPT, key, thinning.update, thinning.condition, thinning.values
+                )
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """An update of a receipt's marks."""
+
+    update: str
+    condition: str
+    new: Item
+    """The new values. Each has the name of the attribute that it sets."""
+    at: int = 0
+    others: Item = {}
+    """Values that only the condition needs."""
+
+    @property
+    def moves(self) -> dict[Mark, int]:
+        """The new sequence of each mark that moves."""
+        marks: tuple[Mark, ...] = ("delivered", "read")
+        return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
+
+    def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
+        """Return update, condition and values, with those that keep the times."""
+        removed = f" REMOVE {_MARKED_UNREAD}" if ":read" in self.new else ""
+        return (
+            f"{self.update}{times.update}{removed}",
+            f"{self.condition}{times.condition}",
+            self.new | self.others | times.values,
+        )
+
+    def is_in(self, item: Item) -> bool:
+        """Return whether the item has the new values."""
+        return all(item.get(name[1:]) == value for name, value in self.new.items())
+
+    def advances(self, item: Item) -> bool:
+        """Return whether the marks of the item would advance."""
+        return all(max(item[mark], item["read"]) < far for mark, far in self.moves.items())
 
 
 def _sequences_of(move: Move | OwnSends) -> list[int]:
@@ -230,28 +364,34 @@ def _read_values(sequence: int, number: int) -> Item:
     return {":read": sequence, ":read_number": number}
 
 
-async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Return the user's unread count; read the log only if head and receipt are not enough."""
+async def unread_of(
+    dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int
+) -> UnreadFound:
+    """Return the user's unread messages; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
-    return await count_unread(dynamo, chat, receipt, now) if known is None else known
+    if known is not None:
+        return UnreadFound(known)
+    return await count_unread(dynamo, chat, receipt, now)
 
 
-async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> Unread:
+async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> UnreadFound:
     """Count the unread messages among the first thousand entries after the read mark."""
-    count = await dynamo.count(
+    items = await dynamo.query(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {
             ":chat": chat,
-            ":first": receipt.read + 1,
-            ":last": receipt.read + limits.UNREAD_ENTRIES_MAX,
+            ":first": receipt.unread_after + 1,
+            ":last": receipt.unread_after + limits.UNREAD_ENTRIES_MAX,
             ":message": "message",
             ":reader": receipt.user,
             ":now": now,
         },
         only=_IS_UNREAD,
+        shown="#sender, #box_key",
     )
-    return Unread(count)
+    # Expiring messages of earlier versions do not name their key.
+    return found_in_log(Counter((item["sender"], item.get("box_key", 0)) for item in items))
 
 
 _conforms: type[Receipts] = DynamoReceipts

@@ -56,7 +56,9 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         update = "SET #edited_at = :now, #box = :box, #box_key = :box_key"
         plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
         return
-    plan.add(Update("messages", key, "SET #edited_at = :now", _IS_LIVE, at))
+    at[":box_key"] = entry.box_key
+    update = "SET #edited_at = :now, #box_key = :box_key"
+    plan.add(Update("messages", key, update, _IS_LIVE, at))
     # If the body is missing, it has expired, and the repeated run finds the target expired.
     body = body_key(entry.chat_id, target[BODY])
     update = "SET #box = :box, #box_key = :box_key"

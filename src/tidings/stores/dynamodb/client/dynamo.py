@@ -99,16 +99,18 @@ class Dynamo(Calls):
         values: Mapping[str, Any],
         *,
         only: str = "",
+        shown: str = "",
         limit: int | None = None,
         backwards: bool = False,
     ) -> list[Item]:
         """Return items in the order of their sort keys, filtered by the condition `only`.
 
-        DynamoDB applies `limit` before the filter, so `only` and `limit` cannot be combined.
+        `shown` names the attributes to return, such as `#sender, #number`; by default all. DynamoDB
+        applies `limit` before the filter, so `only` and `limit` cannot be combined.
         """
         assert not (only and limit), "a filtered page may be empty without being the last"
         request: dict[str, Any] = {
-            **expressions(values, where=where, only=only),
+            **expressions(values, where=where, only=only, shown=shown),
             **_consistency(pattern),
             "ScanIndexForward": not backwards,
         }

@@ -121,6 +121,7 @@ def expressions(
     *,
     where: str = "",
     only: str = "",
+    shown: str = "",
     condition: str = "",
     update: str = "",
 ) -> dict[str, Any]:
@@ -130,12 +131,14 @@ def expressions(
         request["KeyConditionExpression"] = where
     if only:
         request["FilterExpression"] = only
+    if shown:
+        request["ProjectionExpression"] = shown
     if condition:
         request["ConditionExpression"] = condition
         request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
     if update:
         request["UpdateExpression"] = update
-    if names := _names(f"{where} {only} {condition} {update}"):
+    if names := _names(f"{where} {only} {shown} {condition} {update}"):
         request["ExpressionAttributeNames"] = names
     if values:
         request["ExpressionAttributeValues"] = item_to_wire(values)

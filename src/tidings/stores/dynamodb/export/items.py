@@ -8,8 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+from tidings.model.receipt_times import packed, unpacked
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     DataKeyFact,
@@ -42,7 +44,13 @@ from tidings.ports.export_inbox_facts import (
 from tidings.ports.inboxes import PostKey
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
-from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.items import (
+    member_key,
+    receipt_key,
+    times_to_numbers,
+    to_receipt,
+    to_times,
+)
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.identity.items import (
     ISSUER,
@@ -209,6 +217,11 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "read": fact.read,
         "read_number": fact.read_number,
         "own": fact.is_own or None,  # False may mean unknown: older export files lack the field
+        "unread_from": fact.unread_from or None,
+        "unread_number": fact.unread_number if fact.unread_from else None,
+        "hidden_number": fact.hidden_number if fact.hidden_number >= 0 else None,
+        "deliveries": times_to_numbers(unpacked(fact.delivered_times)) or None,
+        "reads": times_to_numbers(unpacked(fact.read_times)) or None,
     }
     return _without_none(membership), _without_none(receipt)
 
@@ -222,6 +235,11 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
         read=marks.read,
         read_number=marks.read_number,
         is_own=receipt.get("own", False),
+        unread_from=marks.unread_from,
+        unread_number=marks.unread_number,
+        hidden_number=marks.hidden_number,
+        delivered_times=packed(to_times(receipt.get("deliveries"), limits.DELIVERED_TIMES_MAX)),
+        read_times=packed(to_times(receipt.get("reads"), limits.READ_TIMES_MAX)),
     )
 
 

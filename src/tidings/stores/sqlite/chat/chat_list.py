@@ -12,11 +12,11 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow, Receipt, Unread, unread_of_page
+from tidings.model.chats import ChatRow, Receipt, UnreadFound, unread_of_page
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.stores.sqlite.chat.receipts import count_unread, unread_of
-from tidings.stores.sqlite.engine.rows import columns_of, to_entry
+from tidings.stores.sqlite.engine.rows import RECEIPT, columns_of, to_entry
 
 _PAGE: Final = """
 WITH held AS MATERIALIZED (
@@ -33,7 +33,7 @@ _AFTER_ALL: Final = (2**63 - 1, ChatId("~"))
 
 _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
-    d.user_id, d.delivered, d.read, d.read_number,
+    {RECEIPT},
     c.member_count, c.type, c.name, c.creator, c.created_at, coalesce(c.updated_at, c.created_at),
     m.role, m.muted_until,
     (SELECT json_group_array(user_id) FROM (
@@ -48,7 +48,9 @@ JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
 LEFT JOIN messages AS last ON last.chat_id = d.chat_id AND last.sequence = h.last_message
 WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
-_LAST: Final = 18
+_FACTS: Final = 5 + len(Receipt.__struct_fields__)
+"""Index of the first column after head and receipt."""
+_LAST: Final = _FACTS + 9
 """Index of the first column that belongs to the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
@@ -69,8 +71,11 @@ def rows_of_page(
     found = {row[0]: row for row in _read(db, user, chats)}
     heads = [_head_and_receipt(found[chat]) for chat in chats]
     return [
-        _row(found[chat], count_unread(db, chat, receipt, now) if unread is None else unread)
-        for chat, (_, receipt), unread in zip(chats, heads, unread_of_page(heads), strict=True)
+        _row(
+            found[chat],
+            count_unread(db, chat, head, receipt, now) if unread is None else UnreadFound(unread),
+        )
+        for chat, (head, receipt), unread in zip(chats, heads, unread_of_page(heads), strict=True)
     ]
 
 
@@ -87,13 +92,13 @@ def _read(db: apsw.Connection, user: UserKey, chats: Sequence[ChatId]) -> list[t
 
 
 def _head_and_receipt(row: tuple[Any, ...]) -> tuple[Head, Receipt]:
-    return Head(*row[1:5]), Receipt(*row[5:9])
+    return Head(*row[1:5]), Receipt(*row[5:_FACTS])
 
 
-def _row(row: tuple[Any, ...], unread: Unread) -> ChatRow:
+def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
     head, receipt = _head_and_receipt(row)
     member_count, kind, name, creator, created_at, updated_at, role, muted_until, others = row[
-        9:_LAST
+        _FACTS:_LAST
     ]
     return ChatRow(
         chat_id=row[0],
@@ -109,5 +114,6 @@ def _row(row: tuple[Any, ...], unread: Unread) -> ChatRow:
         head=head,
         receipt=receipt,
         last=None if row[_LAST] is None else to_entry(row[_LAST:]),
-        unread=unread,
+        unread=found.unread,
+        unread_by_key=found.by_key,
     )

@@ -21,12 +21,18 @@ from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.chat_list import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.chat.log import members_of, role_of
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, columns, from_row, listed, to_row
+from tidings.stores.sqlite.engine.rows import (
+    INSERT_ENTRY,
+    RECEIPT,
+    columns,
+    from_row,
+    listed,
+    to_row,
+)
 from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps, Writer
 
-_OWN_HEADS: Final = """
-SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
-    d.user_id, d.delivered, d.read, d.read_number, c.member_count
+_OWN_HEADS: Final = f"""
+SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at, c.member_count, {RECEIPT}
 FROM delivery_state AS d JOIN chats AS c ON c.chat_id = d.chat_id
 JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
     (SELECT sequence FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1)
@@ -254,7 +260,7 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
 
 def _chat_head(row: tuple[Any, ...]) -> ChatHead:
     chat_id, *rest = row
-    return ChatHead(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
+    return ChatHead(chat_id, Head(*rest[:4]), Receipt(*rest[5:]), rest[4])
 
 
 _conforms: type[Chats] = SqliteChats

@@ -15,7 +15,7 @@ from tidings.ports.log import Log, Page, Run, Sent
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat.runs import RunJob
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
+from tidings.stores.sqlite.engine.rows import COLUMNS, RECEIPT, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
 
 SCAN_ENTRIES_MAX: Final = 1_000
@@ -118,7 +118,7 @@ def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
     return [
         Receipt(*row)
         for row in db.execute(
-            "SELECT d.user_id, d.delivered, d.read, d.read_number FROM chat_memberships AS m"
+            f"SELECT {RECEIPT} FROM chat_memberships AS m"
             " JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id"
             " WHERE m.chat_id = ? ORDER BY m.joined, m.user_id",
             (chat,),

@@ -13,6 +13,7 @@ import msgspec
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipt_times import packed
 from tidings.model.roles import Asked, Invite, Way, asking, has_room, surely_has_room, way_into
 from tidings.ports.chats import InviteStore
 from tidings.stores.sqlite.engine.connections import Readers
@@ -21,6 +22,11 @@ from tidings.stores.sqlite.engine.writer import Writer
 
 _TOTALS: Final = """
 SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_each(?))
+"""
+_JOIN: Final = """
+INSERT INTO delivery_state
+    (user_id, chat_id, delivered, read, read_number, delivered_times, read_times, is_own)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _KEPT: Final = f"""
 SELECT {columns(Invite)} FROM invites WHERE user_id = ? AND expires_at > ?
@@ -51,11 +57,9 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
             for person in entry.people
         ],
     )
-    at = (entry.chat_id, entry.sequence, entry.sequence, entry.number)
-    db.executemany(
-        "INSERT INTO delivery_state VALUES (?, ?, ?, ?, ?, ?)",
-        [(user, *at, way == "own") for user, way in ways.items()],
-    )
+    floor = packed([(entry.sequence, entry.created_at // limits.SECOND_MS)])
+    at = (entry.chat_id, entry.sequence, entry.sequence, entry.number, floor, floor)
+    db.executemany(_JOIN, [(user, *at, way == "own") for user, way in ways.items()])
     _count(db, entry, len(entry.people))
     return True
 

@@ -8,45 +8,85 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
-from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
+from tidings.model.chats import (
+    ChatHead,
+    Move,
+    OwnSends,
+    Receipt,
+    ReceiptWithTimes,
+    UnreadFound,
+    check_unread_from,
+    found_in_log,
+    unread_without_a_look,
+)
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipt_times import noted, packed, unpacked
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.chats import Receipts
 from tidings.stores.sqlite.chat.log import head_of_chat, receipts_of_chat, role_of
 from tidings.stores.sqlite.engine.connections import Readers
+from tidings.stores.sqlite.engine.rows import RECEIPT, RETURNED_RECEIPT
 from tidings.stores.sqlite.engine.writer import Writer
 
 MOVES_AT_ONCE: Final = 200
 """Maximum number of receipts that one write moves, so that a turn of the event loop stays short."""
 
 # Logs have no gaps: if an entry exists at the new sequence, that sequence is not beyond the head.
-_MOVE: Final = """
+_MOVE: Final = f"""
 UPDATE delivery_state SET
     delivered = max(delivered, ?3, ?4),
     read = max(read, ?4),
     read_number = CASE WHEN ?4 > read
         THEN (SELECT number FROM messages WHERE chat_id = ?2 AND sequence = ?4)
-        ELSE read_number END
+        ELSE read_number END,
+    unread_from = CASE WHEN ?4 > read THEN 0 ELSE unread_from END,
+    unread_number = CASE WHEN ?4 > read THEN 0 ELSE unread_number END,
+    delivered_times = CASE WHEN ?5 > 0 AND ?3 > ?4 AND ?3 > delivered
+        THEN noted(delivered_times, ?3, ?5, {limits.DELIVERED_TIMES_MAX})
+        ELSE delivered_times END,
+    read_times = CASE WHEN ?5 > 0 AND ?4 > read
+        THEN noted(read_times, ?4, ?5, {limits.READ_TIMES_MAX})
+        ELSE read_times END
 WHERE user_id = ?1 AND chat_id = ?2 AND (max(?3, ?4) > delivered OR ?4 > read)
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = max(?3, ?4))
-RETURNING user_id, delivered, read, read_number
+RETURNING {RETURNED_RECEIPT}
 """
 _READ_NUMBER: Final = """
-SELECT read_number, is_own FROM delivery_state WHERE user_id = ? AND chat_id = ?
+SELECT read_number, is_own AND NOT unread_from FROM delivery_state
+WHERE user_id = ? AND chat_id = ?
 """
-_MAKE_OWN: Final = "UPDATE delivery_state SET is_own = 1 WHERE user_id = ? AND chat_id = ?"
-_MOVE_OVER_OWN: Final = """
+_WROTE: Final = """
+UPDATE delivery_state SET is_own = 1, unread_from = 0, unread_number = 0
+WHERE user_id = ? AND chat_id = ?
+"""
+_MOVE_OVER_OWN: Final = f"""
 UPDATE delivery_state SET delivered = max(delivered, ?4), read = ?4, read_number = ?3
 WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?4 AND number = ?3)
-RETURNING user_id, delivered, read, read_number
+RETURNING {RETURNED_RECEIPT}
+"""
+_MARK_UNREAD: Final = """
+UPDATE delivery_state SET unread_from = ?3, unread_number = coalesce((
+    SELECT number - (kind = 'message') FROM messages WHERE chat_id = ?2 AND sequence = ?3), 0)
+WHERE user_id = ?1 AND chat_id = ?2
+"""
+_JOINED: Final = "SELECT joined FROM chat_memberships WHERE chat_id = ? AND user_id = ?"
+_HIDE: Final = f"""
+UPDATE delivery_state SET hidden_number = ?3
+WHERE user_id = ?1 AND chat_id = ?2 RETURNING {RETURNED_RECEIPT}
+"""
+_WITH_TIMES: Final = f"""
+SELECT m.joined, d.delivered_times, d.read_times, {RECEIPT} FROM chat_memberships AS m
+JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id
+WHERE m.chat_id = ? ORDER BY m.joined, m.user_id
 """
 # This is the same rule as `model.chats.counts_as_unread`; the contract suite checks that.
 _COUNT_UNREAD: Final = """
-SELECT count(*) FROM messages
+SELECT sender, box_key, count(*) FROM messages
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND sender <> ?
     AND redacted = 0 AND (expires_at IS NULL OR expires_at > ?)
+GROUP BY sender, box_key
 """
 
 
@@ -54,6 +94,7 @@ class SqliteReceipts:
     """Table of receipts, one row for each user and chat."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
+        """Create the table's adapter; the writer's connection must know the function `noted`."""
         self._writer = writer
         self._readers = readers
 
@@ -75,8 +116,16 @@ class SqliteReceipts:
 
         return await self._readers.read(read)
 
-    async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
-        def read(db: apsw.Connection) -> Unread | None:
+    async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
+        def read(db: apsw.Connection) -> list[ReceiptWithTimes] | None:
+            if role_of(db, chat, reader) is None:
+                return None
+            return [_with_times(row) for row in db.execute(_WITH_TIMES, (chat,))]
+
+        return await self._readers.read(read)
+
+    async def unread(self, user: UserKey, chat: ChatId, now: int) -> UnreadFound | None:
+        def read(db: apsw.Connection) -> UnreadFound | None:
             receipt = receipt_of(db, chat, user)
             if receipt is None:
                 return None
@@ -84,30 +133,66 @@ class SqliteReceipts:
 
         return await self._readers.read(read)
 
+    async def count(self, chats: Sequence[ChatHead], now: int) -> list[UnreadFound]:
+        return await self._readers.read(
+            lambda db: [
+                count_unread(db, chat.chat_id, chat.head, chat.receipt, now) for chat in chats
+            ]
+        )
+
+    async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
+        return await self._writer.write(partial(_mark_unread, user=user, chat=chat, first=first))
+
+    async def hide(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> Receipt | None:
+        def write(db: apsw.Connection) -> Receipt | None:
+            number = head_of_chat(db, chat).number if is_hidden else -1
+            row = db.execute(_HIDE, (user, chat, number)).fetchone()
+            return Receipt(*row) if row else None
+
+        return await self._writer.write(write)
+
+
+def make_functions(db: apsw.Connection) -> None:
+    """Add the function to the writer's connection that keeps the time of a move."""
+
+    def noted_and_packed(*values: Any) -> bytes:  # noqa: ANN401 - as SQLite passes them
+        times, sequence, now, most = values
+        return packed(noted(unpacked(times), sequence, now, most))
+
+    db.create_scalar_function("noted", noted_and_packed, 4, deterministic=True)
+
 
 def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | None:
     """Return the user's receipt, or None if the user is not a member."""
     row = db.execute(
-        "SELECT user_id, delivered, read, read_number FROM delivery_state"
-        " WHERE user_id = ? AND chat_id = ?",
+        f"SELECT {RECEIPT} FROM delivery_state AS d WHERE user_id = ? AND chat_id = ?",
         (user, chat),
     ).fetchone()
     return Receipt(*row) if row else None
 
 
-def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Return the user's unread count; read the log only if head and receipt are not enough."""
+def unread_of(
+    db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int
+) -> UnreadFound:
+    """Return the user's unread messages; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
-        return known
-    return count_unread(db, chat, receipt, now)
+        return UnreadFound(known)
+    return count_unread(db, chat, head, receipt, now)
 
 
-def count_unread(db: apsw.Connection, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """Count the unread messages among the first thousand entries after the read mark."""
-    ceiling = receipt.read + limits.UNREAD_ENTRIES_MAX
-    count = db.execute(_COUNT_UNREAD, (chat, receipt.read, ceiling, receipt.user, now)).get
-    return Unread(count)
+def count_unread(
+    db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int
+) -> UnreadFound:
+    """Count the unread messages up to the head."""
+    after = receipt.unread_after
+    rows = db.execute(_COUNT_UNREAD, (chat, after, head.sequence, receipt.user, now))
+    return found_in_log({(sender, key): count for sender, key, count in rows})
+
+
+def _with_times(row: tuple[Any, ...]) -> ReceiptWithTimes:
+    joined, delivered, read, *receipt = row
+    return ReceiptWithTimes(Receipt(*receipt), joined, unpacked(delivered), unpacked(read))
 
 
 def _move(db: apsw.Connection, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
@@ -122,17 +207,30 @@ def _move(db: apsw.Connection, moves: Sequence[Move | OwnSends]) -> list[tuple[C
 def _apply(db: apsw.Connection, move: Move | OwnSends) -> tuple[Any, ...] | None:
     user, chat = move.user, move.chat
     if isinstance(move, Move):
-        return db.execute(_MOVE, (user, chat, move.delivered, move.read)).fetchone()
+        values = (user, chat, move.delivered, move.read, move.at)
+        return db.execute(_MOVE, values).fetchone()
     found = db.execute(_READ_NUMBER, (user, chat)).fetchone()
     if found is None:
         return None
-    read_number, is_own = found
-    if not is_own:
-        db.execute(_MAKE_OWN, (user, chat))
+    read_number, has_nothing_to_change = found
+    if not has_nothing_to_change:
+        db.execute(_WROTE, (user, chat))
     span = move.span_of(read_number)
     if span is None:
         return None
     return db.execute(_MOVE_OVER_OWN, (user, chat, span.to_number, span.to_sequence)).fetchone()
+
+
+def _mark_unread(
+    db: apsw.Connection, user: UserKey, chat: ChatId, first: int | None
+) -> Receipt | None:
+    joined = db.execute(_JOINED, (chat, user)).get
+    if joined is None:
+        return None
+    if first is not None:
+        check_unread_from(first, head_of_chat(db, chat).sequence, joined)
+    db.execute(_MARK_UNREAD, (user, chat, first or 0))
+    return receipt_of(db, chat, user)
 
 
 def _advance(db: apsw.Connection, move: Move) -> tuple[Receipt, Head] | None:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry, Person
 from tidings.ports.people import Listed
 
@@ -36,6 +37,11 @@ _COLUMNS: Final = (
     "name",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
+_RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
+RECEIPT: Final = ", ".join(f"d.{column}" for column in _RECEIPT)
+"""The columns of a receipt, in the order of its fields; `d` is the alias of the table."""
+RETURNED_RECEIPT: Final = ", ".join(_RECEIPT)
+"""The same without the alias, which `RETURNING` does not accept."""
 INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 INSERT_MESSAGE: Final = (
     "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"

@@ -17,6 +17,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     INVITE_TABLES,
     LISTINGS,
     LOGIN_ATTEMPTS,
+    MARKS_AND_TIMES,
     MEMBERS_BY_JOINING,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
@@ -313,6 +314,7 @@ MIGRATIONS: Final = (
     CHAT_CHANGES,
     TENANT_JOBS,
     ERASED_AUTHORS,
+    MARKS_AND_TIMES,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -110,6 +110,16 @@ CREATE INDEX invites_expiring ON invites (expires_at);
 DECLINED_INVITES: Final = "ALTER TABLE invites ADD COLUMN declined_at INTEGER;"
 
 
+# The times are packed by `model.receipt_times`; rows from before have none.
+MARKS_AND_TIMES: Final = """
+ALTER TABLE delivery_state ADD COLUMN unread_from INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE delivery_state ADD COLUMN unread_number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE delivery_state ADD COLUMN hidden_number INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE delivery_state ADD COLUMN delivered_times BLOB NOT NULL DEFAULT x'';
+ALTER TABLE delivery_state ADD COLUMN read_times BLOB NOT NULL DEFAULT x'';
+"""
+
+
 LOGIN_ATTEMPTS: Final = """
 ALTER TABLE login_codes ADD COLUMN asked_by TEXT;
 ALTER TABLE login_codes ADD COLUMN attempts_elsewhere INTEGER NOT NULL DEFAULT 0;

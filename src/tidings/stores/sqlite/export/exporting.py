@@ -125,9 +125,7 @@ keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.
 ORDER BY author
 """
 _MEMBERS: Final = """
-(SELECT m.*, d.delivered, d.read, d.read_number, d.is_own FROM chat_memberships AS m
-JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id)
-WHERE chat_id = ? ORDER BY user_id
+chat_memberships JOIN delivery_state USING (user_id, chat_id) WHERE chat_id = ? ORDER BY user_id
 """
 
 

@@ -118,7 +118,10 @@ _PLAIN: Final[dict[type[Any], str]] = {
 }
 """Facts whose fields are the columns of one table."""
 _MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
-_RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number", "is_own")
+_RECEIPT: Final = (
+    "user_id", "chat_id", "delivered", "read", "read_number", "is_own", "unread_from",
+    "unread_number", "hidden_number", "delivered_times", "read_times",
+)  # fmt: skip
 _REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
 _CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at", "updated_at")
 # An existing user is not changed. A phone number that another user already has is left out.

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Count unread messages, in one chat and over all; mark chats as read or unread; hide chats.
+
+There is one way to count: the store finds the visible messages after the read mark, and here the
+erased ones are subtracted. Only the data keys show which messages are erased.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.content.vault import Vault
+from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
+from tidings.actions.inbox.settings import ListInboxes
+from tidings.model import limits
+from tidings.model.chats import (
+    ChatHead,
+    ChatRow,
+    Move,
+    Receipt,
+    Unread,
+    UnreadFound,
+    unread_without_a_look,
+)
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound
+from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
+from tidings.ports.chats import Chats, Receipts
+from tidings.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class CountUnread:
+    """Count the unread messages of a user in a chat."""
+
+    receipts: Receipts
+    vault: Vault
+    clock: Clock
+
+    async def __call__(self, user: UserKey, chat: ChatId) -> Unread | None:
+        """Return the unread count; None if the user is not a member."""
+        found = await self.receipts.unread(user, chat, self.clock.now())
+        return None if found is None else await self.without_erased(found)
+
+    async def after(self, chat: ChatId, head: Head, receipt: Receipt) -> Unread:
+        """Return the unread count for a head and a receipt that were just read."""
+        unread = unread_without_a_look(head, receipt)
+        if unread is not None:
+            return unread
+        found = await self.receipts.count([ChatHead(chat, head, receipt, 0)], self.clock.now())
+        return await self.without_erased(found[0])
+
+    async def without_erased(self, found: UnreadFound) -> Unread:
+        """Return the unread count without the messages whose content is erased."""
+        erased = await self.vault.erased(found.by_key, limits.UNREAD_KEY_LOADS_MAX)
+        return _visible(found, erased)
+
+
+async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
+    """Subtract the erased messages from the unread counts of a chat list."""
+    keys = dict.fromkeys(key for row in rows for key in row.unread_by_key)
+    erased = await vault.erased(keys, limits.UNREAD_KEY_LOADS_MAX)
+    for row in rows:
+        row.unread = _visible(UnreadFound(row.unread, row.unread_by_key), erased)
+
+
+def _visible(found: UnreadFound, erased: Mapping[tuple[UserKey, int], bool]) -> Unread:
+    """Return the count without erased messages; an upper bound if some keys were not looked at."""
+    count = found.unread.count - sum(n for key, n in found.by_key.items() if erased.get(key))
+    is_known = all(key in erased or key[1] == 0 for key in found.by_key)
+    return Unread(count, found.unread.exact and is_known)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReceipt:
+    """Move a user's receipt forward, and return it with the unread count."""
+
+    receipts: Receipts
+    waiting: CoalescedReceipts
+    count: CountUnread
+    bus: Bus
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, chat: ChatId, delivered: int, read: int
+    ) -> tuple[Receipt, Unread]:
+        """Move the receipt; the move is durable when this returns.
+
+        A mark of 0 leaves the stored mark unchanged. Marks that the user's other devices sent over
+        sockets of this process are written first, so that the count includes them.
+
+        Raises:
+            ReceiptBeyondHead: A mark is beyond the head of the log.
+            ChatNotFound: The user is not a member.
+        """
+        await self.waiting.settle(user, chat)
+        moved = await self.receipts.advance(Move(user, chat, delivered, read, self.clock.now()))
+        if moved is None:
+            raise ChatNotFound
+        receipt, head = moved
+        unread = await self.count.after(chat, head, receipt)
+        self.bus.publish(ReceiptMoved(chat, receipt, by_reading=read > 0))
+        return receipt, unread
+
+
+@dataclass(frozen=True, slots=True)
+class MarkUnread:
+    """Mark a chat as unread for one user. The receipt does not move, and nobody else notices."""
+
+    receipts: Receipts
+    waiting: CoalescedReceipts
+    count: CountUnread
+    bus: Bus
+
+    async def __call__(
+        self, user: UserKey, chat: ChatId, first: int | None
+    ) -> tuple[Receipt, Unread]:
+        """Mark the chat as unread from a sequence on, or end the mark if `first` is None.
+
+        Moves that wait to be written are written first, because they would end the mark.
+
+        Raises:
+            Invalid: The sequence is not one from which unread messages can be counted.
+            ChatNotFound: The user is not a member.
+        """
+        await self.waiting.settle(user, chat)
+        receipt = await self.receipts.mark_unread(user, chat, first)
+        unread = None if receipt is None else await self.count(user, chat)
+        if receipt is None or unread is None:
+            raise ChatNotFound
+        self.bus.publish(ChatChanged(user, chat))
+        return receipt, unread
+
+
+@dataclass(frozen=True, slots=True)
+class HideChat:
+    """Hide a chat for one user until its next message, or show it again."""
+
+    receipts: Receipts
+    bus: Bus
+
+    async def __call__(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> None:
+        if await self.receipts.hide(user, chat, is_hidden=is_hidden) is None:
+            raise ChatNotFound
+        self.bus.publish(ChatChanged(user, chat))
+
+
+class UnreadTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a user has not read."""
+
+    chats: int
+    """Number of chats with unread messages."""
+    messages: int
+    mentions: int = 0
+    inboxes: dict[str, int]
+    exact: bool
+
+    @property
+    def total(self) -> int:
+        """Number of messages and notifications. Mentions are messages, so they are not added."""
+        return self.messages + sum(self.inboxes.values())
+
+
+def total_of(chats: Iterable[Unread], inboxes: Mapping[str, Unread]) -> UnreadTotal:
+    """Add up the unread counts of a user's chats and inboxes."""
+    unread = [one for one in chats if one.count > 0]
+    counts = [*unread, *inboxes.values()]
+    return UnreadTotal(
+        chats=len(unread),
+        messages=sum(one.count for one in unread),
+        inboxes={name: one.count for name, one in inboxes.items()},
+        exact=all(one.exact for one in counts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CountTotal:
+    """Count everything that a user has not read, with a bounded amount of work."""
+
+    chats: Chats
+    receipts: Receipts
+    count: CountUnread
+    list_inboxes: ListInboxes
+    count_inbox: CountInboxUnread
+    clock: Clock
+
+    async def __call__(self, user: UserKey) -> UnreadTotal:
+        """Return the total over all chats and inboxes."""
+        return total_of((await self.of_chats(user)).values(), await self.of_inboxes(user))
+
+    async def of_chats(self, user: UserKey) -> dict[ChatId, Unread]:
+        """Return the unread count of each chat with unread messages.
+
+        The newest of these chats are counted in the log if few entries follow the read mark. For
+        the others the numbers of messages are subtracted, which gives an upper bound.
+        """
+        counts: dict[ChatId, Unread] = {}
+        to_count: list[ChatHead] = []
+        for chat in await self.chats.list_heads(user):
+            left = chat.head.number - chat.receipt.unread_after_number
+            if left <= 0:
+                continue
+            counts[chat.chat_id] = Unread(left, exact=False)
+            entries = chat.head.sequence - chat.receipt.unread_after
+            is_looked_at = len(counts) <= limits.TOTAL_UNREAD_CHATS_MAX
+            if is_looked_at and entries <= limits.TOTAL_UNREAD_ENTRIES_MAX:
+                to_count.append(chat)
+        found = await self.receipts.count(to_count, self.clock.now())
+        for chat, one in zip(to_count, found, strict=True):
+            counts[chat.chat_id] = await self.count.without_erased(one)
+        return counts
+
+    async def of_inboxes(self, user: UserKey) -> dict[str, Unread]:
+        """Return the unread count of each inbox; counting stops at a hundred."""
+        inboxes, _ = await self.list_inboxes.of_user(user, None, limits.PAGE_MAX)
+        return {name: await self.of_inbox(user, name) for name, _ in inboxes}
+
+    async def of_inbox(self, user: UserKey, inbox: str) -> Unread:
+        """Return the unread count of one inbox."""
+        return await self.count_inbox.up_to(user, inbox, limits.TOTAL_INBOX_UNREAD_MAX)

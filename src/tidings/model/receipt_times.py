@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of receipts: when a user received or read which part of a chat, in little space.
+
+A receipt has one list of times for what was received, and one for what was read. An element says
+that at a time the mark stood at a sequence. Only few elements are kept: recent ones exactly, older
+ones further and further apart. The first element is the floor: of messages up to it, nothing is
+known any more.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidings.model import limits
+
+MarkTimes = Sequence[tuple[int, int]]
+"""Pairs of a sequence and a time in seconds, both ascending."""
+
+_BITS: Final = 7
+_MORE: Final = 1 << _BITS
+
+
+def noted(times: MarkTimes, sequence: int, now: int, most: int) -> list[tuple[int, int]]:
+    """Return the times after the mark moved to a sequence at `now`, in milliseconds.
+
+    At most `most` times are kept besides the floor.
+    """
+    return thinned(in_order([*times, (sequence, now // limits.SECOND_MS)]), most)
+
+
+def in_order(times: MarkTimes) -> list[tuple[int, int]]:
+    """Return the times by sequence, ascending.
+
+    The clocks of two processes may differ a little. A later sequence then gets the later time.
+    """
+    ordered: list[tuple[int, int]] = []
+    for sequence, second in sorted(times):
+        earlier = ordered[-1][1] if ordered else 0
+        if not ordered or sequence > ordered[-1][0]:
+            ordered.append((sequence, max(second, earlier)))
+    return ordered
+
+
+def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
+    """Drop times until at most `most` are left besides the floor; the last one is always kept.
+
+    Messages up to a dropped time get the next kept time, which is too late. The time that is
+    dropped is the one for which this error is least, in proportion to the age of the next kept
+    time. If the error would be greater than that age, the floor is raised instead.
+    """
+    kept = list(times)
+    while len(kept) > most + 1:
+        last = kept[-1][1]
+        errors = [
+            ((kept[index + 1][1] - kept[index - 1][1]) / (last - kept[index + 1][1] + 1), index)
+            for index in range(1, len(kept) - 1)
+        ]
+        error, index = min(errors)
+        del kept[index if error <= 1 else 0]
+    return kept
+
+
+def time_of(times: MarkTimes, sequence: int) -> int | None:
+    """Return the time, in milliseconds, at which the mark reached a sequence; None if unknown.
+
+    The time is never too early. It is too late if the exact time is no longer kept.
+    """
+    if not times or sequence <= times[0][0]:
+        return None
+    for reached, second in times:
+        if reached >= sequence:
+            return second * limits.SECOND_MS
+    return None
+
+
+def last_time(times: MarkTimes) -> int | None:
+    """Return the time, in milliseconds, of the last move; None if no move is known."""
+    return times[-1][1] * limits.SECOND_MS if len(times) > 1 else None
+
+
+def packed(times: MarkTimes) -> bytes:
+    """Encode times as differences, each with seven bits per byte."""
+    data = bytearray()
+    before = (0, 0)
+    for pair in times:
+        for value, earlier in zip(pair, before, strict=True):
+            _append(data, value - earlier)
+        before = pair
+    return bytes(data)
+
+
+def unpacked(data: bytes) -> list[tuple[int, int]]:
+    """Decode times that `packed` encoded."""
+    times: list[tuple[int, int]] = []
+    numbers = _numbers(data)
+    sequence = second = 0
+    for index in range(0, len(numbers) - 1, 2):
+        sequence, second = sequence + numbers[index], second + numbers[index + 1]
+        times.append((sequence, second))
+    return times
+
+
+def _append(data: bytearray, number: int) -> None:
+    assert number >= 0, "times are ascending"
+    while number >= _MORE:
+        data.append(number % _MORE + _MORE)
+        number >>= _BITS
+    data.append(number)
+
+
+def _numbers(data: bytes) -> list[int]:
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in data:
+        number += byte % _MORE << shift
+        shift += _BITS
+        if byte < _MORE:
+            numbers.append(number)
+            number = shift = 0
+    return numbers

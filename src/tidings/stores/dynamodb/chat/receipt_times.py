@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans how an update of a receipt also keeps the time of the move, without reading the item first.
+
+An update appends to a list of times that has room. If the list is full, the process knows it from
+the item that its previous update returned. The update then replaces the list by a thinner one, on
+condition that the mark has not moved meanwhile. If the process does not know the list, it appends,
+so a list may become longer than it should be. Readers thin such a list, and so does a later update.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from tidings.caches import LruCache
+from tidings.model import limits
+from tidings.model.receipt_times import noted
+from tidings.stores.dynamodb.chat.items import times_to_numbers, to_times
+from tidings.stores.dynamodb.client.retrying import Item
+
+KNOWN_LISTS_MAX: Final = 20_000
+EXCESS_MAX: Final = 8
+"""If a list has this many elements too many, it is thinned by an update of its own. This happens
+only if the process forgot the list between all of its last moves."""
+
+Mark = Literal["delivered", "read"]
+_LISTS: Final[dict[Mark, tuple[str, int]]] = {
+    "delivered": ("deliveries", limits.DELIVERED_TIMES_MAX),
+    "read": ("reads", limits.READ_TIMES_MAX),
+}
+"""For each mark the attribute with its times, and how many times are kept besides the floor."""
+
+
+class NotedTimes(msgspec.Struct, frozen=True):
+    """The part of an update that keeps the times of a move."""
+
+    update: str = ""
+    condition: str = ""
+    values: Item = {}
+
+
+class _FullList(msgspec.Struct, frozen=True, gc=False):
+    mark: int
+    """Sequence of the mark when the list was as it is here."""
+    numbers: list[int]
+
+
+class ReceiptTimes:
+    """The full lists of times that this process knows."""
+
+    def __init__(self) -> None:
+        self._known: LruCache[tuple[str, str, Mark], _FullList] = LruCache(KNOWN_LISTS_MAX)
+
+    def note(
+        self, key: Item, moves: Mapping[Mark, int], at: int, *, appends: bool = False
+    ) -> NotedTimes:
+        """Plan to keep the time of a move; `moves` has the new sequence of each mark.
+
+        With `appends` no list is replaced, so that the update has no further condition.
+        """
+        update, condition = "", ""
+        values: Item = {}
+        for mark, sequence in moves.items() if at else ():
+            name, most = _LISTS[mark]
+            full = None if appends else self._known.get((key["user_id"], key["chat_id"], mark))
+            if full is None:
+                update += f", #{name} = list_append(if_not_exists(#{name}, :none), :{name})"
+                new = times_to_numbers([(sequence, at // limits.SECOND_MS)])
+                values |= {f":{name}": new, ":none": []}
+            else:
+                update += f", #{name} = :{name}"
+                condition += f" AND #{mark} = :{mark}_before"
+                times = noted(to_times(full.numbers, most), sequence, at, most)
+                values |= {f":{name}": times_to_numbers(times), f":{mark}_before": full.mark}
+        return NotedTimes(update, condition, values)
+
+    def saw(self, item: Item) -> NotedTimes | None:
+        """Remember the full lists of an item; return an update that thins a list if it is long."""
+        thinning = None
+        for mark, (name, most) in _LISTS.items():
+            numbers = item.get(name, ())
+            key = (item["user_id"], item["chat_id"], mark)
+            if len(numbers) <= most:
+                self._known.pop(key)
+                continue
+            self._known.put(key, _FullList(item[mark], numbers))
+            if len(numbers) > most + EXCESS_MAX:
+                kept = times_to_numbers(to_times(numbers, most))
+                thinning = NotedTimes(
+                    f"SET #{name} = :{name}",
+                    f"#{mark} = :{mark}",
+                    {f":{name}": kept, f":{mark}": item[mark]},
+                )
+        return thinning
