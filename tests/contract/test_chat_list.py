@@ -50,6 +50,7 @@ async def test_a_row_has_all_that_a_list_shows(store: Store) -> None:
         receipt=Receipt(ANN, 1, 1, 0),
         last=row.last,
         unread=Unread(2),
+        unread_by_key={(BOB, 1): 2},
     )
     assert await store.chats.listing(ANN, below=None, limit=9, now=NOW) == [row]
 

@@ -19,6 +19,7 @@ from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model import limits
 from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan, ReceiptWithTimes, Unread
 from tidings.model.ids import UserKey
+from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX
 from tidings.model.refusals import Invalid
 
 START = NOW // 1_000
@@ -103,8 +104,8 @@ async def test_few_times_are_kept_and_the_newest_are_exact(engine: Engine) -> No
                 assert await store.receipts.move([move])
     async with engine.open() as store:
         found = await times_of(store, state, BOB)
-    assert len(found.read_times) <= limits.READ_TIMES_MAX + 1
-    assert len(found.delivered_times) <= limits.DELIVERED_TIMES_MAX + 1
+    assert len(found.read_times) <= READ_TIMES_MAX + 1
+    assert len(found.delivered_times) <= DELIVERED_TIMES_MAX + 1
     assert found.read_at(moves[-1].read) == moves[-1].at
     assert found.delivered_at(moves[-1].delivered) == moves[-1].at
     for move in moves:

@@ -24,6 +24,10 @@ class Watched:
         self.advance = receipts.advance
         self.of_chat = receipts.of_chat
         self.unread = receipts.unread
+        self.with_times = receipts.with_times
+        self.count = receipts.count
+        self.mark_unread = receipts.mark_unread
+        self.hide = receipts.hide
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
         moved = await self._receipts.move(moves)

@@ -16,7 +16,7 @@ from tests.support.users import ANN, BOB, CAT
 from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
 from tidings.delivery.remote_notices import RemoteNotices
-from tidings.gateway.notices import InviteFrames
+from tidings.gateway.notices import OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
 from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Invited, Retracted, Typing
@@ -67,7 +67,7 @@ async def test_who_is_asked_into_a_group_is_told_everywhere(gateways: Gateways) 
     chat = await gateways.bench.group(ANN)
     bob, also_bob = await there.line().live(BOB), await here.line().live(BOB)
     cat = await there.line().live(CAT)
-    InviteFrames(gateways.bench.core.bus, here.hub)
+    OwnFrames(gateways.bench.core.bus, here.hub)
     async with neighbours(gateways, here):
         gateways.bench.core.bus.publish(Invited(BOB, chat, ANN))
         await bob.until(lambda: bob.of("invited"))

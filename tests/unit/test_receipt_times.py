@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times of receipts: few are kept, none is too early, and how much too late they may be."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from hypothesis import given
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from tidings.model import limits
 from tidings.model.ids import SEQUENCE_MAX
 from tidings.model.receipt_times import (
+    DELIVERED_TIMES_MAX,
+    READ_TIMES_MAX,
     in_order,
     last_time,
     noted,
@@ -82,7 +85,7 @@ def test_no_time_is_too_early_or_later_than_twice_its_age(history: list[Moved], 
 def test_a_burst_after_a_long_time_forgets_no_day(history: list[Moved]) -> None:
     """However many moves a minute has, what was read the day before keeps a time."""
     day = [Moved(1, 1), Moved(1, 3_600), *[Moved(1, 1)] * 30]
-    times = kept_of(played([*history, *day]), limits.READ_TIMES_MAX)
+    times = kept_of(played([*history, *day]), READ_TIMES_MAX)
     assert time_of(times, times[-1][0] - 30) is not None
 
 
@@ -105,7 +108,7 @@ def test_packing_loses_nothing(pairs: list[tuple[int, int]]) -> None:
 def test_clocks_that_differ_leave_times_in_order(pairs: list[tuple[int, int]]) -> None:
     times = in_order(pairs)
     assert [sequence for sequence, _ in times] == sorted({sequence for sequence, _ in pairs})
-    assert all(one[1] <= other[1] for one, other in zip(times, times[1:], strict=False))
+    assert all(one[1] <= other[1] for one, other in pairwise(times))
 
 
 @given(st.binary(max_size=40))
@@ -116,6 +119,6 @@ def test_whatever_is_stored_can_be_read(data: bytes) -> None:
 def test_eight_and_four_times_fit_into_little_space() -> None:
     """A receipt is read with every chat list, so it must stay small."""
     start = 1_800_000_000
-    reads = [(1_000_000 + 40 * n, start + 90_000 * n) for n in range(limits.READ_TIMES_MAX + 1)]
-    arrivals = reads[: limits.DELIVERED_TIMES_MAX + 1]
+    reads = [(1_000_000 + 40 * n, start + 90_000 * n) for n in range(READ_TIMES_MAX + 1)]
+    arrivals = reads[: DELIVERED_TIMES_MAX + 1]
     assert len(packed(reads)) + len(packed(arrivals)) <= 80

@@ -14,7 +14,7 @@ from tidings.actions.chat.reading import (
     ReadPage,
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
-from tidings.actions.chat.unread import CountTotal, CountUnread, HideChat, MarkReceipt, MarkUnread
+from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
@@ -28,8 +28,7 @@ from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
-from tidings.actions.inbox.reading import ListNotifications, MarkRead
+from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.jobs.starting import GetJob
@@ -65,7 +64,7 @@ class ChatVerbs:
     mark: MarkReceipt
     mark_unread: MarkUnread
     hide: HideChat
-    count_unread: CountUnread
+    count_unread: UnreadCounter
     count_total: CountTotal
 
 
@@ -97,6 +96,6 @@ class InboxVerbs:
     redact: RetractNotification
     list: ListNotifications
     read: MarkRead
-    unread: CountInboxUnread
+    unread: CountUnread
     views: LogViews
     showing: NotificationReader

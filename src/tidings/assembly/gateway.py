@@ -19,7 +19,7 @@ from tidings.gateway.erasures import SALT_BYTES, ErasureFrames
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
-from tidings.gateway.notices import InboxFrames, InboxUnreadCounts, InviteFrames
+from tidings.gateway.notices import InboxFrames, InboxUnreadCounts, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model.chats import Unread
@@ -58,7 +58,7 @@ class Sockets:
         )
         self._fan_out = _fan_out(core, self._hub)
         self._inbox_frames = _inbox_frames(core, self._hub)
-        InviteFrames(core.bus, self._hub)
+        OwnFrames(core.bus, self._hub)
         self._write_lease = _write_lease(others)
         self._closer = RevocationCloser(
             self._hub, self._write_lease, core.credential_status.is_token_valid

@@ -22,7 +22,7 @@ from tidings.actions.chat.reading import (
     ReadPage,
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
-from tidings.actions.chat.unread import CountTotal, CountUnread, HideChat, MarkReceipt, MarkUnread
+from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.credential_status import CredentialStatus
@@ -39,8 +39,7 @@ from tidings.actions.inbox.posted import (
     RetractNotification,
 )
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
-from tidings.actions.inbox.reading import ListNotifications, MarkRead
+from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.jobs.starting import GetJob
@@ -90,7 +89,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     showing = NotificationReader(notifications, store.users, views, texts, clock)
     append_broadcast = BroadcastAppender(notifications, views, clock, back_off)
     find = FindNotification(configs, notifications, clock)
-    unread = CountInboxUnread(configs, copies, views, showing, clock)
+    unread = CountUnread(configs, copies, views, showing, clock)
     return InboxVerbs(
         settings=settings,
         configs=configs,
@@ -143,7 +142,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
     invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)
-    count = CountUnread(store.receipts, vault, clock)
+    count = UnreadCounter(store.receipts, vault, clock)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),

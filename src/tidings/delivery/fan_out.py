@@ -26,7 +26,6 @@ from tidings.ports.bus import (
 )
 from tidings.tasks import Tasks
 from tidings.wire.frames import (
-    ChatChangedFrame,
     ReceiptFrame,
     TypingNotice,
     UnreadFrame,
@@ -122,14 +121,12 @@ class FanOut:
         if isinstance(event, InboxEvent):
             return  # handled by `InboxFrames`
         match event:
-            case Invited():
-                return  # handled by `InviteFrames`
+            case Invited() | ChatChanged():
+                return  # handled by `OwnFrames`
             case Appended():
                 self._appended(event)
             case ReceiptMoved():
                 self._pace.offer(event)
-            case ChatChanged(user, chat):
-                _send_notice(self._connections.of(user), chat, encode(ChatChangedFrame(chat)))
             case Typing():
                 self._notify_or_read(event)
             case Expired():

@@ -126,8 +126,8 @@ class RemoteNotices:
         self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
 
     async def _chat_changed(self, event: ChatChanged) -> None:
-        gateways = await self._remote_gateways.find([event.user])
-        self._remote_gateways.send(encode(ChatChangedFrame(event.chat)), gateways, event.chat)
+        frame = encode(ChatChangedFrame(event.chat))
+        self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
 
     async def _typing(self, chat: ChatId, user: UserKey) -> None:
         state = await self._state(chat)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends connected users frames about notifications, unread counts and invitations.
+"""Sends connected users frames about notifications, unread counts, invitations and own changes.
 
 An event is only a hint, whether it comes from this process or another. This module looks up the
 notification itself, and checks it again for each batch of users. Therefore it never sends a
@@ -22,6 +22,7 @@ from tidings.model.refusals import Refusal
 from tidings.ports.bus import (
     BroadcastPosted,
     Bus,
+    ChatChanged,
     CopiesMade,
     InboxEvent,
     InboxRead,
@@ -30,7 +31,14 @@ from tidings.ports.bus import (
 )
 from tidings.ports.inboxes import Copies
 from tidings.tasks import Tasks
-from tidings.wire.frames import InboxUnread, InvitedFrame, NotificationFrame, RetractedFrame, encode
+from tidings.wire.frames import (
+    ChatChangedFrame,
+    InboxUnread,
+    InvitedFrame,
+    NotificationFrame,
+    RetractedFrame,
+    encode,
+)
 
 RECOUNTS_WAITING_MAX: Final = 50_000
 COUNTED_AT_ONCE: Final = 4
@@ -251,15 +259,24 @@ def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
     )
 
 
-class InviteFrames:
-    """Sends invitations to connected users. Other users find them in their list of invitations."""
+class OwnFrames:
+    """Sends users frames that are only for themselves, whichever chats their devices follow.
+
+    Users who are not connected find invitations and changed chats in their lists.
+    """
 
     def __init__(self, bus: Bus, hub: Hub) -> None:
         self._hub = hub
         bus.subscribe(self._invited, Invited)
+        bus.subscribe(self._chat_changed, ChatChanged)
 
     def _invited(self, event: Invited) -> None:
-        if connections := self._hub.of(event.user):
-            frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
-            for connection in connections:
-                connection.send(frame)
+        if self._hub.of(event.user):
+            self._send(event.user, encode(InvitedFrame(event.chat, user_id(event.inviter))))
+
+    def _chat_changed(self, event: ChatChanged) -> None:
+        self._send(event.user, encode(ChatChangedFrame(event.chat)))
+
+    def _send(self, user: UserKey, frame: bytes) -> None:
+        for connection in self._hub.of(user):
+            connection.send(frame)

@@ -66,19 +66,6 @@ LISTED_UNREAD_ENTRIES_MIN: Final = 100
 LIST_UNREAD_ENTRIES_MAX: Final = 10_000
 """Entries that are read for one page of the chat list, to count unread messages in the chats with
 more entries than that."""
-UNREAD_KEY_LOADS_MAX: Final = 50
-"""Data keys that are loaded for a count of unread messages, to find those that are erased. If more
-keys would have to be loaded, the unread count is an upper bound."""
-TOTAL_UNREAD_CHATS_MAX: Final = 50
-TOTAL_UNREAD_ENTRIES_MAX: Final = 200
-"""For a user's unread total, this many unread chats are counted in the log, each up to this many
-entries after the read mark. The other chats enter with an upper bound."""
-TOTAL_INBOX_UNREAD_MAX: Final = 100
-"""Greatest unread count of an inbox in the unread total. Counting stops there."""
-READ_TIMES_MAX: Final = 8
-"""Times that are kept for what a member has read of a chat."""
-DELIVERED_TIMES_MAX: Final = 4
-"""Times that are kept for what a member has received of a chat."""
 
 # Idempotency.
 SEND_KEY_MS: Final = 7 * DAY_MS

@@ -15,6 +15,11 @@ from tidings.model import limits
 MarkTimes = Sequence[tuple[int, int]]
 """Pairs of a sequence and a time in seconds, both ascending."""
 
+READ_TIMES_MAX: Final = 8
+"""Times that are kept for what a member has read of a chat, besides the floor."""
+DELIVERED_TIMES_MAX: Final = 4
+"""Times that are kept for what a member has received of a chat, besides the floor."""
+
 _BITS: Final = 7
 _MORE: Final = 1 << _BITS
 

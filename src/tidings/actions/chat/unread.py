@@ -7,12 +7,13 @@ erased ones are subtracted. Only the data keys show which messages are erased.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.content.vault import Vault
-from tidings.actions.inbox.reading import CountUnread as CountInboxUnread
+from tidings.actions.inbox.reading import CountUnread
 from tidings.actions.inbox.settings import ListInboxes
 from tidings.model import limits
 from tidings.model.chats import (
@@ -31,9 +32,19 @@ from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.world import Clock
 
+KEY_LOADS_MAX: Final = 50
+"""Data keys that are loaded for a count, to find erased messages. If more keys would have to be
+loaded, the count is an upper bound."""
+TOTAL_CHATS_MAX: Final = 50
+TOTAL_ENTRIES_MAX: Final = 200
+"""For a user's total, this many unread chats are counted in the log, each up to this many entries
+after the read mark. The other chats enter the total with an upper bound."""
+TOTAL_INBOX_MAX: Final = 100
+"""Greatest count of an inbox in the total."""
+
 
 @dataclass(frozen=True, slots=True)
-class CountUnread:
+class UnreadCounter:
     """Count the unread messages of a user in a chat."""
 
     receipts: Receipts
@@ -55,14 +66,14 @@ class CountUnread:
 
     async def without_erased(self, found: UnreadFound) -> Unread:
         """Return the unread count without the messages whose content is erased."""
-        erased = await self.vault.erased(found.by_key, limits.UNREAD_KEY_LOADS_MAX)
+        erased = await self.vault.erased(found.by_key, KEY_LOADS_MAX)
         return _visible(found, erased)
 
 
 async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
     """Subtract the erased messages from the unread counts of a chat list."""
     keys = dict.fromkeys(key for row in rows for key in row.unread_by_key)
-    erased = await vault.erased(keys, limits.UNREAD_KEY_LOADS_MAX)
+    erased = await vault.erased(keys, KEY_LOADS_MAX)
     for row in rows:
         row.unread = _visible(UnreadFound(row.unread, row.unread_by_key), erased)
 
@@ -80,7 +91,7 @@ class MarkReceipt:
 
     receipts: Receipts
     waiting: CoalescedReceipts
-    count: CountUnread
+    count: UnreadCounter
     bus: Bus
     clock: Clock
 
@@ -112,7 +123,7 @@ class MarkUnread:
 
     receipts: Receipts
     waiting: CoalescedReceipts
-    count: CountUnread
+    count: UnreadCounter
     bus: Bus
 
     async def __call__(
@@ -182,9 +193,9 @@ class CountTotal:
 
     chats: Chats
     receipts: Receipts
-    count: CountUnread
+    count: UnreadCounter
     list_inboxes: ListInboxes
-    count_inbox: CountInboxUnread
+    count_inbox: CountUnread
     clock: Clock
 
     async def __call__(self, user: UserKey) -> UnreadTotal:
@@ -205,8 +216,8 @@ class CountTotal:
                 continue
             counts[chat.chat_id] = Unread(left, exact=False)
             entries = chat.head.sequence - chat.receipt.unread_after
-            is_looked_at = len(counts) <= limits.TOTAL_UNREAD_CHATS_MAX
-            if is_looked_at and entries <= limits.TOTAL_UNREAD_ENTRIES_MAX:
+            is_looked_at = len(counts) <= TOTAL_CHATS_MAX
+            if is_looked_at and entries <= TOTAL_ENTRIES_MAX:
                 to_count.append(chat)
         found = await self.receipts.count(to_count, self.clock.now())
         for chat, one in zip(to_count, found, strict=True):
@@ -220,4 +231,4 @@ class CountTotal:
 
     async def of_inbox(self, user: UserKey, inbox: str) -> Unread:
         """Return the unread count of one inbox."""
-        return await self.count_inbox.up_to(user, inbox, limits.TOTAL_INBOX_UNREAD_MAX)
+        return await self.count_inbox.up_to(user, inbox, TOTAL_INBOX_MAX)

@@ -12,7 +12,13 @@ from tidings.model import limits
 from tidings.model.chats import Receipt, ReceiptWithTimes
 from tidings.model.entries import Entry, Head, Person, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipt_times import MarkTimes, in_order, thinned
+from tidings.model.receipt_times import (
+    DELIVERED_TIMES_MAX,
+    READ_TIMES_MAX,
+    MarkTimes,
+    in_order,
+    thinned,
+)
 from tidings.model.roles import Member
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
@@ -221,8 +227,8 @@ def to_receipt_with_times(item: Item, joined: int) -> ReceiptWithTimes:
     return ReceiptWithTimes(
         to_receipt(item),
         joined,
-        to_times(item.get("deliveries"), limits.DELIVERED_TIMES_MAX),
-        to_times(item.get("reads"), limits.READ_TIMES_MAX),
+        to_times(item.get("deliveries"), DELIVERED_TIMES_MAX),
+        to_times(item.get("reads"), READ_TIMES_MAX),
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans how an update of a receipt also keeps the time of the move, without reading the item first.
+"""Plans updates of a receipt that also keep the time of the move, without reading the item first.
 
 An update appends to a list of times that has room. If the list is full, the process knows it from
 the item that its previous update returned. The update then replaces the list by a thinner one, on
@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.caches import LruCache
 from tidings.model import limits
-from tidings.model.receipt_times import noted
+from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, noted
 from tidings.stores.dynamodb.chat.items import times_to_numbers, to_times
 from tidings.stores.dynamodb.client.retrying import Item
 
@@ -23,10 +23,13 @@ EXCESS_MAX: Final = 8
 """If a list has this many elements too many, it is thinned by an update of its own. This happens
 only if the process forgot the list between all of its last moves."""
 
+MARKED_UNREAD: Final = "#unread_from, #unread_number"
+"""The attributes of the part that the user marked as unread."""
+
 Mark = Literal["delivered", "read"]
 _LISTS: Final[dict[Mark, tuple[str, int]]] = {
-    "delivered": ("deliveries", limits.DELIVERED_TIMES_MAX),
-    "read": ("reads", limits.READ_TIMES_MAX),
+    "delivered": ("deliveries", DELIVERED_TIMES_MAX),
+    "read": ("reads", READ_TIMES_MAX),
 }
 """For each mark the attribute with its times, and how many times are kept besides the floor."""
 
@@ -92,3 +95,38 @@ class ReceiptTimes:
                     {f":{name}": kept, f":{mark}": item[mark]},
                 )
         return thinning
+
+
+class ReceiptChange(msgspec.Struct, frozen=True):
+    """An update of a receipt's marks."""
+
+    update: str
+    condition: str
+    new: Item
+    """The new values. Each has the name of the attribute that it sets."""
+    at: int = 0
+    others: Item = {}
+    """Values that only the condition needs."""
+
+    @property
+    def moves(self) -> dict[Mark, int]:
+        """The new sequence of each mark that moves."""
+        marks: tuple[Mark, ...] = ("delivered", "read")
+        return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
+
+    def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
+        """Return update, condition and values, with those that keep the times."""
+        removed = f" REMOVE {MARKED_UNREAD}" if ":read" in self.new else ""
+        return (
+            f"{self.update}{times.update}{removed}",
+            f"{self.condition}{times.condition}",
+            self.new | self.others | times.values,
+        )
+
+    def is_in(self, item: Item) -> bool:
+        """Return whether the item has the new values."""
+        return all(item.get(name[1:]) == value for name, value in self.new.items())
+
+    def advances(self, item: Item) -> bool:
+        """Return whether the marks of the item would advance."""
+        return all(max(item[mark], item["read"]) < far for mark, far in self.moves.items())

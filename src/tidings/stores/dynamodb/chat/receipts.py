@@ -12,8 +12,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from tidings.model import limits
 from tidings.model.chats import (
     ChatHead,
@@ -44,7 +42,12 @@ from tidings.stores.dynamodb.chat.pages import (
     membership_row,
     receipts_of,
 )
-from tidings.stores.dynamodb.chat.receipt_times import Mark, NotedTimes, ReceiptTimes
+from tidings.stores.dynamodb.chat.receipt_times import (
+    MARKED_UNREAD,
+    NotedTimes,
+    ReceiptChange,
+    ReceiptTimes,
+)
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
@@ -65,7 +68,6 @@ _READ: Final = "attribute_exists(#user_id) AND #read < :read"
 _OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
 _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
-_MARKED_UNREAD: Final = "#unread_from, #unread_number"
 _IS_MEMBER: Final = "attribute_exists(#user_id)"
 TIMES_ATTEMPTS_MAX: Final = 3
 """Attempts to replace a list of times that other processes change; the last attempt appends."""
@@ -154,7 +156,7 @@ class DynamoReceipts:
 
     async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
         if first is None:
-            return await self._mark(user, chat, f"REMOVE {_MARKED_UNREAD}")
+            return await self._mark(user, chat, f"REMOVE {MARKED_UNREAD}")
         member = await membership_row(self._dynamo, chat, user)
         if member is None:
             return None
@@ -235,7 +237,7 @@ class DynamoReceipts:
         (span,) = move.spans
         if numbers[move.chat, span.to_sequence] != span.to_number:
             return None
-        change = _Change(
+        change = ReceiptChange(
             f"SET {_SET_READ}, #own = :own",
             _OWN,
             _read_values(span.to_sequence, span.to_number) | {":own": True},
@@ -248,7 +250,7 @@ class DynamoReceipts:
         if item.get("own") and "unread_from" not in item:
             return
         key = receipt_key(item["user_id"], item["chat_id"])
-        update = f"SET #own = :own REMOVE {_MARKED_UNREAD}"
+        update = f"SET #own = :own REMOVE {MARKED_UNREAD}"
         with suppress(ConditionFailed):
             await self._dynamo.update(MAKE_OWN, key, update, _IS_MEMBER, {":own": True})
 
@@ -258,14 +260,14 @@ class DynamoReceipts:
         One update moves both marks, on condition that both advance. If the condition fails, each
         mark gets its own update.
         """
-        received = _Change(_SET_RECEIVED, _RECEIVED, {":delivered": move.delivered}, move.at)
+        received = ReceiptChange(_SET_RECEIVED, _RECEIVED, {":delivered": move.delivered}, move.at)
         if not move.read:
             return await self._update(key, received)
         values = _read_values(move.read, numbers[move.chat, move.read])
-        read = _Change(f"SET {_SET_READ}", _READ, values, move.at)
+        read = ReceiptChange(f"SET {_SET_READ}", _READ, values, move.at)
         if move.delivered <= move.read:  # reading is also receiving
             return await self._update(key, read)
-        both = _Change(
+        both = ReceiptChange(
             f"{_SET_RECEIVED}, {_SET_READ}",
             f"{_RECEIVED} AND {_READ}",
             received.new | read.new,
@@ -277,7 +279,7 @@ class DynamoReceipts:
         second = await self._update(key, received)
         return second or first
 
-    async def _update(self, key: Item, change: "_Change") -> Receipt | None:
+    async def _update(self, key: Item, change: ReceiptChange) -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
         If the condition fails in a repeat, the new values are compared with the stored item. If
@@ -309,41 +311,6 @@ class DynamoReceipts:
                 await self._dynamo.update(
                     MOVE_RECEIPT, key, thinning.update, thinning.condition, thinning.values
                 )
-
-
-class _Change(msgspec.Struct, frozen=True):
-    """An update of a receipt's marks."""
-
-    update: str
-    condition: str
-    new: Item
-    """The new values. Each has the name of the attribute that it sets."""
-    at: int = 0
-    others: Item = {}
-    """Values that only the condition needs."""
-
-    @property
-    def moves(self) -> dict[Mark, int]:
-        """The new sequence of each mark that moves."""
-        marks: tuple[Mark, ...] = ("delivered", "read")
-        return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
-
-    def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
-        """Return update, condition and values, with those that keep the times."""
-        removed = f" REMOVE {_MARKED_UNREAD}" if ":read" in self.new else ""
-        return (
-            f"{self.update}{times.update}{removed}",
-            f"{self.condition}{times.condition}",
-            self.new | self.others | times.values,
-        )
-
-    def is_in(self, item: Item) -> bool:
-        """Return whether the item has the new values."""
-        return all(item.get(name[1:]) == value for name, value in self.new.items())
-
-    def advances(self, item: Item) -> bool:
-        """Return whether the marks of the item would advance."""
-        return all(max(item[mark], item["read"]) < far for mark, far in self.moves.items())
 
 
 def _sequences_of(move: Move | OwnSends) -> list[int]:

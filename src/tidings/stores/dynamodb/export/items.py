@@ -8,10 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
-from tidings.model.receipt_times import packed, unpacked
+from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, packed, unpacked
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     DataKeyFact,
@@ -238,8 +237,8 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
         unread_from=marks.unread_from,
         unread_number=marks.unread_number,
         hidden_number=marks.hidden_number,
-        delivered_times=packed(to_times(receipt.get("deliveries"), limits.DELIVERED_TIMES_MAX)),
-        read_times=packed(to_times(receipt.get("reads"), limits.READ_TIMES_MAX)),
+        delivered_times=packed(to_times(receipt.get("deliveries"), DELIVERED_TIMES_MAX)),
+        read_times=packed(to_times(receipt.get("reads"), READ_TIMES_MAX)),
     )
 
 

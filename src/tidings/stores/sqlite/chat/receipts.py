@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import apsw
 
-from tidings.model import limits
 from tidings.model.chats import (
     ChatHead,
     Move,
@@ -21,7 +20,7 @@ from tidings.model.chats import (
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipt_times import noted, packed, unpacked
+from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, noted, packed, unpacked
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.chats import Receipts
 from tidings.stores.sqlite.chat.log import head_of_chat, receipts_of_chat, role_of
@@ -43,10 +42,10 @@ UPDATE delivery_state SET
     unread_from = CASE WHEN ?4 > read THEN 0 ELSE unread_from END,
     unread_number = CASE WHEN ?4 > read THEN 0 ELSE unread_number END,
     delivered_times = CASE WHEN ?5 > 0 AND ?3 > ?4 AND ?3 > delivered
-        THEN noted(delivered_times, ?3, ?5, {limits.DELIVERED_TIMES_MAX})
+        THEN noted(delivered_times, ?3, ?5, {DELIVERED_TIMES_MAX})
         ELSE delivered_times END,
     read_times = CASE WHEN ?5 > 0 AND ?4 > read
-        THEN noted(read_times, ?4, ?5, {limits.READ_TIMES_MAX})
+        THEN noted(read_times, ?4, ?5, {READ_TIMES_MAX})
         ELSE read_times END
 WHERE user_id = ?1 AND chat_id = ?2 AND (max(?3, ?4) > delivered OR ?4 > read)
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = max(?3, ?4))
