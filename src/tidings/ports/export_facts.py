@@ -189,7 +189,7 @@ class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
 
 
 class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
-    """A membership with its receipt."""
+    """A membership with its receipt, whose times are packed as in `model.receipt_times`."""
 
     chat_id: ChatId
     user_id: UserKey
@@ -206,7 +206,6 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     unread_number: int = 0
     hidden_number: int = -1
     delivered_times: bytes = b""
-    """Packed by `model.receipt_times`, like the field below."""
     read_times: bytes = b""
 
 
