@@ -202,6 +202,7 @@ def _reads() -> Iterator[UseCase]:
         chat_costs.hello(CHATS, 1),
         counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
     )
+    yield UseCase(f"hello by heads, {CHATS} chats, {MISSED} missed", chat_costs.hello(CHATS, 1))
     missed = chat_costs.reconnect(CHATS, 1, MISSED, SMALL)
     yield UseCase(
         f"reconnect, {CHATS} chats, {MISSED} missed",

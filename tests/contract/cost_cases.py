@@ -231,6 +231,7 @@ async def reads_of_many_chats(ground: Ground) -> None:
 
         await ground.home.send_many(user, chats[0], MISSED)
         await ground.home.rest(user)
+        await hello(ground, f"hello by heads, {CHATS} chats, {MISSED} missed", process, user)
         name = f"reconnect, {CHATS} chats, {MISSED} missed"
         await hello(ground, name, process, user, behind=chats[0])
 
