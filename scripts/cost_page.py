@@ -102,6 +102,8 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(f"read one of {COPIES}", inbox_costs.read_one(COPIES), theirs.read_one(TEXT))
     marked = theirs.read_before(COPIES, TEXT)
     yield InboxCase(f"read all of {COPIES}", inbox_costs.read_before(COPIES), marked)
+    by_seconds = inbox_costs.read_posted_before(COPIES)
+    yield InboxCase(f"read all of {COPIES}, by seconds", by_seconds, marked)
     yield InboxCase("an inbox read again, at most once a second", inbox_costs.look_anew())
 
 

@@ -166,6 +166,9 @@ async def reads(inbox: InboxGround) -> None:
         f"read all of {COPIES}": lambda p: p.core.inbox.read.before(
             user, QUIET, p.core.clock.now()
         ),
+        f"read all of {COPIES}, by seconds": lambda p: p.core.inbox.read.posted_before(
+            user, QUIET, p.core.clock.now()
+        ),
     }.items():
         await inbox.step(name, act, list_page)
 

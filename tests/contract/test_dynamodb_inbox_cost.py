@@ -61,6 +61,7 @@ BUDGETS: dict[str, Budget] = {
     "unread count, 1,000 copies": (Units(0, 40), Units(0, 40)),
     "read one of 50": (Units(1, 3), Units(1, 3)),
     "read all of 50": (Units(1, 4), Units(1, 4)),
+    "read all of 50, by seconds": (Units(1, 7), Units(1, 7)),
     "progress, of 1,000 users": (Units(0, 2), Units(0, 2)),
     "post to 1 user, jobs in the store": (Units(2, 0), Units(5, 1)),
     "post to 100 users, jobs in the store": (Units(5, 0), Units(110, 1)),

@@ -7,7 +7,7 @@ import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
-from tidings.actions.inbox.reading import ListFilter
+from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import (
     Category,
@@ -233,7 +233,7 @@ class ReadChange(Body, frozen=True):
 
 
 def mark_cost(change: ReadChange) -> int:
-    """Return the cost of marking notifications as read; the path under `/stack` uses this too."""
+    """Return the cost of marking notifications as read."""
     return rate_limits.look_up_cost(len(change.ids or ()))
 
 
@@ -285,17 +285,24 @@ async def count_unread(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> Un
     return unread_record(await inbox_verbs.unread(user, inbox))
 
 
-async def listed(
+async def list_page(
     verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
-) -> NotificationList:
-    """Return a page of notifications; the path under `/stack` uses this too."""
+) -> tuple[list[ListedNotification], str | None]:
+    """Return a page of notifications and its cursor; the path under `/stack` uses this too."""
     wanted = ListFilter(
         limit=limit,
         cursor=asked.cursor,
         category=asked.category,
         unread=None if asked.unread is None else asked.unread == "true",
     )
-    page, cursor = await verbs.list(user, inbox, wanted)
+    return await verbs.list(user, inbox, wanted)
+
+
+async def listed(
+    verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
+) -> NotificationList:
+    """Return a page of notifications as records."""
+    page, cursor = await list_page(verbs, user, inbox, asked, limit)
     return NotificationList(
         [
             notification_record(notification.received, notification.shown.text)

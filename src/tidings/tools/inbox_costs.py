@@ -129,6 +129,14 @@ def read_before(copies: int) -> Cost:
     return Cost([_writes("move_marks", 1), log, *unread(copies).to_the_answer])
 
 
+def read_posted_before(copies: int) -> Cost:
+    """Return the cost of marking everything as read under `/stack`, where times are whole seconds.
+
+    It also reads which copies reached the user after that time.
+    """
+    return Cost([*unread(copies).to_the_answer, *read_before(copies).to_the_answer])
+
+
 def progress(content: int) -> Cost:
     """Return the cost of a request for the number of users who have their copy."""
     body = relaxed_units(BODY_BYTES + content)

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidings.model.ids import rfc3339
+from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import InboxItem, UnreadCount
+from tidings.model.limits import SECOND_MS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification, Text
 
 
@@ -70,6 +71,28 @@ class NotificationRecord(msgspec.Struct, kw_only=True):
     message: dict[str, Any]
 
 
+class StackAudience(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Whom a notification is for, as one of its users sees it: no other user is named."""
+
+    kind: Literal["users", "everyone"]
+    label: str | None = None
+    uids: list[str] | None = None
+
+
+class StackMessageRecord(msgspec.Struct, kw_only=True):
+    """A notification as a user sees it under `/stack`. Times are in seconds since 1970."""
+
+    id: str
+    host_system_id: str | None
+    category: str | None
+    sender: str | None
+    audiences: StackAudience
+    received: int
+    delivered: int
+    readat: int | None
+    message: dict[str, Any]
+
+
 class UnreadRecord(msgspec.Struct):
     """Unread notifications, in total and by category; categories with none are left out."""
 
@@ -119,6 +142,30 @@ def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
         read_at=None if received.read_at is None else rfc3339(received.read_at),
         message=text.message,
     )
+
+
+def stack_message_record(reader: UserKey, received: InboxItem, text: Text) -> StackMessageRecord:
+    """Return the record of a notification in the words of the stack API."""
+    posted_at, _ = received.position
+    audience = StackAudience(kind="everyone", label=text.label)
+    if received.broadcast is None:
+        audience = StackAudience(kind="users", label=text.label, uids=[user_id(reader)])
+    return StackMessageRecord(
+        id=received.notification_id,
+        host_system_id=text.host_system_id,
+        category=received.category,
+        sender=text.sender,
+        audiences=audience,
+        received=_seconds(posted_at),
+        # A clock may be behind the one that stamped the post.
+        delivered=_seconds(max(posted_at, received.received_at)),
+        readat=None if received.read_at is None else _seconds(received.read_at),
+        message=text.message,
+    )
+
+
+def _seconds(time_ms: int) -> int:
+    return time_ms // SECOND_MS
 
 
 def unread_record(count: UnreadCount) -> UnreadRecord:

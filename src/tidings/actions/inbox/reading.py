@@ -12,12 +12,13 @@ from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
 from tidings.model.chats import Unread
-from tidings.model.ids import UserKey, tenant_of
+from tidings.model.ids import UserKey, tenant_of, ulid_time
 from tidings.model.inbox_reading import (
     InboxItem,
     LogView,
     NotificationPosition,
     UnreadCount,
+    copy_read_at,
     count_unread,
     first_copy_below,
     is_for,
@@ -268,6 +269,26 @@ class MarkRead:
         announced = view.last_broadcast_until(until)
         await self.copies.read_before(user, inbox, min(time, now), announced)
         return await self._unread(user, inbox)
+
+    async def posted_before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
+        """Mark all notifications that were posted up to this time as read; return the unread count.
+
+        A copy may have reached the user later: such copies are marked one by one.
+        """
+        await self.configs.get(tenant_of(user), inbox)
+        now = self.clock.now()
+        state = await self.copies.read_state(user, inbox)
+        copies = await self.copies.newest(user, inbox, before=None, limit=limits.USER_COPIES_MAX)
+        late = [
+            copy.notification_id
+            for copy in copies
+            if ulid_time(copy.notification_id) <= time < copy.received_at
+            and copy_read_at(copy, state) is None
+        ]
+        for start in range(0, len(late), limits.READ_IDS_MAX):
+            some = late[start : start + limits.READ_IDS_MAX]
+            await self.copies.mark_read(user, inbox, some, now)
+        return await self.before(user, inbox, time)
 
     async def _view_with(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
         """Return a view that includes these broadcasts.
