@@ -230,12 +230,29 @@ def test_the_tables_are_declared_in_the_mode_that_is_cheaper() -> None:
 
 
 def test_storage_grows_with_what_is_kept() -> None:
-    year, two = (plan(Traffic(retention_days=days), Prices()) for days in (365, 730))
+    year, two = (plan(Traffic(plan_days=days), Prices()) for days in (365, 730))
     held = {one.table: one.gigabytes for one in year.tables}
     later = {one.table: one.gigabytes for one in two.tables}
     assert later["messages"] == pytest.approx(2 * held["messages"])
     assert later["idempotency_keys"] == held["idempotency_keys"]
     assert held["messages"] == pytest.approx(195, rel=0.02)
+
+
+def test_content_that_is_not_retained_leaves_entries_and_costs_a_write() -> None:
+    kept, removed = (plan(Traffic(retention_days=days), Prices()) for days in (0, 30))
+    size = {one.table: one.gigabytes for one in removed.tables}
+    before = {one.table: one.gigabytes for one in kept.tables}
+    assert 0 < size["messages"] < before["messages"], "entries stay without their content"
+    assert size["bodies"] > before["bodies"] == 0
+    longer = plan(Traffic(retention_days=30, plan_days=730), Prices())
+    assert next(one for one in longer.tables if one.table == "bodies").gigabytes == size["bodies"]
+    written = removed.average.write - kept.average.write
+    assert written == pytest.approx(Traffic().messages_per_second), "the content apart"
+
+
+def test_what_expires_sooner_than_it_is_retained_goes_sooner() -> None:
+    load = Traffic(expiring_share=0.5, expiring_days=2, retention_days=30)
+    assert (load.fleeting_share, load.fleeting_days) == (1.0, 16.0)
 
 
 def test_expiring_messages_leave_only_tombstones() -> None:

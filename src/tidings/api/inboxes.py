@@ -83,7 +83,9 @@ async def put_settings(
     late_joiners?}`, applies to every inbox that does not set the field itself. `login`, `{phone?,
     register?}`, sets whether users can log in by phone and whether unknown numbers become users;
     both are false by default. `invites`, `"open"` or `"ask"`, sets whether a user whom a stranger
-    adds to a group joins at once or is asked first; the default is open. All other fields are
+    adds to a group joins at once or is asked first; the default is open. `chats`, `{keep_days?,
+    keep_days_by_chat?}`, sets after how many days the content of new messages is removed, for all
+    chats and by the ids of single chats; null keeps it, which is the default. All other fields are
     stored and ignored."""
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.retention import Retention
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import ExportProof
@@ -36,6 +37,7 @@ class Foundation:
     bus: InProcessBus
     appender: Appender
     quotas: TenantQuotas
+    retention: Retention
     start_job: StartJob
     clock: Clock
     chance: SystemChance
@@ -65,6 +67,8 @@ async def open_foundation(
     quotas = TenantQuotas(store.tenants, store.users, store.budgets, clock)
     stack.push_async_callback(quotas.close)
     quotas.start()
+    retention = Retention(store.inbox_settings, clock)
+    stack.push_async_callback(retention.close)
     return Foundation(
         store=store,
         deliveries=deliveries,
@@ -74,6 +78,7 @@ async def open_foundation(
         bus=bus,
         appender=appender,
         quotas=quotas,
+        retention=retention,
         start_job=StartJob(store.tenant_jobs, clock),
         clock=clock,
         chance=chance,

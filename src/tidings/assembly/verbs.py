@@ -160,7 +160,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         job=GetJob(store.tenant_jobs, store.deletions),
         rename=Rename(appender),
         members=ListMembers(chats),
-        post=Post(appender, vault, clock, quotas),
+        post=Post(appender, vault, clock, quotas, base.retention),
         read=ReadPage(log, vault, clock),
         edit=Edit(appender, log, vault, clock),
         redact=Redact(appender, log),

@@ -46,9 +46,9 @@ class TablePlan:
     """Units per second on average; `peak` is the same at the busiest moment."""
     peak: Units
     gigabytes_a_month: float
-    """Growth per month until the oldest messages are removed."""
+    """Growth per month. Content that is removed counts until then."""
     gigabytes: float
-    """Size at the end of the retention time, when the first messages are removed."""
+    """Size after the days to plan for."""
     on_demand: float
     """Dollars per month if each unit is paid when it is used."""
     provisioned: float
@@ -143,15 +143,15 @@ def _days_kept(table: str, load: Traffic) -> float:
         case "idempotency_keys":
             return KEY_DAYS
         case "bodies":
-            return load.expiring_days
+            return min(load.fleeting_days, load.plan_days)
         case _:
-            return load.retention_days
+            return load.plan_days
 
 
 def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
     """For each table, return the bytes that do not depend on messages, and the bytes per day."""
     rows = load.dau * load.chats
-    lasting = 1 - load.expiring_share
+    lasting = 1 - load.fleeting_share
     message = chat_costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
     changes = load.reactions_share + load.edits_share
     log = message + changes * (_ENTRY_BYTES + ITEM_BYTES)
@@ -159,7 +159,7 @@ def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
     reaction = _REACTION_BYTES + ITEM_BYTES
     return {
         "messages": (0.0, load.messages * log),
-        "bodies": (0.0, load.messages * load.expiring_share * body),
+        "bodies": (0.0, load.messages * load.fleeting_share * body),
         "idempotency_keys": (0.0, load.messages * (chat_costs.KEY_BYTES + ITEM_BYTES)),
         "chat_counters": (load.chat_count * (chat_costs.HEAD_BYTES + ITEM_BYTES), 0.0),
         "chats": (load.chat_count * (_CHAT_BYTES + ITEM_BYTES), 0.0),

@@ -41,8 +41,10 @@ class Traffic:
     edits_share: float = 0.02
     joins_per_day: float = 0.01
     """Changes of membership that each user makes per day."""
-    retention_days: int = 365
-    """Days for which messages are stored."""
+    plan_days: int = 365
+    """Days of messages that are stored at the time to plan for. Entries are never deleted."""
+    retention_days: int = 0
+    """Days after which the content of every message is removed; 0 keeps it."""
     peak: float = 10.0
     """Load at the busiest moment, as a multiple of the average."""
     connected_share: float = 0.2
@@ -68,6 +70,19 @@ class Traffic:
         """Number of chats of all users together."""
         each = (1 - self.group_share) / 2 + self.group_share / self.group_size
         return self.dau * self.chats * each
+
+    @property
+    def fleeting_share(self) -> float:
+        """Share of messages whose content is removed at some time."""
+        return 1.0 if self.retention_days else self.expiring_share
+
+    @property
+    def fleeting_days(self) -> float:
+        """Average number of days until such content is removed."""
+        if not self.retention_days:
+            return self.expiring_days
+        own = min(self.expiring_days, self.retention_days)
+        return self.expiring_share * own + (1 - self.expiring_share) * self.retention_days
 
     @property
     def missed(self) -> int:
@@ -114,7 +129,7 @@ def _sends(load: Traffic, rate: float) -> Iterator[Flow]:
         ("send, group", load.group_size, load.group_share),
     ):
         readers = (members - 1) * load.online_share
-        for expires, part in ((False, 1 - load.expiring_share), (True, load.expiring_share)):
+        for expires, part in ((False, 1 - load.fleeting_share), (True, load.fleeting_share)):
             cost = chat_costs.send(members, load.message_bytes, readers, expires=expires)
             name = f"{kind}, expires" if expires else kind
             yield Flow(name, rate * share * part, cost)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import SealedContent, change, membership_of
+from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.model import limits, roles
@@ -22,6 +23,7 @@ from tidings.model.refusals import (
     MessageNotFound,
     Refusal,
 )
+from tidings.model.retention import KEEP_ALL
 from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
 
@@ -36,8 +38,9 @@ class Send:
     """A request to append a new message."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_sealed",
-        "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_retention",
+        "_rule", "_sealed", "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key",
+        "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +53,7 @@ class Send:
         ttl_ms: int | None,
         answer: Answer,
         meter: Meter | None,
+        retention: Retention | None,
     ) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
@@ -63,6 +67,8 @@ class Send:
         self._ttl_ms = ttl_ms
         self._answer = answer
         self._meter = meter
+        self._retention = retention
+        self._rule = retention.rule_nowait(tenant_of(key.sender)) if retention else KEEP_ALL
         self._digested = f"{content_type}\0{ttl_ms}\0{content}"
         self._take(
             vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
@@ -70,10 +76,16 @@ class Send:
 
     @property
     def is_ready(self) -> bool:
-        return self._sealed is not None and self._vault.may_write(self._sender, self._sealed)
+        return (
+            self._sealed is not None
+            and self._rule is not None
+            and self._vault.may_write(self._sender, self._sealed)
+        )
 
     async def prepare(self) -> None:
         assert self.key is not None
+        if self._retention is not None and self._rule is None:
+            self._rule = await self._retention.rule(tenant_of(self._sender))
         name = self.key.client_message_id
         self._take(
             await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
@@ -92,6 +104,8 @@ class Send:
             raise ChatNotFound
         assert self.key is not None
         assert self._sealed is not None
+        assert self._rule is not None
+        lifetime = self._rule.lifetime_ms(self._chat, self._ttl_ms)
         return [
             Entry(
                 chat_id=self._chat,
@@ -101,7 +115,7 @@ class Send:
                 content_type=self._content_type,
                 box=self._sealed.box,
                 box_key=self._sealed.box_key,
-                expires_at=None if self._ttl_ms is None else now + self._ttl_ms,
+                expires_at=None if lifetime is None else now + lifetime,
                 content=self._content,
             )
         ]
@@ -129,6 +143,7 @@ class Post:
     vault: Vault
     clock: Clock
     quotas: TenantQuotas | None = None
+    retention: Retention | None = None
 
     def __call__(
         self,
@@ -160,7 +175,7 @@ class Post:
         # The digest is filled in when the content is sealed, which needs the author's key.
         key = SendKey(sender, client_message_id, b"", self.clock.now() + limits.SEND_KEY_MS)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
-        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter)
+        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention)
         self.appender.propose(chat, send)
 
 

@@ -23,6 +23,7 @@ from tidings.model.notifications import (
     check_open_json,
 )
 from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
+from tidings.model.retention import retention_in
 from tidings.model.roles import Invites, invites_in, login_settings_in
 from tidings.ports.inboxes import InboxSettings
 from tidings.ports.people import Listed, Tenants
@@ -64,7 +65,7 @@ class TtlCache(Generic[K, V]):
 
 
 class Settings:
-    """Settings of tenants: defaults for all inboxes, invites, login, and any other JSON."""
+    """Settings of tenants: defaults for inboxes, retention, invites, login, and any other JSON."""
 
     def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
         self._settings = settings
@@ -92,6 +93,7 @@ class Settings:
         _check_keep_days(defaults_in(settings).keep_days, "/inbox/keep_days")
         login_settings_in(settings)
         invites_in(settings)
+        retention_in(settings)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
         try:
