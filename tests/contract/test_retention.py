@@ -101,7 +101,7 @@ async def test_content_goes_and_the_log_stays(sender: Sender) -> None:
     for now, count in ((late.expires_at - 1, 2), (late.expires_at, 1)):
         unread = await store.receipts.unread(BOB, chat, now)
         assert unread is not None
-        assert unread.count == count
+        assert unread.unread.count == count
     while await store.sweeping.empty_expired(late.expires_at, 10):
         pass
     first, second = (await page(store, sender.state, after=1)).entries
