@@ -99,6 +99,8 @@ def inbox_cases() -> Iterator[InboxCase]:
         yield InboxCase(
             f"unread count, {copies:,} copies", inbox_costs.unread(copies), theirs.unread()
         )
+    newest = inbox_costs.unread(limits.INBOX_NEWS_MAX)
+    yield InboxCase(f"counts at hello, {COPIES_MOST:,} copies", newest)
     yield InboxCase(f"read one of {COPIES}", inbox_costs.read_one(COPIES), theirs.read_one(TEXT))
     marked = theirs.read_before(COPIES, TEXT)
     yield InboxCase(f"read all of {COPIES}", inbox_costs.read_before(COPIES), marked)

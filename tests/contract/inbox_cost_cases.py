@@ -162,6 +162,9 @@ async def reads(inbox: InboxGround) -> None:
         f"list of {COPIES}": list_page,
         f"unread count, {COPIES} copies": lambda p: p.core.inbox.unread(user, QUIET),
         f"unread count, {COPIES_MOST:,} copies": lambda p: p.core.inbox.unread(busy, QUIET),
+        f"counts at hello, {COPIES_MOST:,} copies": lambda p: p.core.inbox.unread.news(
+            busy, QUIET, None
+        ),
         f"read one of {COPIES}": lambda p: p.core.inbox.read.some(user, QUIET, ids[:1]),
         f"read all of {COPIES}": lambda p: p.core.inbox.read.before(
             user, QUIET, p.core.clock.now()

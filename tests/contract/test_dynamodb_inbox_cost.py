@@ -59,6 +59,7 @@ BUDGETS: dict[str, Budget] = {
     "list of 50": (Units(0, 30), Units(0, 30)),
     "unread count, 50 copies": (Units(0, 3), Units(0, 3)),
     "unread count, 1,000 copies": (Units(0, 40), Units(0, 40)),
+    "counts at hello, 1,000 copies": (Units(0, 5), Units(0, 5)),
     "read one of 50": (Units(1, 3), Units(1, 3)),
     "read all of 50": (Units(1, 4), Units(1, 4)),
     "read all of 50, by seconds": (Units(1, 7), Units(1, 7)),

@@ -5,11 +5,13 @@ import itertools
 
 import pytest
 
-from tests.integration.socket_town import people, settled, told
+from tests.integration.socket_town import code_of_hello, people, settled, told
 from tests.support.canary import canary
+from tests.support.client_socket import Socket
 from tests.support.device import Device
 from tests.support.inbox import Inbox
 from tests.support.people import Person, Town
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -174,3 +176,35 @@ async def test_reading_on_one_device_is_told_to_all(town: Town) -> None:
         count = await device.frame("unread", inbox=inbox.name)
         assert (count["total"], count["categories"]) == (1, {"offers": 1})
         await device.drop()
+
+
+async def test_hello_names_inboxes_and_gets_their_counts_before_live(town: Town) -> None:
+    inbox = await an_inbox(town)
+    (ann,) = await people(town, "ann")
+    first = await inbox.post([ann.user_id], category="offers")
+    await until(lambda: inbox.listed(ann))
+    second = await inbox.post(None)
+    socket = Socket(town.url)
+    await socket.open()
+    named = {inbox.name: first["id"], "nowhere": None}
+    socket.tell({"op": "hello", "token": ann.token, "device": "phone", "inboxes": named})
+    await socket.frame("live")
+    frames = [frame for frame in socket.raw if "inbox" in frame]
+    counts = {"total": 2, "categories": {"offers": 1}, "exact": True}
+    assert frames == [
+        {"op": "unread", "inbox": inbox.name, **counts},
+        {"op": "inbox_missed", "inbox": inbox.name, "count": 1, "exact": True},
+    ]
+    ops = [frame["op"] for frame in socket.raw]
+    assert ops.index("inbox_missed") < ops.index("live")
+    await socket.drop()
+    assert second["id"] != first["id"]
+
+
+@pytest.mark.parametrize(
+    "inboxes",
+    [{"news": "not an id"}, {"news": 7}, ["news"], {f"inbox-{n}": None for n in range(21)}],
+)
+async def test_inboxes_of_a_wrong_form_close_the_connection(town: Town, inboxes: object) -> None:
+    code = await code_of_hello(Socket(town.url), token="x", device="phone", inboxes=inboxes)
+    assert code == 4400

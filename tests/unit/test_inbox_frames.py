@@ -14,8 +14,9 @@ from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import OpenedNotification
-from tidings.gateway import notices
-from tidings.gateway.notices import COUNTED_AT_ONCE, InboxFrames, InboxUnreadCounts
+from tidings.gateway import inbox_counts, notices
+from tidings.gateway.inbox_counts import COUNTED_AT_ONCE, InboxUnreadCounts
+from tidings.gateway.notices import InboxFrames
 from tidings.model.ids import UserKey, user_key
 from tidings.model.inbox_reading import UnreadCount
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Posting
@@ -183,7 +184,7 @@ class Counting:
 async def test_counts_go_at_a_pace_each_once_and_who_reads_goes_first(
     bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "RECOUNTS_WAITING_MAX", 2)
+    monkeypatch.setattr(inbox_counts, "RECOUNTS_WAITING_MAX", 2)
     await live(bench, ANN, BOB)
     counting = Counting()
     made = InboxUnreadCounts(bench.hub, counting)

@@ -26,9 +26,10 @@ from tidings.actions.identity.sessions import (
 )
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
+from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.jobs.starting import GetJob

@@ -39,6 +39,7 @@ _FROM_SERVER: Final = (
     frames.ChatChangedFrame,
     frames.InvitedFrame,
     frames.InboxUnread,
+    frames.InboxMissed,
     frames.NotificationFrame,
     frames.RetractedFrame,
     frames.HeadsFrame,

@@ -19,7 +19,8 @@ from tidings.gateway.erasures import SALT_BYTES, ErasureFrames
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
-from tidings.gateway.notices import InboxFrames, InboxUnreadCounts, OwnFrames
+from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
+from tidings.gateway.notices import InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model.chats import Unread
@@ -191,6 +192,7 @@ def _context(
         new_connection_id=lambda: secrets.token_hex(8),
         jitter_ms=jitter_ms,
         tell_erasures=erasures.greet,
+        greet_inboxes=InboxGreeting(core.inbox.unread.news, rate_limits).greet,
         limits=rate_limits,
         write_lease=write_lease,
     )

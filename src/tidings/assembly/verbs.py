@@ -31,6 +31,7 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
+from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.posted import (
     FindNotification,
@@ -39,7 +40,7 @@ from tidings.actions.inbox.posted import (
     RetractNotification,
 )
 from tidings.actions.inbox.posting import PostNotification
-from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
+from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.jobs.starting import GetJob

@@ -200,6 +200,10 @@ def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
     """Do nothing."""
 
 
+async def _greets_no_inbox(_user: UserKey, _connection: ClientConnection, _hello: Hello) -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
     """Dependencies shared by every connection of this gateway."""
@@ -228,6 +232,8 @@ class GatewayContext:
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
     """Tells a device whose content was erased since it was last connected."""
+    greet_inboxes: Callable[[UserKey, ClientConnection, Hello], Awaitable[None]] = _greets_no_inbox
+    """Sends a device the counts of the inboxes that it names in hello."""
     gap_seconds: float = 0.0
     """Time to wait for an entry that another process delivers, before it is read from the log. If
     other entries are late already, the wait is up to twice as long."""

@@ -7,16 +7,16 @@ notification that is already retracted.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, assert_never, get_args
 
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
+from tidings.gateway.inbox_counts import InboxUnreadCounts
 from tidings.model.ids import UserKey, rfc3339, user_id
-from tidings.model.inbox_reading import UnreadCount, is_for
+from tidings.model.inbox_reading import is_for
 from tidings.model.notifications import Broadcast, broadcast_sequence
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import (
@@ -33,90 +33,18 @@ from tidings.ports.inboxes import Copies
 from tidings.tasks import Tasks
 from tidings.wire.frames import (
     ChatChangedFrame,
-    InboxUnread,
     InvitedFrame,
     NotificationFrame,
     RetractedFrame,
     encode,
 )
 
-RECOUNTS_WAITING_MAX: Final = 50_000
-COUNTED_AT_ONCE: Final = 4
-"""Limit on concurrent counts. Each may query a thousand rows, and when a notification is retracted,
-a count is requested for every user who has it."""
 USERS_AT_ONCE: Final = 100
 """Number of users who are served before other tasks run."""
 AT_ONCE: Final = 16
 WAITING_MAX: Final = 2_000
 """Limit on waiting events. Further events are dropped; their users still see the notifications in
 the list."""
-
-
-class InboxUnreadCounts:
-    """Queue of users whose unread count is to be computed and sent to all their devices.
-
-    If the queue is full or the store fails, no count is sent.
-    """
-
-    def __init__(
-        self, hub: Hub, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
-    ) -> None:
-        self.dropped = 0
-        """Number of requests dropped because the queue was full."""
-        self._hub = hub
-        self._count_unread = count_unread
-        self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()
-        self._counting = 0
-        self._under_way: set[tuple[UserKey, str]] = set()
-        self._again: set[tuple[UserKey, str]] = set()
-        self._tasks = Tasks("recounts")
-
-    async def close(self) -> None:
-        """Cancel running counts."""
-        await self._tasks.close()
-
-    def ask(self, user: UserKey, inbox: str, *, is_urgent: bool = False) -> None:
-        """Queue a count for a connected user; urgent requests go first."""
-        if not self._hub.of(user):
-            return
-        if len(self._waiting) >= RECOUNTS_WAITING_MAX:
-            self.dropped += 1
-            return
-        self._waiting[user, inbox] = None
-        if is_urgent:
-            self._waiting.move_to_end((user, inbox), last=False)
-        if self._counting < COUNTED_AT_ONCE:
-            self._counting += 1
-            self._tasks.start(self._work())
-
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                key, _ = self._waiting.popitem(last=False)
-                if key in self._under_way:
-                    # If two counts for one user ran at a time, the older might be sent last.
-                    self._again.add(key)
-                else:
-                    await self._count(key)
-        finally:
-            self._counting -= 1
-
-    async def _count(self, key: tuple[UserKey, str]) -> None:
-        self._under_way.add(key)
-        try:
-            with suppress(Refusal):  # no frame is sent; a REST request will count again
-                await self._send(*key)
-        finally:
-            self._under_way.discard(key)
-            if key in self._again:
-                self._again.discard(key)
-                self._waiting[key] = None
-
-    async def _send(self, user: UserKey, inbox: str) -> None:
-        unread = await self._count_unread(user, inbox)
-        frame = encode(InboxUnread(inbox, unread.total, unread.categories))
-        for connection in self._hub.of(user):
-            connection.send(frame)
 
 
 class InboxFrames:

@@ -88,9 +88,9 @@ class Stream:
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
             chats = await self._context.chats_of(caller.user)
-            self._is_same_epoch = hello.epoch in (None, self._context.epoch)
             await self._catch_up_at_hello(chats, hello)
             await self._context.tell_erasures(self._connection, hello)
+            await self._context.greet_inboxes(caller.user, self._connection, hello)
             if self._greeted is not None:
                 self._greeted.set()
             self._connection.send(LIVE)

@@ -143,9 +143,39 @@ def count_unread(
     return UnreadCount(total, categories)
 
 
+def copy_position(copy: Copy) -> NotificationPosition:
+    """Return the position of a copy in the list: at the time of the post."""
+    return ulid_time(copy.notification_id), copy.notification_id
+
+
+def position_of(view: LogView, notification_id: str) -> NotificationPosition | None:
+    """Return the position of a notification; None if it is a broadcast that the view lacks."""
+    sequence = broadcast_sequence(notification_id)
+    if sequence is None:
+        return ulid_time(notification_id), notification_id
+    times = (sent.posted_at for sent in view.broadcasts if sent.sequence == sequence)
+    time = next(times, None)
+    return None if time is None else (time, notification_id)
+
+
+def count_above(
+    position: NotificationPosition,
+    view: LogView,
+    copies: Iterable[Copy],
+    broadcasts: Iterable[Broadcast],
+    now: int,
+) -> int:
+    """Count the visible notifications above a position in the list."""
+    above: list[Copy | Broadcast] = [
+        *(copy for copy in copies if copy_position(copy) > position),
+        *(sent for sent in broadcasts if (sent.posted_at, sent.notification_id) > position),
+    ]
+    return sum(not view.hides(item.notification_id, item.expires_at, now) for item in above)
+
+
 def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
     return InboxItem(
-        position=(ulid_time(copy.notification_id), copy.notification_id),
+        position=copy_position(copy),
         category=copy.category,
         received_at=copy.received_at,
         read_at=copy_read_at(copy, state),

@@ -263,6 +263,10 @@ BUCKETS_MAX: Final = 100_000
 """Rate-limit buckets that a process caches; an evicted bucket starts full again."""
 
 # The inbox.
+HELLO_INBOXES_MAX: Final = 20
+"""Inboxes whose counts a device may request with its hello."""
+INBOX_NEWS_MAX: Final = 100
+"""Notifications up to which the counts of an inbox at hello go."""
 KEEP_DAYS_MAX: Final = 90
 """Days for which notifications are kept, unless the tenant or the inbox sets fewer."""
 USER_COPIES_MAX: Final = 1_000

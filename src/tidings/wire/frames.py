@@ -13,11 +13,14 @@ import msgspec
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
+from tidings.model.notifications import NOTIFICATION
 from tidings.wire.records import EntryRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 RequestId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 ChatName = Annotated[str, msgspec.Meta(max_length=64)]
+InboxName = Annotated[str, msgspec.Meta(max_length=64)]
+LastNotification = Annotated[str, msgspec.Meta(pattern=rf"^({NOTIFICATION.pattern})?(?!\n)$")]
 ClientName = Annotated[str, msgspec.Meta(pattern=rf"^{CLIENT.pattern}(?!\n)$")]
 """Name and version of the client's program."""
 
@@ -36,6 +39,14 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello"):
     catch_up: Literal["all", "heads"] = "all"
     erasures: Sequence | None = None
     """`n` of the last `erased` frame, or 0; without it the client gets no `erased` frames."""
+    inboxes: (
+        Annotated[
+            dict[InboxName, LastNotification | None],
+            msgspec.Meta(max_length=limits.HELLO_INBOXES_MAX),
+        ]
+        | None
+    ) = None
+    """For each inbox, the newest notification that the client has; null or "" if it has none."""
 
 
 class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
@@ -214,6 +225,17 @@ class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
     inbox: str
     total: int
     categories: dict[str, int]
+    exact: bool = True
+    """False if only the newest notifications were counted, at hello."""
+
+
+class InboxMissed(msgspec.Struct, tag_field="op", tag="inbox_missed"):
+    """The number of notifications in an inbox after the last one that the client has."""
+
+    inbox: str
+    count: int
+    exact: bool
+    """False if the count stopped at its limit, or if the last notification is unknown."""
 
 
 class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification"):

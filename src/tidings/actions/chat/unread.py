@@ -13,7 +13,7 @@ import msgspec
 
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.content.vault import Vault
-from tidings.actions.inbox.reading import CountUnread
+from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.settings import ListInboxes
 from tidings.model import limits
 from tidings.model.chats import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List a user's notifications in an inbox, count the unread ones, and mark them as read."""
+"""List a user's notifications in an inbox, and mark them as read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import msgspec
 
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.counting import CountUnread, broadcasts_for
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
-from tidings.model.chats import Unread
 from tidings.model.ids import UserKey, tenant_of, ulid_time
 from tidings.model.inbox_reading import (
     InboxItem,
@@ -19,12 +19,10 @@ from tidings.model.inbox_reading import (
     NotificationPosition,
     UnreadCount,
     copy_read_at,
-    count_unread,
     first_copy_below,
-    is_for,
     merged,
 )
-from tidings.model.notifications import NOTIFICATION, Broadcast, broadcast_sequence, check_category
+from tidings.model.notifications import NOTIFICATION, broadcast_sequence, check_category
 from tidings.model.refusals import CursorInvalid, Invalid
 from tidings.ports.bus import Bus, InboxRead
 from tidings.ports.inboxes import Copies
@@ -191,45 +189,6 @@ class ListNotifications:
 
 
 @dataclass(frozen=True, slots=True)
-class CountUnread:
-    """Count the unread notifications of a user in an inbox."""
-
-    configs: InboxConfigs
-    copies: Copies
-    views: LogViews
-    showing: NotificationReader
-    clock: Clock
-
-    async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
-        """Return the unread count, which is computed anew on every call.
-
-        Raises:
-            InboxNotFound: There is no such inbox.
-        """
-        count, _ = await self._count(user, inbox, limits.USER_COPIES_MAX)
-        return count
-
-    async def up_to(self, user: UserKey, inbox: str, most: int) -> Unread:
-        """Return the unread count, but at most `most`; only so many copies are read.
-
-        Raises:
-            InboxNotFound: There is no such inbox.
-        """
-        count, copies = await self._count(user, inbox, most)
-        return Unread(min(count.total, most), exact=copies < most and count.total < most)
-
-    async def _count(self, user: UserKey, inbox: str, most: int) -> tuple[UnreadCount, int]:
-        """Return the unread count and the number of copies, of which the newest `most` are read."""
-        tenant = tenant_of(user)
-        await self.configs.get(tenant, inbox)
-        view = await self.views.get(tenant, inbox)
-        broadcasts = await broadcasts_for(self.showing, user, view)
-        state = await self.copies.read_state(user, inbox)
-        copies = await self.copies.newest(user, inbox, before=None, limit=most)
-        return count_unread(view, copies, broadcasts, state, self.clock.now()), len(copies)
-
-
-@dataclass(frozen=True, slots=True)
 class MarkRead:
     """Mark listed notifications as read, or all notifications up to a time."""
 
@@ -303,16 +262,6 @@ class MarkRead:
     async def _unread(self, user: UserKey, inbox: str) -> UnreadCount:
         self.bus.publish(InboxRead(user, inbox))
         return await self.count(user, inbox)
-
-
-async def broadcasts_for(
-    showing: NotificationReader, user: UserKey, view: LogView
-) -> list[Broadcast]:
-    """Return the broadcasts that this user may see."""
-    if all(broadcast.late_joiners for broadcast in view.broadcasts):
-        return list(view.broadcasts)
-    joined_at = await showing.joined_at(user)
-    return [broadcast for broadcast in view.broadcasts if is_for(broadcast, joined_at)]
 
 
 def _purpose(inbox: str, wanted: ListFilter) -> str:

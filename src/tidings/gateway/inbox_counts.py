@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends connected users the unread counts of inboxes: at hello, and whenever a count changes."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from tidings.actions.inbox.counting import InboxNews
+from tidings.actions.rate_limits import RateLimits
+from tidings.gateway.hub import ClientConnection, Hub
+from tidings.model.ids import UserKey
+from tidings.model.inbox_reading import UnreadCount
+from tidings.model.refusals import Refusal
+from tidings.tasks import Tasks
+from tidings.wire.frames import Hello, InboxMissed, InboxUnread, encode
+
+RECOUNTS_WAITING_MAX: Final = 50_000
+COUNTED_AT_ONCE: Final = 4
+"""Limit on concurrent counts. Each may query a thousand rows, and when a notification is retracted,
+a count is requested for every user who has it."""
+
+
+class InboxUnreadCounts:
+    """Queue of users whose unread count is to be computed and sent to all their devices.
+
+    If the queue is full or the store fails, no count is sent.
+    """
+
+    def __init__(
+        self, hub: Hub, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
+    ) -> None:
+        self.dropped = 0
+        """Number of requests dropped because the queue was full."""
+        self._hub = hub
+        self._count_unread = count_unread
+        self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()
+        self._counting = 0
+        self._under_way: set[tuple[UserKey, str]] = set()
+        self._again: set[tuple[UserKey, str]] = set()
+        self._tasks = Tasks("recounts")
+
+    async def close(self) -> None:
+        """Cancel running counts."""
+        await self._tasks.close()
+
+    def ask(self, user: UserKey, inbox: str, *, is_urgent: bool = False) -> None:
+        """Queue a count for a connected user; urgent requests go first."""
+        if not self._hub.of(user):
+            return
+        if len(self._waiting) >= RECOUNTS_WAITING_MAX:
+            self.dropped += 1
+            return
+        self._waiting[user, inbox] = None
+        if is_urgent:
+            self._waiting.move_to_end((user, inbox), last=False)
+        if self._counting < COUNTED_AT_ONCE:
+            self._counting += 1
+            self._tasks.start(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                key, _ = self._waiting.popitem(last=False)
+                if key in self._under_way:
+                    # If two counts for one user ran at a time, the older might be sent last.
+                    self._again.add(key)
+                else:
+                    await self._count(key)
+        finally:
+            self._counting -= 1
+
+    async def _count(self, key: tuple[UserKey, str]) -> None:
+        self._under_way.add(key)
+        try:
+            with suppress(Refusal):  # no frame is sent; a REST request will count again
+                await self._send(*key)
+        finally:
+            self._under_way.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._waiting[key] = None
+
+    async def _send(self, user: UserKey, inbox: str) -> None:
+        unread = await self._count_unread(user, inbox)
+        frame = encode(InboxUnread(inbox, unread.total, unread.categories))
+        for connection in self._hub.of(user):
+            connection.send(frame)
+
+
+class InboxGreeting:
+    """Sends a device, before it becomes live, what it missed in the inboxes that it names."""
+
+    def __init__(
+        self,
+        news: Callable[[UserKey, str, str | None], Awaitable[InboxNews]],
+        rate_limits: RateLimits | None,
+    ) -> None:
+        """`news` counts what is unread in an inbox, and what came after a notification."""
+        self._news = news
+        self._limits = rate_limits
+
+    async def greet(self, user: UserKey, connection: ClientConnection, hello: Hello) -> None:
+        """Send the counts of the named inboxes.
+
+        Each costs the user a request. Over the rate limit no counts are sent: the device can still
+        become live, and load its inboxes later.
+        """
+        inboxes = hello.inboxes or {}
+        if not inboxes or (self._limits and await self._limits.read(user, len(inboxes))):
+            return
+        async with asyncio.TaskGroup() as group:
+            for inbox, last in inboxes.items():
+                group.create_task(self._send(user, connection, inbox, last or None))
+
+    async def _send(
+        self, user: UserKey, connection: ClientConnection, inbox: str, last: str | None
+    ) -> None:
+        with suppress(Refusal):  # no such inbox, or it cannot be read now: nothing is sent
+            news = await self._news(user, inbox, last)
+            unread, missed = news.unread, news.missed
+            counts = InboxUnread(inbox, unread.total, unread.categories, news.is_exact)
+            connection.send(encode(counts))
+            connection.send(encode(InboxMissed(inbox, missed.count, missed.exact)))
