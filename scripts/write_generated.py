@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts import command_line_page, package_picture, tables_page
+from scripts import command_line_page, package_picture, requirements_page, tables_page
 from scripts import cost_page as cost_page
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.schema import cloudformation, terraform
@@ -25,6 +25,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         (COST, cost_page.filled_in),
         (command_line_page.PAGE, command_line_page.filled_in),
         (package_picture.PAGE, package_picture.filled_in),
+        (requirements_page.PAGE, requirements_page.filled_in),
     ):
         yield path, filled_in((ROOT / path).read_text())
 
