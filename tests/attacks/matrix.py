@@ -176,6 +176,8 @@ OPERATIONS: Final[dict[str, Row]] = {
     "remove_member_as_tenant": tenant(204),
     "delete_chat_as_tenant": tenant(202),
     "get_job": tenant(200),
+    "export_user": tenant(202),
+    "download_export": tenant(200),
     "post_message": chat(201),
     "list_messages": chat(200),
     "list_entries": chat(200),

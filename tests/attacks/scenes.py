@@ -18,6 +18,8 @@ from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
+from tidings.assembly.system import back_off
+from tidings.delivery.tenant_job_runner import TenantJobRunner
 from tidings.ports.bus import DeadLetter, Job
 
 SHORT_SECONDS: Final = 60
@@ -169,12 +171,29 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         scene.names["session_id"] = session["session_id"]
     if "aside_id" in needed:
         await _furnish_aside(scene)
-    if "job_id" in needed:
+    if one.name == "download_export":
+        await _furnish_export(scene)
+    elif "job_id" in needed:
         chat = await scene.callers["owner"].group("guest")
         deleted = await scene.backend.ok("DELETE", f"{scene.path}/chats/{chat}")
         scene.names["job_id"] = deleted["job"]
     if one.name in ("get_token_issuer", "remove_token_issuer"):
         await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
+
+
+async def _furnish_export(scene: Scene) -> None:
+    core = scene.rest.core
+    started = await scene.backend.ok("GET", f"{scene.path}/users/owner/export")
+    scene.names["job_id"] = started["job"]
+    runner = TenantJobRunner(
+        jobs=core.store.tenant_jobs,
+        kinds=core.job_kinds,
+        clock=core.clock,
+        holder="scene",
+        back_off=back_off,
+    )
+    while await runner.round():
+        pass
 
 
 async def _furnish_chat(scene: Scene) -> None:

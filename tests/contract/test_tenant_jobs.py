@@ -6,8 +6,8 @@ import pytest
 
 from tests.contract.engines import Engine, Store
 from tests.support.clock import NOW
-from tidings.model.limits import DELETION_LEASE_MS
-from tidings.ports.tenant_jobs import TenantJob
+from tidings.model.limits import DAY_MS, DELETION_LEASE_MS
+from tidings.ports.tenant_jobs import ExportPart, TenantJob
 
 
 def a_job(tenant: str = "acme", name: str = "one", created_at: int = NOW) -> TenantJob:
@@ -86,3 +86,26 @@ async def test_two_processes_do_not_share_a_job(store: Store) -> None:
     assert await store.tenant_jobs.lease(job, "you", NOW + DELETION_LEASE_MS) == job
     assert not await store.tenant_jobs.save(job.at("next"), "me")
     assert await store.tenant_jobs.get("acme", "one") == job
+
+
+async def test_parts_of_an_export_outlive_a_restart_and_belong_to_one_run(engine: Engine) -> None:
+    job = a_job()
+    later = a_job(created_at=NOW + 1)
+    part = ExportPart(
+        tenant="acme",
+        job_id="one",
+        started_at=NOW,
+        number=3,
+        box=b"first",
+        box_key=1,
+        expires_at=NOW + DAY_MS,
+    )
+    async with engine.open() as store:
+        await store.export_parts.put(part)
+        again = msgspec.structs.replace(part, box=b"again")
+        await store.export_parts.put(again)
+
+    async with engine.open() as store:
+        assert await store.export_parts.get(job, 3) == again
+        assert await store.export_parts.get(job, 2) is None
+        assert await store.export_parts.get(later, 3) is None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for the first steps, on a running server: tenants, keys, tokens and lists."""
+"""The commands for the first steps, on a running server: tenants, keys, tokens, lists, exports."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -77,6 +78,9 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     assert listed.endswith("  group  2 members  Team")
     assert await printed(say, "chats", "list", "acme", "--user", "bob") == [listed]
     assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
+    records = [json.loads(line) for line in await printed(say, "user", "export", "acme", "alice")]
+    assert (records[0]["kind"], records[0]["user_id"]) == ("profile", "alice")
+    assert [one["chat"] for one in records if one["kind"] == "membership"] == [chat]
 
 
 async def test_a_list_is_printed_to_its_end(server: ServerProcess, say: Say) -> None:

@@ -120,6 +120,25 @@ async def test_a_chat_is_deleted_by_a_job() -> None:
     await api.close()
 
 
+async def test_an_export_is_read_to_its_end() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        if request.url.path.endswith("/export"):
+            return httpx.Response(202, json={"job": "export-user-ann"})
+        cursor = None if "cursor" in request.url.params else "c1"
+        return httpx.Response(200, json={"data": [{"kind": "profile"}], "next_cursor": cursor})
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        job = await api.export_user("ann")
+        assert [one async for one in api.exported(job)] == [{"kind": "profile"}] * 2
+    download = "/v1/tenants/acme/jobs/export-user-ann/download"
+    users = "/v1/tenants/acme/users/ann/export"
+    assert asked == [users, download, f"{download}?cursor=c1"]
+
+
 async def test_lists_are_asked_for_page_by_page() -> None:
     asked: list[httpx.Request] = []
 

@@ -53,6 +53,10 @@ def group_cost(members: int) -> int:
     return _portions(members, limits.GROUP_MEMBERS_PER_TOKEN)
 
 
+EXPORT_COST: Final = 20
+"""Tokens that the export of a person costs, because it reads all chats of the person."""
+
+
 def look_up_cost(names: int) -> int:
     """Return the cost of a request that looks up or marks several things one by one."""
     return _portions(names, limits.LOOK_UPS_PER_TOKEN)

@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.identity.caller import Caller
 from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.api import (
     audit,
@@ -65,6 +66,7 @@ def make_app(
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
     dead_letters: DeadLetterJobs,
+    exports: PersonExports,
     audit_trail: AuditTrail,
     audit_reading: ReadAudit,
     own_health: health.Health,
@@ -79,6 +81,7 @@ def make_app(
         "identity": identity_verbs,
         "logins": login_verbs,
         "dead_letters": dead_letters,
+        "exports": exports,
         "audit_reading": audit_reading,
         "health": own_health,
     }

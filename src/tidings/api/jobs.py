@@ -5,16 +5,27 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_root
 from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.actions.jobs.exports import PersonExports
+from tidings.actions.jobs.person_export import result_of
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit
-from tidings.api.operations import operation
+from tidings.api.operations import Audited, operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.entries import Deletion
 from tidings.model.ids import rfc3339
-from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable, TenantNotFound
+from tidings.model.refusals import (
+    CursorInvalid,
+    ExportGone,
+    ExportUnfinished,
+    JobNotFound,
+    QueueUnavailable,
+    TenantNotFound,
+    UserNotFound,
+)
 from tidings.ports.bus import DeadLetter
 from tidings.ports.tenant_jobs import JobKind, JobState, TenantJob
 
@@ -31,8 +42,9 @@ class JobProgress(msgspec.Struct):
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A job of a tenant. `chat_id`, `user_id` or `inbox` says what it is about. A finished job that
-    deletes a user has a `receipt`. From phase `members_removed` on, nobody can read the chat that a
-    job deletes."""
+    deletes a user has a `receipt`; one that exports a user has a `download`, the path of the
+    export, which exists until `expires_at`. From phase `members_removed` on, nobody can read the
+    chat that a job deletes."""
 
     job: str
     kind: Literal["chat.delete"] | JobKind
@@ -44,6 +56,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     inbox: str | None = None
     progress: JobProgress | None = None
     receipt: str | None = None
+    download: str | None = None
+    expires_at: str | None = None
     created_at: str
     updated_at: str
 
@@ -80,6 +94,8 @@ def job_record(job: Deletion | TenantJob) -> JobRecord:
 
 
 def _tenant_job_record(job: TenantJob) -> JobRecord:
+    export = result_of(job) if job.kind == "user.export" else None
+    download = f"/v1/tenants/{job.tenant}/jobs/{job.job_id}/download"
     return JobRecord(
         job=job.job_id,
         kind=job.kind,
@@ -89,9 +105,67 @@ def _tenant_job_record(job: TenantJob) -> JobRecord:
         user_id=job.subject if job.kind.startswith("user.") else None,
         inbox=job.subject if job.kind.startswith("inbox.") else None,
         receipt=job.result if job.kind == "user.delete" else None,
+        download=download if export is not None else None,
+        expires_at=rfc3339(export.expires_at) if export is not None else None,
         created_at=rfc3339(job.created_at),
         updated_at=rfc3339(job.updated_at),
     )
+
+
+class StartedExport(msgspec.Struct):
+    """The job that gathers an export."""
+
+    job: str
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/users/{user_id}/export",
+    tag=TAG,
+    summary="Export what is stored of a user",
+    key="tenant",
+    statuses=(202,),
+    refusals=(TenantNotFound, UserNotFound),
+    audit=Audited(),
+    cost=rate_limits.EXPORT_COST,
+)
+async def export_user(
+    caller: Caller, tenant: str, user_id: str, exports: PersonExports
+) -> StartedExport:
+    """Start a job that gathers what is stored of a user. While it runs, a repeated request returns
+    the same job; afterwards, a request starts anew and replaces the earlier export. The finished
+    job has a `download`."""
+    return StartedExport((await exports.start(caller, tenant, user_id)).job_id)
+
+
+class DownloadQuery(Query, frozen=True):
+    """Which part of the export to return."""
+
+    cursor: str | None = None
+
+
+class ExportRecords(msgspec.Struct):
+    """A part of an export; `next_cursor` is null in the last part. The `kind` of a record is
+    `profile`, `session`, `membership`, `message`, `reaction`, `notification` or `audit`."""
+
+    data: list[msgspec.Raw]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/jobs/{job_id}/download",
+    tag=TAG,
+    summary="Download the export of a user",
+    key="tenant",
+    refusals=(TenantNotFound, JobNotFound, ExportUnfinished, ExportGone, CursorInvalid),
+    audit=Audited(),
+)
+async def download_export(
+    caller: Caller, tenant: str, job_id: str, asked: DownloadQuery, exports: PersonExports
+) -> ExportRecords:
+    """Return a part of a finished export. The export is removed 7 days after it was requested."""
+    return ExportRecords(*await exports.part(caller, tenant, job_id, asked.cursor))
 
 
 class AsideQuery(Query, frozen=True):
@@ -182,4 +256,4 @@ def _record(dead_letter: DeadLetter) -> AsideRecord:
     )
 
 
-OPERATIONS: Final = (list_jobs_aside, replay_job, drop_job, get_job)
+OPERATIONS: Final = (list_jobs_aside, replay_job, drop_job, get_job, export_user, download_export)

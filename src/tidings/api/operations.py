@@ -121,7 +121,7 @@ def operation(
     headers: tuple[str, ...] = (),
     body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
     refusals: tuple[type[Refusal], ...] = (),
-    audit: Audited | NotAudited = ALWAYS,
+    audit: Audited | NotAudited | None = None,
     cost: int | Callable[[Any], int] = 1,
     body_cost: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
@@ -131,7 +131,7 @@ def operation(
     other names. The function returns an `Answer`, or the content of an answer with the first of
     `statuses`. `refusals` lists only the refusals that path, key and body do not imply. An
     operation that needs a root or tenant key and is not a GET is recorded in the audit trail,
-    unless `audit` says why not.
+    unless `audit` says why not. A GET is recorded only if `audit` says so.
     """
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Operation:
@@ -152,13 +152,17 @@ def operation(
             statuses=statuses,
             answers=_answers(hints["return"]),
             refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
-            audit=None if key in (None, "user") or method == "GET" else audit,
+            audit=None if key in (None, "user") else audit or _usual_audit(method),
             cost=cost,
             body_cost=body_cost,
             handler=function,
         )
 
     return declare
+
+
+def _usual_audit(method: Method) -> Audited | None:
+    return None if method == "GET" else ALWAYS
 
 
 def _has_default(function: Callable[..., Any], name: str) -> bool:

@@ -18,6 +18,7 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
+from tidings.actions.jobs.person_export import ExportPerson
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
@@ -135,7 +136,9 @@ def _make_core(
         audit=audit,
         quotas=base.quotas,
         start_job=base.start_job,
-        job_kinds={},
+        job_kinds={
+            "user.export": ExportPerson(base.store, base.vault, inbox.list, base.clock),
+        },
         clock=base.clock,
         chance=base.chance,
     )

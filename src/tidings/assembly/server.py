@@ -32,6 +32,7 @@ from tidings.actions.identity.users import (
     PutUser,
 )
 from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.actions.jobs.exports import PersonExports
 from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
@@ -68,6 +69,7 @@ def make_rest(
         identity_verbs=_identity(core),
         login_verbs=core.logins,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
+        exports=PersonExports(core.store, core.vault, core.start_job),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
         own_health=health,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on a running server, with the root key: dead letters, lists, tenants and tokens.
+"""Commands on a running server, with the root key: dead letters, lists, tenants and users.
 
 `tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
 `inboxes` list what exists. `tidings tenant` creates tenants and tenant keys, `tidings token` prints
-a user token.
+a user token, `tidings user export` prints what is stored of a user.
 """
 
 import argparse
 import http.client
+import time
 import urllib.error
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,6 +21,8 @@ from tidings.config import Config
 from tidings.model.setup_error import SetupError
 
 ANSWER_SECONDS_MAX: Final = 30.0
+JOB_SECONDS: Final = 0.5
+"""Pause between two looks at a job that is running."""
 
 
 class _DeadLetter(msgspec.Struct):
@@ -148,6 +151,18 @@ def add_token_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_user_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings user`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    export = actions.add_parser(
+        "export", parents=[folder], help="print what is stored of a user, one JSON object per line"
+    )
+    export.set_defaults(act=_export_user)
+    export.add_argument("tenant", metavar="TENANT", help="the tenant")
+    export.add_argument("user", metavar="USER", help="the user")
+    _add_server(export)
+
+
 def administer(config: Config, options: argparse.Namespace) -> int:
     """Run the command on the server; return the exit code.
 
@@ -208,13 +223,26 @@ def _print_token(where: str, root_key: str, options: argparse.Namespace) -> None
     print(msgspec.json.decode(made)["token"])
 
 
+def _export_user(where: str, root_key: str, options: argparse.Namespace) -> None:
+    user = quote(options.user, safe="")
+    started = _ask("GET", _of_tenant(where, options, "users", user, "export"), root_key)
+    name = quote(msgspec.json.decode(started)["job"], safe="")
+    path = _of_tenant(where, options, "jobs", name)
+    while msgspec.json.decode(_ask("GET", path, root_key))["state"] != "done":
+        time.sleep(JOB_SECONDS)
+    for row in _rows(f"{path}/download", root_key, limit=None):
+        print(msgspec.json.encode(row).decode())
+
+
 def _of_tenant(where: str, options: argparse.Namespace, *rest: str) -> str:
     return "/".join((where, quote(options.tenant, safe=""), *rest))
 
 
-def _rows(url: str, root_key: str, query: dict[str, str] | None = None) -> Iterator[_Row]:
+def _rows(
+    url: str, root_key: str, query: dict[str, str] | None = None, *, limit: int | None = 100
+) -> Iterator[_Row]:
     """Yield the rows of all pages of a list."""
-    asked = {"limit": "100", **(query or {})}
+    asked = ({} if limit is None else {"limit": str(limit)}) | (query or {})
     while True:
         page = msgspec.json.decode(_ask("GET", f"{url}?{urlencode(asked)}", root_key), type=_Rows)
         yield from page.data

@@ -15,6 +15,7 @@ from tidings.cli.admin import (
     add_list_options,
     add_tenant_options,
     add_token_options,
+    add_user_options,
     administer,
     jobs,
 )
@@ -133,7 +134,9 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
     ]
     for listed in lists:
         add_list_options(listed, folder)
-    for parser in (tenant, token, *lists):
+    user = commands.add_parser("user", help="export what is stored of a user")
+    add_user_options(user, folder)
+    for parser in (tenant, token, user, *lists):
         parser.set_defaults(run=_with_settings(administer))
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))

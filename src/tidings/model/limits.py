@@ -343,6 +343,14 @@ DELETION_DELIVERY_MS: Final = 2 * SECOND_MS
 """Time between the end of a chat and the removal of its members, if other processes deliver, so
 that the members still receive the last entry."""
 
+# Exports of a person.
+EXPORT_KEPT_MS: Final = 7 * DAY_MS
+EXPORT_PART_CHARS_MAX: Final = 64 * KIB
+"""Characters of a part; a DynamoDB item has at most 400 KB, and a character up to 4 bytes."""
+EXPORT_STEP_PAGES: Final = 10
+"""Pages of one chat, or of the audit trail, that a step reads."""
+EXPORT_STEP_CHATS: Final = 10
+
 # Jobs of tenants.
 JOB_TENANTS_AT_ONCE: Final = 8
 """Tenants whose jobs advance in one round; the next round goes on with the next tenants."""

@@ -129,6 +129,12 @@ class NotificationNotFound(NotFound):
     code, title = "notification.not_found", "No such notification"
 
 
+class ExportGone(NotFound):
+    """The export has expired, or the content of the person was erased."""
+
+    code, title = "export.gone", "The export is gone"
+
+
 class JobNotFound(NotFound):
     """The tenant has no such job, or the job is not a dead letter."""
 
@@ -239,6 +245,12 @@ class UserDeactivated(Conflict):
     """The tenant has deactivated the user, so no token for the user would be valid."""
 
     code, title = "user.deactivated", "The user is deactivated"
+
+
+class ExportUnfinished(Conflict):
+    """The job that gathers the export is still running."""
+
+    code, title = "export.unfinished", "The export is not finished"
 
 
 class SchemaVersionConflict(Conflict):

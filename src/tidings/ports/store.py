@@ -20,7 +20,7 @@ from tidings.ports.log import Log
 from tidings.ports.people import AuditLog, Tenants, UserStore
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
-from tidings.ports.tenant_jobs import TenantJobs
+from tidings.ports.tenant_jobs import ExportParts, TenantJobs
 
 CallClass = Literal["users", "credentials", "revocations"]
 """Class of a store call. Each class has its own connections to the store, so that users' requests,
@@ -147,3 +147,5 @@ class Store(Protocol):
     def audit(self) -> AuditLog: ...
     @property
     def tenant_jobs(self) -> TenantJobs: ...
+    @property
+    def export_parts(self) -> ExportParts: ...

@@ -88,6 +88,31 @@ class TenantJobs(Protocol):
         ...
 
 
+class ExportPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a person's export, encrypted."""
+
+    tenant: str
+    job_id: str
+    started_at: int
+    """When the job was created. A later export of the same person has the same job id."""
+    number: int
+    box: bytes
+    box_key: int
+    expires_at: int
+
+
+class ExportParts(Protocol):
+    """Parts of exports, which are removed after they have expired."""
+
+    async def put(self, part: ExportPart) -> None:
+        """Store a part in place of an earlier one with the same number; durable when it returns."""
+        ...
+
+    async def get(self, job: TenantJob, number: int) -> ExportPart | None:
+        """Return a part of a job's export; None if there is none, or it was removed."""
+        ...
+
+
 class NotYet(Exception):
     """The next step of a job must wait until a time."""
 

@@ -101,6 +101,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     inbox: str | None = None
     progress: JobProgress | None = None
     receipt: str | None = None
+    download: str | None = None
+    expires_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
 

@@ -4,7 +4,7 @@
 It is for the tenant's own backend. Never put the key into an app that users have.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from ssl import SSLContext
 from typing import Any, Final, Literal, Self
 
@@ -209,8 +209,30 @@ class TenantApi:
         return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "chats", chat))
 
     async def job(self, job: str) -> Job:
-        """Return the progress of a job; `job` is the id that `delete_chat` returned."""
+        """Return the progress of a job, by the id that `delete_chat` or `export_user` returned."""
         return await self._rest.ask(Job, "GET", path_of("tenants", self._tenant, "jobs", job))
+
+    # Exports.
+
+    async def export_user(self, user: str) -> str:
+        """Start to gather what is stored of a user; return the id of the job.
+
+        While the job runs, a repeated request returns the same job.
+        """
+        path = path_of("tenants", self._tenant, "users", user, "export")
+        return str((await self._rest.ask(dict[str, Any], "GET", path))["job"])
+
+    async def exported(self, job: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the records of an export whose job is done."""
+        path = path_of("tenants", self._tenant, "jobs", job, "download")
+        query: dict[str, str] = {}
+        while True:
+            part = await self._rest.ask(ListPage[dict[str, Any]], "GET", path, query=query)
+            for record in part.data:
+                yield record
+            if part.next_cursor is None:
+                return
+            query = {"cursor": part.next_cursor}
 
     # Inboxes.
 

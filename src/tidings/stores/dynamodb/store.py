@@ -29,7 +29,7 @@ from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
-from tidings.stores.dynamodb.identity.tenant_jobs import DynamoTenantJobs
+from tidings.stores.dynamodb.identity.tenant_jobs import DynamoExportParts, DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
@@ -113,6 +113,7 @@ class DynamoStore:
     deletions: DynamoDeletions
     audit: DynamoAuditLog
     tenant_jobs: DynamoTenantJobs
+    export_parts: DynamoExportParts
     heads: Heads
     deliveries: DynamoDeliveryStore
 
@@ -192,6 +193,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeploymen
         deletions=DynamoDeletions(dynamo),
         audit=DynamoAuditLog(dynamo),
         tenant_jobs=DynamoTenantJobs(dynamo),
+        export_parts=DynamoExportParts(dynamo),
         heads=heads,
         deliveries=DynamoDeliveryStore(dynamo, heads),
     )

@@ -28,7 +28,7 @@ from tidings.stores.sqlite.identity.audit import SqliteAuditLog
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
-from tidings.stores.sqlite.identity.tenant_jobs import SqliteTenantJobs
+from tidings.stores.sqlite.identity.tenant_jobs import SqliteExportParts, SqliteTenantJobs
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
@@ -62,6 +62,7 @@ class SqliteStore:
     deletions: SqliteDeletions
     audit: SqliteAuditLog
     tenant_jobs: SqliteTenantJobs
+    export_parts: SqliteExportParts
 
 
 @asynccontextmanager
@@ -110,6 +111,7 @@ async def open_store(
                 deletions=SqliteDeletions(writer, readers),
                 audit=SqliteAuditLog(writer, readers),
                 tenant_jobs=SqliteTenantJobs(writer, readers),
+                export_parts=SqliteExportParts(writer, readers),
             )
         finally:
             await writer.close()

@@ -33,6 +33,7 @@ _BY_TIME: Final = (
     ("login_codes", "tenant, phone_number", "expires_at", 0),
     ("budgets", "name", "expires_at", 0),
     ("invites", "user_id, chat_id", "expires_at", 0),
+    ("export_parts", "tenant, job_id, started_at, number", "expires_at", 0),
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )

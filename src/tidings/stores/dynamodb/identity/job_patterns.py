@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access patterns for the jobs of tenants."""
+"""Access patterns for the jobs of tenants, and for the parts of exports."""
 
 from typing import Final
 
@@ -19,4 +19,10 @@ MOVE_JOB: Final = Pattern(
 )
 UNLIST_JOB: Final = Pattern(
     "unlist_job", "DeleteItem", ("tenants",), "a job is finished, or its result has expired"
+)
+KEEP_EXPORT_PART: Final = Pattern(
+    "keep_export_part", "PutItem", ("sessions",), "a part of a person's export"
+)
+READ_EXPORT_PART: Final = Pattern(
+    "read_export_part", "GetItem", ("sessions",), "a part of a person's export", strong=True
 )

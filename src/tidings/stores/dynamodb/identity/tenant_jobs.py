@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of tenants on DynamoDB, in the table of tenants.
+"""Jobs of tenants on DynamoDB, in the table of tenants, and the parts of exports.
 
 A job is one item. While the job is unfinished, a second item lists it in the partition of open
 jobs, ordered by tenant. A search for work reads only that partition.
+
+Parts of exports are items in the table of sessions, like login codes, because that table has a TTL.
 """
 
 from typing import Any, Final
@@ -10,15 +12,17 @@ from typing import Any, Final
 import msgspec
 
 from tidings.model.limits import DELETION_LEASE_MS
-from tidings.ports.tenant_jobs import TenantJob, TenantJobs
+from tidings.ports.tenant_jobs import ExportPart, ExportParts, TenantJob, TenantJobs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Item
 from tidings.stores.dynamodb.client.writes import Put
 from tidings.stores.dynamodb.identity import job_patterns as patterns
+from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 OPEN: Final = "jobs"
 """Partition that lists the unfinished jobs."""
 _OF_TENANT: Final = "jobs#"
+_PARTS: Final = "e#"
 _IS_FREE: Final = "attribute_not_exists(#pk)"
 _MAY_LEASE: Final = (
     "#state = :running AND"
@@ -142,3 +146,30 @@ def _open_key(job: TenantJob) -> Item:
 
 
 _conforms: type[TenantJobs] = DynamoTenantJobs
+
+
+class DynamoExportParts:
+    """Parts of exports, one item each, which DynamoDB removes after they have expired."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def put(self, part: ExportPart) -> None:
+        key = _part_key(part.tenant, part.job_id, part.started_at, part.number)
+        values = msgspec.structs.asdict(part)
+        item = {**key, **values, TTL: ttl_seconds(part.expires_at)}
+        await self._dynamo.put(patterns.KEEP_EXPORT_PART, item)
+
+    async def get(self, job: TenantJob, number: int) -> ExportPart | None:
+        key = _part_key(job.tenant, job.job_id, job.created_at, number)
+        item = await self._dynamo.get(patterns.READ_EXPORT_PART, key)
+        if item is None:
+            return None
+        return ExportPart(**{name: item[name] for name in ExportPart.__struct_fields__})
+
+
+def _part_key(tenant: str, job_id: str, started_at: int, number: int) -> Item:
+    return {"session_id": f"{_PARTS}{tenant}#{job_id}#{started_at}#{number}"}
+
+
+_parts_conform: type[ExportParts] = DynamoExportParts

@@ -13,6 +13,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     CHAT_DELETIONS,
     DECLINED_INVITES,
     ERASED_AUTHORS,
+    EXPORT_PARTS,
     IDENTITY_TABLES,
     INVITE_TABLES,
     LISTINGS,
@@ -315,6 +316,7 @@ MIGRATIONS: Final = (
     TENANT_JOBS,
     ERASED_AUTHORS,
     MARKS_AND_TIMES,
+    EXPORT_PARTS,
 )
 VERSION: Final = len(MIGRATIONS)
 

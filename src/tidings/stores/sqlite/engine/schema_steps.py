@@ -229,3 +229,18 @@ INSERT INTO revocations (kind, subject, at)
 CREATE INDEX erased_authors ON revocations (substr(subject, 1, instr(subject, ':') - 1), place)
     WHERE kind = 'author';
 """
+
+
+EXPORT_PARTS: Final = """
+CREATE TABLE export_parts (
+    tenant TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    box BLOB NOT NULL,
+    box_key INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, job_id, started_at, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX export_parts_expiring ON export_parts (expires_at);
+"""

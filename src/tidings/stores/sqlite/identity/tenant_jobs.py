@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of tenants on SQLite."""
+"""Jobs of tenants, and the parts of exports, on SQLite."""
 
 from typing import Any, Final
 
 import apsw
 import msgspec
 
-from tidings.ports.tenant_jobs import TenantJob, TenantJobs
+from tidings.ports.tenant_jobs import ExportPart, ExportParts, TenantJob, TenantJobs
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
@@ -25,6 +25,12 @@ _SAVE: Final = """
 UPDATE tenant_jobs SET phase = ?, state = ?, pending = ?, cursor = ?, counts = ?, result = ?,
     updated_at = ?
 WHERE tenant = ? AND job_id = ?
+"""
+_PART_FIELDS: Final = ExportPart.__struct_fields__
+_PUT_PART: Final = f"REPLACE INTO export_parts ({columns(ExportPart)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PART: Final = f"""
+SELECT {columns(ExportPart)} FROM export_parts
+WHERE tenant = ? AND job_id = ? AND started_at = ? AND number = ?
 """
 
 
@@ -104,3 +110,31 @@ def _job(db: apsw.Connection, tenant: str, job_id: str) -> TenantJob | None:
 
 
 _conforms: type[TenantJobs] = SqliteTenantJobs
+
+
+class SqliteExportParts:
+    """Table of the parts of exports; the sweeper removes expired ones."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def put(self, part: ExportPart) -> None:
+        row = msgspec.structs.astuple(part)
+
+        def write(db: apsw.Connection) -> None:
+            db.execute(_PUT_PART, row)
+
+        await self._writer.write(write)
+
+    async def get(self, job: TenantJob, number: int) -> ExportPart | None:
+        key = (job.tenant, job.job_id, job.created_at, number)
+
+        def read(db: apsw.Connection) -> ExportPart | None:
+            row = db.execute(_PART, key).fetchone()
+            return ExportPart(**dict(zip(_PART_FIELDS, row, strict=True))) if row else None
+
+        return await self._readers.read(read)
+
+
+_parts_conform: type[ExportParts] = SqliteExportParts

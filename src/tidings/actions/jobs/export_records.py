@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the records of a person's export, one JSON object each, from what is stored."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.chats import ChatRow
+from tidings.model.entries import Entry
+from tidings.model.ids import rfc3339, user_id
+from tidings.ports.people import Act, AuditEntry, User
+from tidings.ports.sessions import Session
+from tidings.wire.records import entry_fields
+
+Record = dict[str, Any]
+"""A record; its `kind` says what it is."""
+
+
+def parts_of(records: Iterable[Record]) -> Iterator[str]:
+    """Join records to texts, one record in a line, that are small enough for one item."""
+    some: list[str] = []
+    size = 0
+    for record in records:
+        text = msgspec.json.encode(record).decode()
+        if some and size + len(text) > limits.EXPORT_PART_CHARS_MAX:
+            yield "\n".join(some)
+            some, size = [], 0
+        some.append(text)
+        size += len(text) + 1
+    if some:
+        yield "\n".join(some)
+
+
+def numbers_of(records: Iterable[Record]) -> dict[str, int]:
+    """Return how many records of each kind there are."""
+    return Counter(record["kind"] for record in records)
+
+
+def profile_record(user: User) -> Record:
+    """Return all that is stored about a user."""
+    fields = msgspec.to_builtins(user)
+    return {"kind": "profile", "user_id": user_id(user.user), **_timed(fields, leave=("user",))}
+
+
+def session_record(session: Session) -> Record:
+    """Return a login of the user, without its secrets."""
+    return {
+        "kind": "session",
+        "session_id": session.session_id,
+        "device": session.device,
+        "created_at": rfc3339(session.created_at),
+        "last_used_at": rfc3339(session.rotated_at),
+        "expires_at": rfc3339(session.expires_at),
+    }
+
+
+def membership_record(row: ChatRow) -> Record:
+    """Return a chat that the user is in; a direct chat with the other user."""
+    record = {
+        "kind": "membership",
+        "chat": row.chat_id,
+        "type": row.type,
+        "name": row.name,
+        "role": row.role,
+        "created_at": rfc3339(row.created_at),
+    }
+    return record | (
+        {"with": user_id(row.others[0])} if row.type == "direct" and row.others else {}
+    )
+
+
+def message_record(entry: Entry) -> Record:
+    """Return a message of the user, without what others made of it."""
+    fields = entry_fields(entry)
+    fields.pop("reactions", None)
+    return fields
+
+
+def act_records(entries: Iterable[AuditEntry], user: str) -> Iterator[Record]:
+    """Yield the administrative acts that concern the user."""
+    for entry in entries:
+        for act in entry.acts:
+            if act.target is not None and user in act.target.split("/"):
+                yield _act_record(entry, act)
+
+
+def _act_record(entry: AuditEntry, act: Act) -> Record:
+    return {
+        "kind": "audit",
+        "at": rfc3339(act.at),
+        "action": entry.action,
+        "actor": entry.actor,
+        "target": act.target,
+        "fields": list(entry.fields),
+        "outcome": entry.outcome or "unknown",
+    }
+
+
+def _timed(fields: Record, leave: Sequence[str]) -> Record:
+    """Return the fields with times as text."""
+    return {
+        name: rfc3339(value) if name.endswith("_at") and isinstance(value, int) else value
+        for name, value in fields.items()
+        if name not in leave
+    }

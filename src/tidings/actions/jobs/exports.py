@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the export of a person, and hand over its parts."""
+
+from typing import Final
+
+import msgspec
+
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.jobs.person_export import PURPOSE, bound_to, result_of
+from tidings.actions.jobs.starting import StartJob, job_id_of
+from tidings.model.ids import USER, UserKey, user_key
+from tidings.model.refusals import ExportGone, ExportUnfinished, JobNotFound, UserNotFound
+from tidings.ports.store import Store
+from tidings.ports.tenant_jobs import JobKind, TenantJob
+
+EXPORT: Final[JobKind] = "user.export"
+
+
+class PersonExports:
+    """Start the export of a person, and hand over its parts."""
+
+    def __init__(self, store: Store, vault: Vault, start: StartJob) -> None:
+        self._store = store
+        self._vault = vault
+        self._start = start
+
+    async def start(self, caller: Caller, tenant: str, user: str) -> TenantJob:
+        """Start an export, which replaces a finished one; return a running one as it is.
+
+        Raises:
+            UserNotFound: The tenant has no such user.
+        """
+        require_tenant(caller, tenant)
+        if USER.fullmatch(user) is None or not await self._exists(user_key(tenant, user)):
+            raise UserNotFound
+        job_id = job_id_of(EXPORT, user)
+        found = await self._store.tenant_jobs.get(tenant, job_id)
+        if found is not None and found.state == "done":
+            await self._store.tenant_jobs.remove(tenant, job_id)
+        return await self._start(tenant, EXPORT, user)
+
+    async def _exists(self, user: UserKey) -> bool:
+        return await self._store.users.get(user) is not None
+
+    async def part(
+        self, caller: Caller, tenant: str, job_id: str, cursor: str | None
+    ) -> tuple[list[msgspec.Raw], str | None]:
+        """Return the records of one part, and the cursor of the next part.
+
+        Raises:
+            JobNotFound: The tenant has no such export.
+            ExportUnfinished: The job is still running.
+            ExportGone: The export has expired, or the person's content was erased.
+        """
+        require_tenant(caller, tenant)
+        job = await self._store.tenant_jobs.get(tenant, job_id)
+        if job is None or job.kind != EXPORT:
+            raise JobNotFound
+        if job.state != "done":
+            raise ExportUnfinished
+        owner, cursors = UserKey(f"{tenant}:{job_id}"), self._vault.cursors
+        number = int(cursors.position(PURPOSE, owner, cursor) or 0)
+        result = result_of(job)
+        text = None if result is None else await self._text(job, number)
+        if result is None or text is None:
+            raise ExportGone
+        following = str(number + 1) if number + 1 < result.parts else None
+        records = [msgspec.Raw(record.encode()) for record in text.split("\n")]
+        return records, cursors.after(PURPOSE, owner, following)
+
+    async def _text(self, job: TenantJob, number: int) -> str | None:
+        part = await self._store.export_parts.get(job, number)
+        if part is None:
+            return None
+        user = user_key(job.tenant, job.subject)
+        sealed = Sealed(part.box, part.box_key)
+        return await self._vault.open_text(user, bound_to(job, number), sealed)

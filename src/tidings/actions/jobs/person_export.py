@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gather everything that is stored of one person, as a job, and hand it over in parts.
+
+The job walks through the chats that the person is in, page by page, and keeps what the person
+wrote. What others wrote is not part of the export. The parts are encrypted with the person's own
+data key: if the person's content is erased, the export can no longer be read either.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from tidings.actions.content.vault import Vault
+from tidings.actions.inbox.reading import ListFilter, ListNotifications
+from tidings.actions.jobs.export_records import (
+    Record,
+    act_records,
+    membership_record,
+    message_record,
+    numbers_of,
+    parts_of,
+    profile_record,
+    session_record,
+)
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_id, user_key
+from tidings.model.refusals import InboxNotFound
+from tidings.ports.store import Store, on_behalf_of, user_requester
+from tidings.ports.tenant_jobs import ExportPart, JobSteps, TenantJob
+from tidings.ports.world import Clock
+from tidings.wire.inbox_records import notification_record
+
+PURPOSE: Final = "export"
+
+
+class Place(msgspec.Struct, omit_defaults=True):
+    """Where the job goes on, and how many parts it has written."""
+
+    parts: int = 0
+    chat: str = ""
+    """The chat that is being read, or the last one that was."""
+    after: int = 0
+    inbox: str | None = None
+    page: str | None = None
+    """Cursor within the inbox."""
+    at: int | None = None
+    """Position in the audit trail, together with `entry_id`."""
+    entry_id: str = ""
+
+
+class ExportResult(msgspec.Struct, frozen=True):
+    """What a finished job hands over."""
+
+    parts: int
+    expires_at: int
+
+
+@dataclass
+class Gathered:
+    """The lines of one step, and the phase that the job has reached, if any."""
+
+    place: Place
+    records: list[Record] = field(default_factory=list)
+    reached: str | None = None
+
+
+class ExportPerson:
+    """The steps of the job `user.export`."""
+
+    def __init__(
+        self, store: Store, vault: Vault, listing: ListNotifications, clock: Clock
+    ) -> None:
+        self._store = store
+        self._vault = vault
+        self._listing = listing
+        self._clock = clock
+        self._gathering: Mapping[str, Callable[[UserKey, Place], Awaitable[Gathered]]] = {
+            "started": self._profile,
+            "profile": self._messages,
+            "messages": self._notifications,
+            "notifications": self._acts,
+        }
+
+    async def step(self, job: TenantJob) -> TenantJob:
+        """Gather the next lines and store them. A repeated step writes the same parts again."""
+        user = user_key(job.tenant, job.subject)
+        with on_behalf_of(user_requester(user)):
+            if await self._store.users.get(user) is None:
+                return msgspec.structs.replace(job.at("done"), state="done")
+            place = msgspec.json.decode(job.cursor or "{}", type=Place)
+            gathered = await self._gathering[job.phase](user, place)
+            await self._write(job, user, gathered)
+        counted = job.counting(**numbers_of(gathered.records))
+        if gathered.reached == "done":
+            result = ExportResult(gathered.place.parts, expires_at(job))
+            text = msgspec.json.encode(result).decode()
+            return msgspec.structs.replace(counted.at("done"), state="done", result=text)
+        cursor = msgspec.json.encode(gathered.place).decode()
+        return msgspec.structs.replace(counted, phase=gathered.reached or job.phase, cursor=cursor)
+
+    async def _write(self, job: TenantJob, user: UserKey, gathered: Gathered) -> None:
+        for text in parts_of(gathered.records):
+            number = gathered.place.parts
+            sealed = await self._vault.seal_text(user, bound_to(job, number), text)
+            part = ExportPart(
+                tenant=job.tenant,
+                job_id=job.job_id,
+                started_at=job.created_at,
+                number=number,
+                box=sealed.box,
+                box_key=sealed.box_key,
+                expires_at=expires_at(job),
+            )
+            await self._store.export_parts.put(part)
+            gathered.place.parts += 1
+
+    async def _profile(self, user: UserKey, place: Place) -> Gathered:
+        profile = await self._store.users.get(user)
+        assert profile is not None, "the step has found the user"
+        sessions = await self._store.sessions.of(user)
+        lines = [profile_record(profile), *(session_record(session) for session in sessions)]
+        return Gathered(place, lines, "profile")
+
+    async def _messages(self, user: UserKey, place: Place) -> Gathered:
+        gathered = Gathered(place)
+        chats = sorted(chat for chat in await self._store.chats.ids(user) if chat >= place.chat)
+        if chats and chats[0] == place.chat and not place.after:
+            del chats[0]  # it was read to its end
+        for chat in chats[: limits.EXPORT_STEP_CHATS]:
+            await self._read_chat(user, chat, gathered)
+            if place.after or _is_enough(gathered.records):
+                return gathered
+        if len(chats) <= limits.EXPORT_STEP_CHATS:
+            gathered.reached = "messages"
+        return gathered
+
+    async def _read_chat(self, user: UserKey, chat: ChatId, gathered: Gathered) -> None:
+        """Read some pages of a chat's log; `place.after` is 0 if its end is reached."""
+        place = gathered.place
+        if chat != place.chat:
+            place.chat, place.after = chat, 0
+            row = await self._store.chats.row(user, chat, self._clock.now())
+            gathered.records += [membership_record(row)] if row is not None else []
+        for _ in range(limits.EXPORT_STEP_PAGES):
+            page = await self._store.log.page(
+                chat, user, after=place.after, limit=limits.PAGE_MAX, only_messages=True
+            )
+            if page is None or page.next is None:
+                place.after = 0
+            else:
+                place.after = page.next
+            if page is not None:
+                gathered.records += await self._records_of(user, page.entries)
+            if not place.after or _is_enough(gathered.records):
+                return
+
+    async def _records_of(self, user: UserKey, entries: Sequence[Entry]) -> list[Record]:
+        own = [entry for entry in entries if entry.sender == user]
+        await self._vault.open(own, self._clock.now())
+        reactions = (
+            {"kind": "reaction", "chat": entry.chat_id, "target": entry.sequence, "emoji": emoji}
+            for entry in entries
+            for emoji in entry.mine
+        )
+        return [*map(message_record, own), *reactions]
+
+    async def _notifications(self, user: UserKey, place: Place) -> Gathered:
+        gathered = Gathered(place)
+        if place.page is None and not await self._next_inbox(user, place):
+            gathered.reached = "notifications"
+            return gathered
+        inbox = place.inbox
+        assert inbox is not None, "the next inbox was found"
+        wanted = ListFilter(limit=limits.PAGE_MAX, cursor=place.page)
+        try:
+            page, place.page = await self._listing(user, inbox, wanted)
+        except InboxNotFound:
+            page, place.page = [], None
+        for one in page:
+            record = notification_record(one.received, one.shown.text)
+            fields = msgspec.structs.asdict(record)
+            gathered.records.append({"kind": "notification", "inbox": inbox, **fields})
+        return gathered
+
+    async def _next_inbox(self, user: UserKey, place: Place) -> bool:
+        tenant = tenant_of(user)
+        found = await self._store.inbox_settings.configs(tenant, after=place.inbox, limit=1)
+        if found.rows:
+            place.inbox = found.rows[0][0]
+        return bool(found.rows)
+
+    async def _acts(self, user: UserKey, place: Place) -> Gathered:
+        gathered, now = Gathered(place), self._clock.now()
+        for _ in range(limits.EXPORT_STEP_PAGES):
+            before = (now + limits.DAY_MS, "") if place.at is None else (place.at, place.entry_id)
+            entries = await self._store.audit.page(
+                tenant_of(user),
+                since=now - limits.AUDIT_MS,
+                before=before,
+                limit=limits.PAGE_MAX,
+            )
+            gathered.records += act_records(entries, user_id(user))
+            if len(entries) < limits.PAGE_MAX:
+                gathered.reached = "done"
+                break
+            place.at, place.entry_id = entries[-1].position
+        return gathered
+
+
+def result_of(job: TenantJob) -> ExportResult | None:
+    """Return the result of an export; None if there is nothing to download (yet)."""
+    return None if job.result is None else msgspec.json.decode(job.result, type=ExportResult)
+
+
+def expires_at(job: TenantJob) -> int:
+    """Return when the parts of an export are removed."""
+    return job.created_at + limits.EXPORT_KEPT_MS
+
+
+def bound_to(job: TenantJob, number: int) -> str:
+    """Return what the encryption of a part is bound to."""
+    return f"{PURPOSE}\0{job.job_id}\0{job.created_at}\0{number}"
+
+
+def _is_enough(records: Sequence[Record]) -> bool:
+    return len(records) >= limits.PAGE_MAX
+
+
+_conforms: type[JobSteps] = ExportPerson
