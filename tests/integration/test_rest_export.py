@@ -4,14 +4,17 @@
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
+from tidings.actions.jobs.person_export import ExportPerson
 from tidings.assembly.system import back_off
 from tidings.delivery.tenant_job_runner import TenantJobRunner
 from tidings.model import limits
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_key
+from tidings.ports.tenant_jobs import TenantJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -146,3 +149,39 @@ async def test_who_may_ask(rest: Rest) -> None:
     assert await ida.refused("GET", download) == (403, "auth.forbidden")
     assert await other.refused("GET", download) == (404, "tenant.not_found")
     assert await backend.refused("GET", f"{download}?cursor=x") == (400, "cursor.invalid")
+
+
+class StoreFromBefore:
+    """The store, with a list of chats that is older than the rest."""
+
+    def __init__(self, store: Any, chat: str) -> None:
+        self._store = store
+        self._chat = chat
+        self.chats = self
+        self.row = store.chats.row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def ids(self, _user: UserKey) -> list[str]:
+        return [self._chat]
+
+
+async def test_what_goes_while_the_job_runs_is_left_out(rest: Rest) -> None:
+    core, backend = rest.core, await rest.tenant()
+    kim, _ = await rest.users("kim", "liz")
+    chat = await kim.group()
+    store: Any = StoreFromBefore(core.store, chat)
+    steps = ExportPerson(store, core.vault, core.inbox.list, core.clock)
+    job = TenantJob(
+        tenant=TENANT, job_id="x", kind="user.export", subject="liz", created_at=1, updated_at=1
+    )
+    left = await steps.step(job.at("profile"))
+    assert (left.phase, left.counts) == ("messages", {}), "no longer in the chat"
+    gone = msgspec.structs.replace(left, cursor='{"inbox": "gone", "page": "x"}')
+    assert (await steps.step(gone)).counts == {}, "there is no such inbox"
+
+    ghost = await core.start_job(TENANT, "user.export", "ghost")
+    path = f"{ACME}/jobs/{ghost.job_id}"
+    assert "download" not in await finished(rest, path)
+    assert await backend.refused("GET", f"{path}/download") == (404, "export.gone")

@@ -36,7 +36,7 @@ from tidings.wire.inbox_records import notification_record
 PURPOSE: Final = "export"
 
 
-class Place(msgspec.Struct, omit_defaults=True):
+class ExportPlace(msgspec.Struct, omit_defaults=True):
     """Where the job goes on, and how many parts it has written."""
 
     parts: int = 0
@@ -62,7 +62,7 @@ class ExportResult(msgspec.Struct, frozen=True):
 class Gathered:
     """The lines of one step, and the phase that the job has reached, if any."""
 
-    place: Place
+    place: ExportPlace
     records: list[Record] = field(default_factory=list)
     reached: str | None = None
 
@@ -77,7 +77,7 @@ class ExportPerson:
         self._vault = vault
         self._listing = listing
         self._clock = clock
-        self._gathering: Mapping[str, Callable[[UserKey, Place], Awaitable[Gathered]]] = {
+        self._gathering: Mapping[str, Callable[[UserKey, ExportPlace], Awaitable[Gathered]]] = {
             "started": self._profile,
             "profile": self._messages,
             "messages": self._notifications,
@@ -90,7 +90,7 @@ class ExportPerson:
         with on_behalf_of(user_requester(user)):
             if await self._store.users.get(user) is None:
                 return msgspec.structs.replace(job.at("done"), state="done")
-            place = msgspec.json.decode(job.cursor or "{}", type=Place)
+            place = msgspec.json.decode(job.cursor or "{}", type=ExportPlace)
             gathered = await self._gathering[job.phase](user, place)
             await self._write(job, user, gathered)
         counted = job.counting(**numbers_of(gathered.records))
@@ -117,14 +117,14 @@ class ExportPerson:
             await self._store.export_parts.put(part)
             gathered.place.parts += 1
 
-    async def _profile(self, user: UserKey, place: Place) -> Gathered:
+    async def _profile(self, user: UserKey, place: ExportPlace) -> Gathered:
         profile = await self._store.users.get(user)
         assert profile is not None, "the step has found the user"
         sessions = await self._store.sessions.of(user)
         lines = [profile_record(profile), *(session_record(session) for session in sessions)]
         return Gathered(place, lines, "profile")
 
-    async def _messages(self, user: UserKey, place: Place) -> Gathered:
+    async def _messages(self, user: UserKey, place: ExportPlace) -> Gathered:
         gathered = Gathered(place)
         chats = sorted(chat for chat in await self._store.chats.ids(user) if chat >= place.chat)
         if chats and chats[0] == place.chat and not place.after:
@@ -148,12 +148,11 @@ class ExportPerson:
             page = await self._store.log.page(
                 chat, user, after=place.after, limit=limits.PAGE_MAX, only_messages=True
             )
-            if page is None or page.next is None:
-                place.after = 0
-            else:
-                place.after = page.next
-            if page is not None:
-                gathered.records += await self._records_of(user, page.entries)
+            place.after = 0
+            if page is None:
+                return  # the person has left meanwhile
+            gathered.records += await self._records_of(user, page.entries)
+            place.after = page.next or 0
             if not place.after or _is_enough(gathered.records):
                 return
 
@@ -167,7 +166,7 @@ class ExportPerson:
         )
         return [*map(message_record, own), *reactions]
 
-    async def _notifications(self, user: UserKey, place: Place) -> Gathered:
+    async def _notifications(self, user: UserKey, place: ExportPlace) -> Gathered:
         gathered = Gathered(place)
         if place.page is None and not await self._next_inbox(user, place):
             gathered.reached = "notifications"
@@ -185,14 +184,14 @@ class ExportPerson:
             gathered.records.append({"kind": "notification", "inbox": inbox, **fields})
         return gathered
 
-    async def _next_inbox(self, user: UserKey, place: Place) -> bool:
+    async def _next_inbox(self, user: UserKey, place: ExportPlace) -> bool:
         tenant = tenant_of(user)
         found = await self._store.inbox_settings.configs(tenant, after=place.inbox, limit=1)
         if found.rows:
             place.inbox = found.rows[0][0]
         return bool(found.rows)
 
-    async def _acts(self, user: UserKey, place: Place) -> Gathered:
+    async def _acts(self, user: UserKey, place: ExportPlace) -> Gathered:
         gathered, now = Gathered(place), self._clock.now()
         for _ in range(limits.EXPORT_STEP_PAGES):
             before = (now + limits.DAY_MS, "") if place.at is None else (place.at, place.entry_id)
