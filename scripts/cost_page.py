@@ -46,6 +46,8 @@ MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
 RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
 NEW_USER: Final = "a new user, without a phone number"
 LIST_USERS: Final = f"list of {USERS} users of a tenant"
+PROFILES: Final = f"{USERS} profiles, none of them cached"
+DISCONNECT: Final = "a user disconnects: the last-seen time"
 FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 
 SMALL: Final = 100
@@ -135,6 +137,8 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
     yield IdentityCase(NEW_USER, identity_costs.new_user())
     yield IdentityCase(LIST_USERS, identity_costs.list_users(USERS))
+    yield IdentityCase(PROFILES, identity_costs.show_profiles(USERS))
+    yield IdentityCase(DISCONNECT, identity_costs.disconnect())
 
 
 class UseCase(NamedTuple):

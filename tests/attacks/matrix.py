@@ -153,6 +153,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "get_me": users(200),
     "patch_me": users(200),
     "get_user": users(200, foreigner=NO_USER),
+    "list_profiles": users(200),
     "find_contacts": users(200),
     # Chats.
     "create_chat": users(201, foreigner=NO_USER),

@@ -270,7 +270,10 @@ NOTICE: Final[Json] = {
     "audience": {"kind": "users", "uids": ["owner", "member"]},
     "message": {"title": "Hello", "body": ""},
 }
-QUERIES: Final = {"get_published_keys": "?tenant={tenant}"}
+QUERIES: Final = {
+    "get_published_keys": "?tenant={tenant}",
+    "list_profiles": "?ids=owner,admin,nobody",
+}
 
 
 def _issuer() -> Json:

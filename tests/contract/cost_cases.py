@@ -262,5 +262,5 @@ async def hello(
         assert len(page.entries) == MISSED
     answer = process.meter.reading()
     assert len(held) == CHATS
-    await process.store.users.peers(user)
+    await process.store.users.visible_peers(user)
     ground.keep(name, answer, process)

@@ -177,8 +177,18 @@ async def lists(ground: Ground) -> None:
         page = await process.store.users.by_id(TENANT, prefix="", after=None, limit=cases.USERS)
         assert len(page.rows) == cases.USERS
 
+    async def profiles(process: Process) -> None:
+        assert len(await process.core.profiles.of(shown)) == cases.USERS
+
+    async def leave(process: Process) -> None:
+        process.store.users.seen({shown[0]: 1})
+
     await step(ground, cases.NEW_USER, make)
     await step(ground, cases.LIST_USERS, look)
+    listed = await ground.home.store.users.by_id(TENANT, prefix="", after=None, limit=cases.USERS)
+    shown = [row.user for row in listed.rows]
+    await step(ground, cases.PROFILES, profiles)
+    await step(ground, cases.DISCONNECT, leave)
 
 
 async def give(process: Process, user: UserKey, number: str) -> None:

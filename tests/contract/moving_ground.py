@@ -34,7 +34,8 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DAY_MS
 from tidings.model.roles import Invite
-from tidings.ports.export_facts import ExportProgress, ExportStart, Fact, Source, Target, Written
+from tidings.ports.export_engines import ExportProgress, Source, Target
+from tidings.ports.export_facts import ExportStart, Fact, Written
 from tidings.ports.log import Kept
 from tidings.ports.people import SigningKey, Tenant, TenantKey
 from tidings.ports.secrets import WrappedKey

@@ -15,7 +15,7 @@ from tests.contract.identity_builders import (
     an_issuer,
 )
 from tests.contract.moving_ground import LATER
-from tests.contract.test_people import a_signing_key, a_tenant
+from tests.contract.test_people import FIELDS, a_signing_key, a_tenant
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.ids import UserKey
@@ -74,7 +74,8 @@ async def _fill_tenants(store: Store) -> None:
 async def _fill_users(store: Store) -> None:
     users = store.users
     for number in (LET_GO, PHONE):
-        await users.put(ANN, display_name="Ann", phone_number=number, now=NOW)
+        await users.put(ANN, display_name="Ann", phone_number=number, now=NOW, fields=FIELDS)
+    await users.verify_phone(ANN, PHONE, NOW + 1)
     await users.put(OTHER_ANN, display_name=None, phone_number=PHONE, now=NOW)
     await users.with_phone(BY_LOGIN, LOGIN_PHONE, NOW)
     for user in (CAT, BOB, DAN):

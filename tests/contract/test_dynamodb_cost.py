@@ -62,9 +62,9 @@ BUDGETS: dict[str, Budget] = {
     "mark read, over REST": (Units(1, 2), Units(1, 2)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
     "chat list of 50": (Units(0, 80), Units(0, 80)),
-    "hello, 50 chats, nothing new": (Units(0, 52), Units(0, 78.5)),
-    "hello by heads, 50 chats, 100 missed": (Units(0, 52), Units(0, 78.5)),
-    "reconnect, 50 chats, 100 missed": (Units(0, 64.5), Units(0, 91)),
+    "hello, 50 chats, nothing new": (Units(0, 52), Units(0, 79)),
+    "hello by heads, 50 chats, 100 missed": (Units(0, 52), Units(0, 79)),
+    "reconnect, 50 chats, 100 missed": (Units(0, 64.5), Units(0, 91.5)),
 }
 
 

@@ -41,7 +41,8 @@ from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import Job
-from tidings.ports.export_facts import Fact, Source
+from tidings.ports.export_engines import Source
+from tidings.ports.export_facts import Fact
 from tidings.ports.export_inbox_facts import CopyFact, converted
 from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.export import exporting_inbox

@@ -23,7 +23,8 @@ from tidings.actions.export.exporting import ChangedDuringExport, Tally, encode,
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
-from tidings.ports.export_facts import Fact, Source
+from tidings.ports.export_engines import Source
+from tidings.ports.export_facts import Fact
 from tidings.ports.log import Kept
 
 

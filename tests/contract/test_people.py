@@ -11,7 +11,7 @@ from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tests.support.waiting import until
 from tidings.model import limits
 from tidings.model.ids import user_key
-from tidings.ports.people import SigningKey, Tenant, TenantKey, User
+from tidings.ports.people import ProfileFields, SigningKey, Tenant, TenantKey, User
 
 
 def a_tenant(name: str | None = "Acme", created_at: int = NOW) -> Tenant:
@@ -119,6 +119,67 @@ async def test_a_user_put_with_nothing_to_say_stays_the_same(store: Store) -> No
     assert again == (before, False)
 
 
+FIELDS = ProfileFields(
+    avatar_url="https://a.example/1.png", metadata='{"team":"red"}', email="ann@a.example",
+    hidden_at=NOW,
+)  # fmt: skip
+
+
+async def test_fields_of_a_profile_are_kept_changed_and_taken_away(engine: Engine) -> None:
+    async with engine.open() as store:
+        made, _ = await store.users.put(
+            ANN, display_name="Ann", phone_number=None, now=NOW, fields=FIELDS
+        )
+        assert FIELDS.changes().items() <= msgspec.structs.asdict(made).items()
+        some = ProfileFields(avatar_url=None, metadata="{}")
+        changed, _ = await store.users.put(
+            ANN, display_name=None, phone_number="+49", now=NOW + 1, fields=some
+        )
+        assert changed == msgspec.structs.replace(
+            made, avatar_url=None, metadata="{}", phone_number="+49", updated_at=NOW + 1
+        )
+        none = ProfileFields(metadata=None, email=None, hidden_at=None)
+        bare, _ = await store.users.put(
+            ANN, display_name="Ann", phone_number="+41", now=NOW + 2, fields=none
+        )
+        assert (bare.metadata, bare.email, bare.hidden_at, bare.phone_number) == (
+            None, None, None, "+41",
+        )  # fmt: skip
+        same, _ = await store.users.put(
+            ANN, display_name="Ann", phone_number="+41", now=NOW + 9, fields=none
+        )
+        assert same == bare, "nothing changed, not even the time"
+
+    async with engine.open() as store:
+        assert await store.users.get(ANN) == bare
+        await store.users.put(BOB, display_name="Bob", phone_number=None, now=NOW)
+        found = await store.users.get_all([BOB, CAT, ANN])
+        assert found.keys() == {ANN, BOB}
+        assert found[ANN] == bare
+
+
+async def test_a_number_is_verified_until_it_changes(store: Store) -> None:
+    async def verified_at() -> int | None:
+        found = await store.users.get(ANN)
+        assert found is not None
+        return found.phone_verified_at
+
+    await store.users.put(ANN, display_name=None, phone_number="+49", now=NOW)
+    await store.users.verify_phone(ANN, "+41", NOW + 1)
+    assert await verified_at() is None, "that is not the number"
+    await store.users.verify_phone(ANN, "+49", NOW + 1)
+    assert await verified_at() == NOW + 1
+    await store.users.put(ANN, display_name="Ann", phone_number="+49", now=NOW + 2)
+    assert await verified_at() == NOW + 1
+    await store.users.put(ANN, display_name=None, phone_number="+41", now=NOW + 3)
+    assert await verified_at() is None
+    await store.users.verify_phone(ANN, "+41", NOW + 4)
+    await store.users.release_phone(ANN, NOW + 5)
+    assert await verified_at() is None
+    made, _ = await store.users.with_phone(BOB, "+49", NOW)
+    assert made.phone_verified_at == NOW
+
+
 async def test_the_missing_are_named_in_the_order_given(store: Store) -> None:
     for user in (BOB, DAN):
         await store.users.put(user, display_name=None, phone_number=None, now=NOW)
@@ -180,16 +241,28 @@ async def test_peers_are_those_in_small_chats_with_the_user(store: Store) -> Non
     shared = await a_chat(store, BOB, CAT, ANN)
     await a_chat(store, BOB, DAN)
 
-    assert await store.users.peers(ANN) == {BOB: NOW + 5, CAT: None}
+    assert await store.users.visible_peers(ANN) == {BOB: NOW + 5, CAT: None}
     await append(store, shared, removed(CAT))
-    assert await store.users.peers(ANN) == {BOB: NOW + 5}
-    assert await store.users.peers(CAT) == {}
+    assert await store.users.visible_peers(ANN) == {BOB: NOW + 5}
+    assert await store.users.visible_peers(CAT) == {}
+
+
+async def test_who_hides_is_no_visible_peer_and_has_none(store: Store) -> None:
+    await store.users.put(BOB, display_name=None, phone_number=None, now=NOW, fields=FIELDS)
+    await a_chat(store, ANN, BOB, CAT)
+    assert set(await store.users.visible_peers(ANN)) == {CAT}
+    assert await store.users.visible_peers(BOB) == {}
+    assert set(await store.users.peers(BOB)) == {ANN, CAT}
+    shown = ProfileFields(hidden_at=None)
+    await store.users.put(BOB, display_name=None, phone_number=None, now=NOW, fields=shown)
+    assert set(await store.users.visible_peers(ANN)) == {BOB, CAT}
+    assert set(await store.users.visible_peers(BOB)) == {ANN, CAT}
 
 
 async def test_peers_of_a_chat_too_large_for_its_own_item_to_name_them(store: Store) -> None:
     crowd = some_users(limits.LISTED_MEMBERS_MAX + 2)
     await a_chat(store, *crowd)
-    assert set(await store.users.peers(crowd[0])) == set(crowd[1:])
+    assert set(await store.users.visible_peers(crowd[0])) == set(crowd[1:])
 
 
 @pytest.mark.attack("S15")
@@ -200,7 +273,7 @@ async def test_so_many_peers_count_and_those_of_the_oldest_chats_first(
     crowd = some_users(12)
     for start in range(0, 12, 4):
         await a_chat(store, ANN, *crowd[start : start + 4], now=NOW + start)
-    peers = await store.users.peers(ANN)
+    peers = await store.users.visible_peers(ANN)
     assert len(peers) == 5
     assert set(peers) >= set(crowd[:4])
 
@@ -210,6 +283,6 @@ async def test_a_large_chat_makes_no_peers(store: Store, extra: int) -> None:
     crowd = some_users(limits.SMALL_CHAT_MEMBERS_MAX + extra)
     await a_chat(store, *crowd)
 
-    peers = await store.users.peers(crowd[0])
+    peers = await store.users.visible_peers(crowd[0])
 
     assert set(peers) == (set() if extra else set(crowd[1:]))

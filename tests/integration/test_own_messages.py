@@ -23,6 +23,7 @@ class Watched:
         self.calls = 0
         self.advance = receipts.advance
         self.of_chat = receipts.of_chat
+        self.find = receipts.find
         self.unread = receipts.unread
         self.with_times = receipts.with_times
         self.count = receipts.count

@@ -28,7 +28,7 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
     assert made.json().keys() == {
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
         "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
-        "updated_at", "message_count",
+        "updated_at", "message_count", "others",
     }  # fmt: skip
 
 
@@ -177,6 +177,22 @@ async def test_a_cursor_is_good_for_its_own_list_only(rest: Rest) -> None:
 
 
 @pytest.mark.attack("D05")
+async def test_a_chat_shows_whom_it_is_with(rest: Rest) -> None:
+    names = [f"p{number:02}" for number in range(12)]
+    ola, *people = await rest.users("ola", *names)
+    await people[0].ok("PATCH", "/v1/me", {"display_name": "Pe", "avatar_url": "https://a.example"})
+    chat = await ola.group(*names)
+    shown = (await ola.ok("GET", f"/v1/chats/{chat}"))["others"]
+    assert [one["user_id"] for one in shown] == names[: limits.LISTED_MEMBERS_MAX]
+    pe = {"user_id": "p00", "display_name": "Pe", "avatar_url": "https://a.example"}
+    assert shown[0] == pe
+    (row,) = (await ola.ok("GET", "/v1/chats"))["data"]
+    assert row["others"] == shown[: limits.LISTED_OTHERS_MAX]
+    await people[0].ok("PATCH", "/v1/me", {"avatar_url": None})
+    (row,) = (await ola.ok("GET", "/v1/chats"))["data"]
+    assert row["others"][0] == {**pe, "avatar_url": None}
+
+
 async def test_a_group_is_renamed_by_admins_and_owners(rest: Rest) -> None:
     alice, bob, carol = await rest.users("alice", "bob", "carol")
     chat = await alice.group("bob", "carol")

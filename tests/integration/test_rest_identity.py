@@ -10,6 +10,7 @@ from tests.support.canary import canary
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 from tidings.model import limits
+from tidings.model.ids import rfc3339, user_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -196,7 +197,8 @@ async def test_a_user_is_made_then_changed(rest: Rest) -> None:
     changed = await backend.call("PUT", path, {"display_name": "Una B."})
     assert (made.status_code, changed.status_code) == (201, 200)
     assert made.json().keys() == {
-        "user_id", "display_name", "phone_number", "created_at", "updated_at", "deactivated",
+        "user_id", "display_name", "avatar_url", "metadata", "phone_number", "last_seen_at",
+        "created_at", "updated_at", "email", "phone_verified", "deactivated",
     }  # fmt: skip
     assert changed.json() == {**made.json(), "display_name": "Una B."}
 
@@ -222,9 +224,15 @@ async def test_a_user_that_cannot_be_one_is_not_made(rest: Rest, user_id: str) -
         ("phone_number", "0123"),
         ("phone_number", "+1"),
         ("phone_number", "+14155550123\n"),
+        ("avatar_url", "http://a.example/1.png"),
+        ("email", "una"),
+        ("metadata", "red"),
+        ("metadata", {"text": "x" * limits.METADATA_BYTES_MAX}),
     ],
 )
-async def test_a_profile_field_out_of_form_is_refused(rest: Rest, field: str, value: str) -> None:
+async def test_a_profile_field_out_of_form_is_refused(
+    rest: Rest, field: str, value: object
+) -> None:
     backend = await rest.tenant()
     answer = await backend.call("PUT", "/v1/tenants/acme/users/una", {field: value})
     assert problem(answer) == (400, "request.invalid")
@@ -238,15 +246,56 @@ async def test_profiles(rest: Rest) -> None:
     await backend.ok("PUT", "/v1/tenants/acme/users/pia", {"phone_number": "+14155550199"})
     await rest.user("elsewhere", "other")
 
-    changed = await pia.ok("PATCH", "/v1/me", {"display_name": "Pia"})
+    avatar = "https://a.example/pia.png"
+    wish = {"display_name": "Pia", "avatar_url": avatar, "metadata": {"team": ["red"]}}
+    changed = await pia.ok("PATCH", "/v1/me", wish)
 
-    assert changed == await pia.ok("GET", "/v1/me") == await pia.ok("GET", "/v1/users/pia")
-    assert (changed["display_name"], changed["phone_number"]) == ("Pia", "+14155550199")
-    assert await other.ok("GET", "/v1/users/pia") == {**changed, "phone_number": None}
+    assert changed == await pia.ok("GET", "/v1/me")
+    assert wish.items() <= changed.items()
+    assert (changed["phone_number"], changed["show_last_seen"]) == ("+14155550199", True)
+    own = await pia.ok("GET", "/v1/users/pia")
+    assert {**own, "show_last_seen": True} == changed
+    seen = {**own, "phone_number": None}
+    assert await other.ok("GET", "/v1/users/pia") == seen
+    several = await other.ok("GET", "/v1/users?ids=nobody,pia,elsewhere,pia")
+    assert several == {"data": [seen]}
     assert await pia.ok("PATCH", "/v1/me", {}) == changed
     for missing in ("nobody", "elsewhere"):
         assert await pia.refused("GET", f"/v1/users/{missing}") == (404, "user.not_found")
-    assert (await pia.refused("PATCH", "/v1/me", {"phone_number": "+14155550100"}))[0] == 400
+    for refused in ({"phone_number": "+14155550100"}, {"email": "pia@a.example"}):
+        assert (await pia.refused("PATCH", "/v1/me", refused))[0] == 400
+    told = await backend.ok("PUT", "/v1/tenants/acme/users/pia", {"email": "pia@a.example"})
+    assert (told["email"], told["phone_verified"]) == ("pia@a.example", False)
+    bare = await backend.ok(
+        "PUT", "/v1/tenants/acme/users/pia", {"email": None, "avatar_url": None, "metadata": None}
+    )
+    assert (bare["email"], bare["avatar_url"], bare["metadata"]) == (None, None, {})
+    assert bare["display_name"] == "Pia"
+
+
+async def test_so_many_profiles_are_asked_for_by_name(rest: Rest) -> None:
+    alice = await rest.user("alice")
+    names = [f"n{number}" for number in range(limits.PROFILES_MAX + 1)]
+    for refused in ("", "?ids=", f"?ids={','.join(names)}"):
+        assert (await alice.refused("GET", f"/v1/users{refused}"))[0] == 400
+    assert await alice.ok("GET", f"/v1/users?ids={','.join(names[1:])}") == {"data": []}
+
+
+async def test_a_hidden_user_is_hidden_and_sees_nobody(rest: Rest) -> None:
+    ida, jon = await rest.users("ida", "jon")
+    chat = await ida.direct("jon")
+    rest.core.store.users.seen(dict.fromkeys([user_key("acme", "ida"), user_key("acme", "jon")], 7))
+    await ida.send(chat, "1")  # a write after those before it
+
+    async def seen() -> list[str | None]:
+        profiles = await ida.ok("GET", "/v1/users/jon"), await jon.ok("GET", "/v1/users/ida")
+        return [profile["last_seen_at"] for profile in profiles]
+
+    assert await seen() == [rfc3339(0)] * 2
+    assert (await ida.ok("PATCH", "/v1/me", {"show_last_seen": False}))["show_last_seen"] is False
+    assert await seen() == [None, None]
+    await ida.ok("PATCH", "/v1/me", {"show_last_seen": True})
+    assert await seen() == [rfc3339(0)] * 2
 
 
 async def test_a_token_lasts_as_long_as_asked_for(rest: Rest) -> None:

@@ -70,8 +70,11 @@ async def test_a_number_that_a_tenant_gave_to_a_user_logs_that_user_in(
 ) -> None:
     number = new_number()
     backend = await rest.tenant()
-    await backend.ok("PUT", "/v1/tenants/acme/users/nora", {"phone_number": number})
+    path = "/v1/tenants/acme/users/nora"
+    assert (await backend.ok("PUT", path, {"phone_number": number}))["phone_verified"] is False
     assert (await log_in(rest, phones, number))["user_id"] == "nora"
+    assert (await backend.ok("PUT", path))["phone_verified"] is True
+    assert (await backend.ok("PUT", path, {"phone_number": None}))["phone_verified"] is False
 
 
 async def test_a_number_is_another_user_in_another_tenant(rest: Rest, phones: Phones) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
+from tidings.model.ids import rfc3339
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,14 +28,26 @@ async def roles_in(actor: Actor, chat: str) -> dict[str, str]:
 
 
 async def test_members_are_listed_longest_standing_first(rest: Rest) -> None:
-    chat, olga, _ = await team(rest, "member")
+    chat, olga, (reader,) = await team(rest, "member")
     await rest.user("late")
     rest.clock.time += 1_000
     await olga.ok("PUT", f"/v1/chats/{chat}/members/late")
     listed = await olga.ok("GET", f"/v1/chats/{chat}/members")
     assert [row["user_id"] for row in listed["data"]] == ["m0", "olga", "late"]
     assert listed["next_cursor"] is None
-    assert listed["data"][0].keys() == {"user_id", "role", "joined_at"}
+    assert listed["data"][0].keys() == {
+        "user_id", "role", "joined_at", "display_name", "avatar_url", "delivered", "read",
+        "read_at",
+    }  # fmt: skip
+    await reader.ok("PATCH", "/v1/me", {"display_name": "Mo"})
+    sent = await olga.send(chat, "1")
+    await reader.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": sent["sequence"]})
+    shown, _, late = (await olga.ok("GET", f"/v1/chats/{chat}/members"))["data"]
+    assert (shown["display_name"], shown["delivered"], shown["read"]) == (
+        "Mo", sent["sequence"], sent["sequence"],
+    )  # fmt: skip
+    assert (late["read"] < shown["read"], late["read_at"]) == (True, None)
+    assert shown["read_at"] == rfc3339(rest.clock.now())
     assert listed["data"][2]["joined_at"] > listed["data"][0]["joined_at"]
 
 

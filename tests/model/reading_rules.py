@@ -146,7 +146,11 @@ class ReadingRules(Ground):
         for user in room.members:
             row = self.product.run(self.product.verbs.get(UserKey(user), chat))
             assert row_of_product(row) == row_of_reference(chat, room, user, self.now)
-        members = self.product.run(self.product.verbs.members(UserKey(user), chat))
+        shown = self.product.run(self.product.verbs.members(UserKey(user), chat))
+        members = {name: one.member for name, one in shown.items()}
+        receipts = self.product.run(self.product.receipts(UserKey(user), chat))
+        assert shown.keys() == receipts.keys()
+        assert all(one.receipt.receipt.read <= receipts[name].read for name, one in shown.items())
         assert {(name, m.role, m.joined, m.joined_at) for name, m in members.items()} == {
             (name, m.role, m.joined, m.joined_at) for name, m in room.members.items()
         }

@@ -21,11 +21,11 @@ from tidings.actions.export.exporting import (
 from tidings.actions.export.importing import Damaged, OtherImport, check, import_all
 from tidings.model.entries import Person
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.export_engines import ExportProgress
 from tidings.ports.export_facts import (
     ChatFact,
     EntryFact,
     ExportEnd,
-    ExportProgress,
     Fact,
     MemberFact,
     ReactionFact,

@@ -21,10 +21,10 @@ from tests.unit.small_deployment import (
 from tidings.actions.identity.audit import AuditTrail, Intent
 from tidings.actions.identity.authenticate import LOOKS_MAX
 from tidings.actions.identity.caller import UserCaller
+from tidings.actions.identity.contacts import FindContacts
 from tidings.actions.identity.refresh_tokens import new_refresh_token, refresh_digest
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.revocation_watch import LoopLag, RevocationIndex, RevocationWatch
-from tidings.actions.identity.users import FindContacts
 from tidings.assembly.system import SystemChance
 from tidings.model import limits
 from tidings.model.ids import user_key
@@ -227,7 +227,7 @@ async def test_contacts_are_looked_up_so_many_at_once(world: SmallDeployment, co
 
 async def test_contacts_wait_for_a_store_that_does_not_answer(world: SmallDeployment) -> None:
     async def down(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        if name == "get":
+        if name == "get_all":
             raise StoreUnavailable
         return await call()
 

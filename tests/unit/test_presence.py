@@ -10,9 +10,11 @@ import pytest
 from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import GatewayBench, a_gateway
-from tidings.gateway.presence import PresenceTracker
+from tidings.gateway.presence import PresenceTracker, ProfileFrames
 from tidings.model import limits
 from tidings.model.ids import UserKey, rfc3339, user_id, user_key
+from tidings.ports.bus import PresenceSwitched, ProfileChanged
+from tidings.ports.people import ProfileFields
 
 DAN = user_key("acme", "dan")
 
@@ -189,3 +191,88 @@ async def test_a_device_hears_of_so_many_peers_and_no_more(
     assert len(told(watcher)) == len(heard) == 130
     oldest = {user_id(one) for one in crowd[:120]}
     assert oldest <= heard, "new groups do not take the peers of old ones away"
+
+
+# Hiding, and changed profiles.
+
+
+@pytest.fixture
+async def frames(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ProfileFrames]:
+    """Told in the next turn instead of after ten seconds."""
+    monkeypatch.setattr(limits, "PROFILE_FRAME_MS", 1)
+    made = ProfileFrames(bench.core.bus, bench.hub, bench.core.store.users)
+    yield made
+    await made.close()
+
+
+def profiles(line: FakeConnection) -> list[tuple[str, str | None]]:
+    return [(frame["user"], frame["display_name"]) for frame in line.of("profile")]
+
+
+async def hide(bench: GatewayBench, user: UserKey, *, is_hidden: bool) -> None:
+    fields = ProfileFields(hidden_at=1 if is_hidden else None)
+    await bench.core.store.users.put(
+        user, display_name=None, phone_number=None, now=1, fields=fields
+    )
+    bench.core.bus.publish(PresenceSwitched(user, is_hidden))
+
+
+@pytest.mark.attack("D18")
+async def test_who_hides_is_offline_for_all_and_hears_of_nobody(
+    bench: GatewayBench, presence: PresenceTracker, frames: ProfileFrames
+) -> None:
+    await bench.group(ANN, BOB, CAT)
+    ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
+    await ann.until(lambda: ("bob", True) in told(ann))
+    await hide(bench, BOB, is_hidden=True)
+    await ann.until(lambda: ("bob", False) in told(ann))
+    assert ann.of("presence")[-1] == {"op": "presence", "user": "bob", "online": False}
+    heard = told(bob)
+    cat = await bench.line().live(CAT)
+    await ann.until(lambda: ("cat", True) in told(ann))
+    await presence.greet(BOB, bob)
+    await presence.greet(CAT, cat)
+    assert told(bob) == heard, "who hides sees nobody"
+    assert told(cat) == [("ann", True)], "who hides is seen by nobody"
+
+    await hide(bench, BOB, is_hidden=False)
+    await cat.until(lambda: ("bob", True) in told(cat))
+    await bob.hang_up()
+    await ann.until(lambda: told(ann)[-1] == ("bob", False))
+    assert "last_seen" in ann.of("presence")[-1]
+    await hide(bench, BOB, is_hidden=False)  # not connected: nothing to say
+    bench.core.bus.publish(ProfileChanged(ANN, "Ann", None))
+    await cat.until(lambda: profiles(cat))
+    assert told(cat)[-1] == ("bob", False)
+
+
+async def test_a_changed_profile_is_told_once_to_peers_and_to_oneself(
+    bench: GatewayBench, frames: ProfileFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.group(ANN, BOB)
+    ann, bob, dan = [await bench.line().live(user) for user in (ANN, BOB, DAN)]
+    for name in ("A", "Ann"):
+        bench.core.bus.publish(ProfileChanged(ANN, name, "https://a.example"))
+    await bob.until(lambda: profiles(bob))
+    assert bob.of("profile") == [
+        {"op": "profile", "user": "ann", "display_name": "Ann", "avatar_url": "https://a.example"}
+    ]
+    assert (profiles(ann), profiles(dan)) == ([("ann", "Ann")], [])
+
+    monkeypatch.setattr(limits, "PROFILE_FRAME_CONNECTIONS_MAX", 1)
+    bench.core.bus.publish(ProfileChanged(ANN, "Anna", None))
+    await ann.until(lambda: ("ann", "Anna") in profiles(ann))
+    assert len(profiles(bob)) == 1, "there is a limit"
+
+
+async def test_changes_that_wait_are_so_many(
+    bench: GatewayBench, frames: ProfileFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.gateway.presence.CHANGES_WAITING_MAX", 1)
+    monkeypatch.setattr(limits, "PROFILE_FRAME_MS", 10**9)
+    for user in (ANN, ANN, BOB):
+        bench.core.bus.publish(ProfileChanged(user, "x", None))
+    assert frames.dropped == 1
+    bench.core.bus.publish(PresenceSwitched(ANN, True))

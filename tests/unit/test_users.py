@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants and users: who may make and see them, and what is refused."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,17 @@ from tests.unit.small_deployment import (
     write,
 )
 from tidings.actions.identity.caller import TenantCaller, UserCaller
-from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.actions.identity.profiles import (
+    GetProfile,
+    LastSeen,
+    ListProfiles,
+    PatchProfile,
+    ProfileCache,
+)
+from tidings.actions.identity.users import EraseUserContent, ProfileWriter, PutUser
+from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import (
     Forbidden,
     Invalid,
@@ -33,6 +41,7 @@ from tidings.model.refusals import (
     UserDeactivated,
     UserNotFound,
 )
+from tidings.ports.people import ProfileFields, UserStore
 
 ACME = TenantCaller("acme", "0" * 16)
 BETA = TenantCaller("beta", "1" * 16)
@@ -50,7 +59,20 @@ async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
 
 @pytest.fixture
 def put_user(world: SmallDeployment) -> PutUser:
-    return PutUser(world.store.tenants, world.store.users, world.clock)
+    return PutUser(world.store.tenants, profile_writer(world, world.store.users))
+
+
+def profile_writer(world: SmallDeployment, users: UserStore) -> ProfileWriter:
+    return ProfileWriter(users, lambda user: None, InProcessBus(), world.clock)
+
+
+async def nobody(users: Sequence[UserKey]) -> set[UserKey]:
+    return set()
+
+
+@pytest.fixture
+def last_seen(world: SmallDeployment) -> LastSeen:
+    return LastSeen(ProfileCache(world.store.users, world.clock), nobody, world.clock)
 
 
 async def test_a_tenant_is_made_once_and_renamed(world: SmallDeployment) -> None:
@@ -146,16 +168,17 @@ async def test_tokens_are_made_for_one_s_own_tenant_only(world: SmallDeployment)
     assert await world.store.users.get(user_key("nobody", "alice")) is None
 
 
-async def test_profiles(world: SmallDeployment, put_user: PutUser) -> None:
+async def test_profiles(world: SmallDeployment, put_user: PutUser, last_seen: LastSeen) -> None:
     alice, is_new = await put_user(ACME, "acme", "alice", "Alice", "+41791234567")
     assert (alice.display_name, is_new) == ("Alice", True)
     await put_user(ACME, "acme", "bob")
-    get = GetProfile(world.store.users)
+    get = GetProfile(world.store.users, last_seen)
     assert (await get(AS_ALICE)).phone_number == "+41791234567"
     assert (await get(AS_ALICE, "alice")).phone_number == "+41791234567"
     seen = await get(AS_BOB, "alice")
     assert (seen.display_name, seen.phone_number) == ("Alice", None), "a number is its owner's"
-    patch = PatchProfile(world.store.users, world.clock)
+    writer = profile_writer(world, world.store.users)
+    patch = PatchProfile(world.store.users, writer, last_seen)
     assert (await patch(AS_ALICE, "Al")).display_name == "Al"
     assert (await patch(AS_ALICE, None)).display_name == "Al"
     with pytest.raises(Invalid):
@@ -163,14 +186,116 @@ async def test_profiles(world: SmallDeployment, put_user: PutUser) -> None:
     assert (await get(AS_ALICE)).phone_number == "+41791234567"
 
 
-async def test_profiles_end_at_the_tenant(world: SmallDeployment, put_user: PutUser) -> None:
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        *(
+            (ProfileFields(avatar_url=url), "/avatar_url")
+            for url in (
+                "", "http://a.example/x", "https://", "//a.example", "https://u:p@a.example",
+                "https://a.example/ x", "https://a.example:port/", "https://[a/", "javascript:1",
+                "https://a.example/" + "x" * limits.AVATAR_URL_CHARS_MAX,
+            )
+        ),
+        *(
+            (ProfileFields(email=text), "/email")
+            for text in ("", "ann", "ann@", "@a.example", "a b@c.example", "a@b", "a@" + "b.c" * 99)
+        ),
+        (ProfileFields(metadata='"' + "ä" * limits.METADATA_BYTES_MAX + '"'), "/metadata"),
+    ],
+)  # fmt: skip
+async def test_a_bad_field_of_a_profile_is_named(
+    world: SmallDeployment, put_user: PutUser, fields: ProfileFields, pointer: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        await put_user(ACME, "acme", "alice", fields=fields)
+    assert caught.value.pointer == pointer
+    assert await world.store.users.get(ALICE) is None
+
+
+async def test_when_a_user_was_seen_is_shown_to_the_minute_and_hidden_both_ways(
+    world: SmallDeployment, put_user: PutUser, last_seen: LastSeen
+) -> None:
+    await put_user(ACME, "acme", "alice")
+    await put_user(ACME, "acme", "bob")
+    minute = NOW - NOW % 60_000
+    world.store.users.seen({ALICE: minute + 59_999, BOB: minute})
+    await put_user(ACME, "acme", "carol")  # written after what was seen
+    get = GetProfile(world.store.users, last_seen)
+    writer = ProfileWriter(
+        world.store.users, last_seen.profiles.forget, InProcessBus(), world.clock
+    )
+    patch = PatchProfile(world.store.users, writer, last_seen)
+
+    async def both() -> tuple[int | None, int | None]:
+        seen = await get(AS_BOB, "alice"), await get(AS_ALICE, "bob")
+        return seen[0].last_seen_at, seen[1].last_seen_at
+
+    assert await both() == (minute, minute)
+    hidden = await patch(AS_ALICE, None, show_last_seen=False)
+    assert (hidden.hidden_at, hidden.last_seen_at) == (world.clock.now(), None)
+    assert await both() == (None, None)
+    (told,) = await last_seen.seen_by_tenant([hidden])
+    assert told.last_seen_at is None, "as it was given"
+    assert (await patch(AS_ALICE, None, show_last_seen=False)).updated_at == hidden.updated_at
+    assert (await patch(AS_ALICE, None, show_last_seen=True)).last_seen_at == minute
+    assert await both() == (minute, minute)
+
+
+async def test_who_is_connected_is_seen_now(
+    world: SmallDeployment, put_user: PutUser, last_seen: LastSeen
+) -> None:
+    await put_user(ACME, "acme", "alice")
+    await put_user(ACME, "acme", "bob")
+
+    async def alice(users: Sequence[UserKey]) -> set[UserKey]:
+        return {ALICE}.intersection(users)
+
+    seeing = LastSeen(last_seen.profiles, alice, world.clock)
+    several = ListProfiles(world.store.users, seeing)
+    world.clock.time += 120_000
+    shown = {user.user: user.last_seen_at for user in await several(AS_BOB, "alice,bob")}
+    now = world.clock.now()
+    assert shown == {ALICE: now - now % 60_000, BOB: None}
+
+
+async def test_a_cached_profile_is_read_again_after_a_minute_or_a_change(
+    world: SmallDeployment, put_user: PutUser
+) -> None:
+    cache = ProfileCache(world.store.users, world.clock)
+    await put_user(ACME, "acme", "alice", "Alice")
+    assert (await cache.of([ALICE, BOB]))[BOB].display_name is None, "who does not exist"
+
+    async def name() -> str | None:
+        return (await cache.of([ALICE]))[ALICE].display_name
+
+    await put_user(ACME, "acme", "alice", "Al")
+    world.clock.time += limits.CACHED_PROFILE_MS - 1
+    assert await name() == "Alice"
+    world.clock.time += 1
+    assert await name() == "Al"
+    await put_user(ACME, "acme", "alice", "A")
+    cache.forget(ALICE)
+    assert await name() == "A"
+
+
+async def test_profiles_end_at_the_tenant(
+    world: SmallDeployment, put_user: PutUser, last_seen: LastSeen
+) -> None:
     await put_user(BETA, "beta", "zoe")
-    get = GetProfile(world.store.users)
+    get = GetProfile(world.store.users, last_seen)
     for user_id in ("zoe", "beta:zoe", "nobody", "", "../zoe"):
         with pytest.raises(UserNotFound):
             await get(AS_ALICE, user_id)
     with pytest.raises(Forbidden):
         await get(ACME, "alice")
+    several = ListProfiles(world.store.users, last_seen)
+    await put_user(ACME, "acme", "bob")
+    found = await several(AS_ALICE, "zoe,beta:zoe,bob,,nobody,bob,../zoe")
+    assert [user.user for user in found] == [BOB]
+    assert await several(AS_ALICE, "!") == []
+    with pytest.raises(Invalid):
+        await several(AS_ALICE, "")
     with pytest.raises(TenantNotFound):
         await put_user(ACME, "beta", "zoe")
     with pytest.raises(TenantNotFound):
@@ -200,7 +325,7 @@ async def test_a_change_of_the_number_whose_answer_is_lost_has_ended_what_was_gi
         raise StoreUnavailable
 
     users: Any = Intercepted(world.store.users, cut_off)
-    failing = PutUser(world.store.tenants, users, world.clock)
+    failing = PutUser(world.store.tenants, profile_writer(world, users))
     with pytest.raises(StoreUnavailable):
         await failing(ACME, "acme", "alice", phone_number=number)
 

@@ -15,6 +15,7 @@ from tidings_client import (
     MemberAdded,
     MemberRemoved,
     Message,
+    ProfileChange,
     Reacted,
     Redacted,
     Refused,
@@ -88,6 +89,25 @@ async def test_asking(town: Town) -> None:
         await api.mute(chat.chat_id, None)
         await api.redact(chat.chat_id, sent.sequence)
         assert (await api.message(chat.chat_id, sent.sequence)).gone == "redacted"
+
+
+async def test_people(town: Town) -> None:
+    await town.token("bob")
+    async with a_client(town) as client:
+        api = client.api
+        avatar = "https://a.example/1.png"
+        change = ProfileChange(display_name="Alice", avatar_url=avatar, metadata={"team": "red"})
+        changed = await api.change_profile(change)
+        assert (changed.display_name, changed.metadata) == ("Alice", {"team": "red"})
+        assert changed == await api.me()
+        hidden = await api.change_profile(ProfileChange(avatar_url=None, show_last_seen=False))
+        assert (hidden.avatar_url, hidden.show_last_seen) == (None, False)
+        assert (await api.profile("bob")).last_seen_at is None
+        found = await api.profiles(["bob", "nobody", "alice"])
+        assert [one.user_id for one in found] == ["bob", "alice"]
+        chat = await api.create_direct("bob")
+        assert [(one.user_id, one.display_name) for one in chat.others] == [("bob", None)]
+        assert (await api.members(chat.chat_id))[0].display_name == "Alice"
 
 
 async def test_no_is_an_exception(town: Town) -> None:

@@ -15,6 +15,7 @@ from tidings.actions.chat.reading import (
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
+from tidings.actions.identity.contacts import FindContacts
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
@@ -24,7 +25,6 @@ from tidings.actions.identity.sessions import (
     RevokeSession,
     RevokeSessions,
 )
-from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification

@@ -16,6 +16,7 @@ from tidings.actions.identity.caller import (
     require_tenant,
     require_user,
 )
+from tidings.actions.identity.profiles import GetProfile, LastSeen, ListProfiles, PatchProfile
 from tidings.actions.identity.signing_keys import SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,
@@ -27,13 +28,7 @@ from tidings.actions.identity.tenants import (
     RevokeTenantKey,
 )
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import (
-    EraseUserContent,
-    GetProfile,
-    ListUsers,
-    PatchProfile,
-    PutUser,
-)
+from tidings.actions.identity.users import EraseUserContent, ListUsers, PutUser
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
@@ -67,7 +62,9 @@ class IdentityVerbs:
     signing_keys: SigningKeyVerbs
     token_issuers: TokenIssuerVerbs
     get_profile: GetProfile
+    list_profiles: ListProfiles
     patch_profile: PatchProfile
+    last_seen: LastSeen
     erase_user_content: EraseUserContent
     rotate_keys: RotateKeys
 

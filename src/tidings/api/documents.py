@@ -38,6 +38,7 @@ _FROM_SERVER: Final = (
     frames.UnreadFrame,
     frames.ChatChangedFrame,
     frames.InvitedFrame,
+    frames.ProfileFrame,
     frames.InboxUnread,
     frames.InboxMissed,
     frames.NotificationFrame,

@@ -69,6 +69,22 @@ PhoneNumbers = Annotated[
 ChatIds = Annotated[
     list[Annotated[str, _matching(CHAT)]], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
 ]
+UserIds = Annotated[
+    str,
+    _documented(
+        minLength=1,
+        description=f"1 to {limits.PROFILES_MAX} user ids, separated by commas",
+        examples=["alice,bob"],
+    ),
+]
+AvatarUrl = Annotated[
+    str, _documented(format="uri", pattern="^https://", maxLength=limits.AVATAR_URL_CHARS_MAX)
+]
+Metadata = Annotated[
+    dict[str, Any],
+    _documented(description=f"Any JSON object of at most {limits.METADATA_BYTES_MAX} bytes"),
+]
+Email = Annotated[str, _documented(format="email", maxLength=limits.EMAIL_CHARS_MAX)]
 Name = Annotated[str, _documented(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
 IssuerKeys = Annotated[
     list[dict[str, Any]],

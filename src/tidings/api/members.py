@@ -22,8 +22,8 @@ from tidings.model.refusals import (
     Refusal,
     UserNotFound,
 )
-from tidings.model.roles import Invite, Member, Role
-from tidings.wire.records import ChatRecord, MemberRecord, chat_record
+from tidings.model.roles import Invite, Role
+from tidings.wire.records import ChatRecord, MemberRecord, chat_record, member_record
 
 INVITES_TAG: Final = "Invitations"
 
@@ -122,9 +122,10 @@ ANY_ROLE: Final = MemberChange()
     cost=limits.MEMBER_LIST_TOKENS,
 )
 async def list_members(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> MemberList:
-    """Return all members; a group has at most 1000."""
+    """Return all members with their names and receipts; a group has at most 1000. Names and avatars
+    are at most a minute old. `read_at` is null if the time is not known."""
     members = await verbs.members(user, chat)
-    return MemberList([_record(other, member) for other, member in members.items()])
+    return MemberList([member_record(shown) for shown in members.values()])
 
 
 @operation(
@@ -153,10 +154,8 @@ async def put_member(
     outcome = await verbs.put_member(user, chat, other, data.role)
     if isinstance(outcome, Invite):
         return Answer(invite_record(outcome), status=202)
-    member = (await verbs.members(user, chat)).get(other)
-    if member is None:
-        raise MemberNotFound
-    return Answer(_record(other, member), status=201 if outcome else 200)
+    shown = await verbs.members.one(user, chat, other)
+    return Answer(member_record(shown), status=201 if outcome else 200)
 
 
 @operation(
@@ -222,10 +221,6 @@ def _left(chat: str, refusal: Refusal | None) -> LeftRecord:
 def _named(caller: UserKey, name: str) -> UserKey | None:
     """Return the user with this id in the caller's tenant; None if the id is malformed."""
     return user_key(tenant_of(caller), name) if USER.fullmatch(name) else None
-
-
-def _record(user: UserKey, member: Member) -> MemberRecord:
-    return MemberRecord(user_id(user), member.role, rfc3339(member.joined_at))
 
 
 OPERATIONS: Final = (

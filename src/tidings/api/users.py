@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on users: for the tenant, on one's own profile, and search by phone number."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
-from tidings.actions.identity.users import Contact
+from tidings.actions.identity.contacts import Contact
 from tidings.actions.verbs import LoginVerbs
 from tidings.api.callers import IdentityVerbs
-from tidings.api.fields import Name, PhoneNumber, PhoneNumbers, UserPrefix
+from tidings.api.fields import (
+    AvatarUrl,
+    Email,
+    Metadata,
+    Name,
+    PhoneNumber,
+    PhoneNumbers,
+    UserIds,
+    UserPrefix,
+)
 from tidings.api.operations import Answer, operation
-from tidings.api.requests import Body
+from tidings.api.requests import Body, Query
 from tidings.api.tenants import ListQuery
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.ids import user_id as id_of
@@ -24,7 +33,7 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.ports.people import User
+from tidings.ports.people import ProfileFields, User
 
 TAG: Final = "Users"
 
@@ -69,33 +78,66 @@ def _contact_record(contact: Contact) -> ContactRecord:
 
 
 class UserChange(Body, frozen=True):
-    """Fields of a user. Absent fields do not change; `phone_number` null removes the number."""
+    """Fields of a user. Absent fields do not change; null removes a value, but not a name."""
 
     display_name: Name | None = None
     phone_number: PhoneNumber | msgspec.UnsetType | None = msgspec.UNSET
     deactivated: bool | None = None
+    avatar_url: AvatarUrl | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
+    email: Email | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ProfileChange(Body, frozen=True):
-    """Fields that users can change in their own profiles."""
+    """Fields that users can change in their own profiles. Absent fields do not change; null removes
+    a value, but not a name."""
 
     display_name: Name | None = None
+    avatar_url: AvatarUrl | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
+    show_last_seen: bool | None = None
 
 
 class ProfileRecord(msgspec.Struct):
-    """A user. Only the user and the tenant see the phone number."""
+    """A user. Only the user and the tenant see the phone number. `last_seen_at` is the last minute
+    in which the user was online, or null if this is unknown or hidden."""
 
     user_id: str
     display_name: str | None
+    avatar_url: str | None
+    metadata: dict[str, Any]
     phone_number: str | None
+    last_seen_at: str | None
     created_at: str
     updated_at: str
 
 
-class UserRecord(ProfileRecord):
-    """A user, as the tenant sees them. A deactivated user has no access."""
+class OwnProfileRecord(ProfileRecord):
+    """The caller's own profile. If `show_last_seen` is false, nobody sees when the caller is or was
+    online, and the caller sees it of nobody else."""
 
+    show_last_seen: bool
+
+
+class UserRecord(ProfileRecord):
+    """A user, as the tenant sees them. A deactivated user has no access. A phone number is verified
+    if the user proved it with a login code."""
+
+    email: str | None
+    phone_verified: bool
     deactivated: bool
+
+
+class ProfileList(msgspec.Struct):
+    """The profiles of the users that exist, in the order of the request."""
+
+    data: list[ProfileRecord]
+
+
+class ProfilesQuery(Query, frozen=True, kw_only=True):
+    """The users to return."""
+
+    ids: UserIds
 
 
 class UserList(msgspec.Struct):
@@ -133,10 +175,14 @@ async def put_user(
     """Create or update a user; the status is 201 if the user is new. Changing or removing the phone
     number, or deactivating the user, ends all sessions and tokens of the user."""
     is_active = None if data.deactivated is None else not data.deactivated
-    user, is_new = await identity.put_user(
-        caller, tenant, user_id, data.display_name, data.phone_number, is_active
+    fields = ProfileFields(
+        avatar_url=data.avatar_url, metadata=_encoded(data.metadata), email=data.email
     )
-    return Answer(_user_record(user), status=201 if is_new else 200)
+    user, is_new = await identity.put_user(
+        caller, tenant, user_id, data.display_name, data.phone_number, is_active, fields
+    )
+    (shown,) = await identity.last_seen.seen_by_tenant([user])
+    return Answer(_user_record(shown), status=201 if is_new else 200)
 
 
 @operation(
@@ -156,19 +202,42 @@ async def list_users(
     page, cursor = await identity.list_users(
         caller, tenant, asked.prefix, asked.cursor, asked.limit
     )
-    return UserList([_user_record(user) for user in page], cursor)
+    shown = await identity.last_seen.seen_by_tenant(page)
+    return UserList([_user_record(user) for user in shown], cursor)
 
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
-async def get_me(caller: Caller, identity: IdentityVerbs) -> ProfileRecord:
+async def get_me(caller: Caller, identity: IdentityVerbs) -> OwnProfileRecord:
     """Return the caller's own profile."""
-    return _record(await identity.get_profile(caller))
+    return _own_record(await identity.get_profile(caller))
 
 
 @operation("PATCH", "/v1/me", tag=TAG, summary="Change my profile", refusals=(UserNotFound,))
-async def patch_me(caller: Caller, data: ProfileChange, identity: IdentityVerbs) -> ProfileRecord:
-    """Change the caller's own profile. Only the tenant can change the phone number."""
-    return _record(await identity.patch_profile(caller, data.display_name))
+async def patch_me(
+    caller: Caller, data: ProfileChange, identity: IdentityVerbs
+) -> OwnProfileRecord:
+    """Change the caller's own profile. Only the tenant can change the phone number. With
+    `show_last_seen` false, nobody sees when the caller is or was online, and the caller sees it of
+    nobody else; in other processes this takes effect within a minute."""
+    fields = ProfileFields(avatar_url=data.avatar_url, metadata=_encoded(data.metadata))
+    return _own_record(
+        await identity.patch_profile(caller, data.display_name, fields, data.show_last_seen)
+    )
+
+
+@operation(
+    "GET",
+    "/v1/users",
+    tag=TAG,
+    summary="Get the profiles of several users",
+    cost=lambda asked: rate_limits.look_up_cost(asked.ids.count(",") + 1),
+)
+async def list_profiles(
+    caller: Caller, asked: ProfilesQuery, identity: IdentityVerbs
+) -> ProfileList:
+    """Return the profiles of up to 100 users of the caller's own tenant; unknown ids are left
+    out."""
+    return ProfileList([_record(user) for user in await identity.list_profiles(caller, asked.ids)])
 
 
 @operation(
@@ -183,19 +252,43 @@ async def get_user(caller: Caller, user_id: str, identity: IdentityVerbs) -> Pro
     return _record(await identity.get_profile(caller, user_id))
 
 
+def _encoded(metadata: dict[str, Any] | msgspec.UnsetType | None) -> str | msgspec.UnsetType | None:
+    return msgspec.json.encode(metadata).decode() if isinstance(metadata, dict) else metadata
+
+
 def _user_record(user: User) -> UserRecord:
+    return UserRecord(
+        **msgspec.structs.asdict(_record(user)),
+        email=user.email,
+        phone_verified=user.phone_verified_at is not None,
+        deactivated=user.deactivated_at is not None,
+    )
+
+
+def _own_record(user: User) -> OwnProfileRecord:
     profile = msgspec.structs.asdict(_record(user))
-    return UserRecord(**profile, deactivated=user.deactivated_at is not None)
+    return OwnProfileRecord(**profile, show_last_seen=user.hidden_at is None)
 
 
 def _record(user: User) -> ProfileRecord:
     return ProfileRecord(
-        id_of(user.user),
-        user.display_name,
-        user.phone_number,
-        rfc3339(user.created_at),
-        rfc3339(user.updated_at),
+        user_id=id_of(user.user),
+        display_name=user.display_name,
+        avatar_url=user.avatar_url,
+        metadata=msgspec.json.decode(user.metadata or "{}"),
+        phone_number=user.phone_number,
+        last_seen_at=None if user.last_seen_at is None else rfc3339(user.last_seen_at),
+        created_at=rfc3339(user.created_at),
+        updated_at=rfc3339(user.updated_at),
     )
 
 
-OPERATIONS: Final = (put_user, list_users, get_me, patch_me, get_user, find_contacts)
+OPERATIONS: Final = (
+    put_user,
+    list_users,
+    get_me,
+    patch_me,
+    list_profiles,
+    get_user,
+    find_contacts,
+)

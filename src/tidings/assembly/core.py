@@ -14,6 +14,7 @@ from tidings.actions.content.vault import Vault
 from tidings.actions.identity.audit import AuditTrail
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
@@ -63,6 +64,7 @@ class Core:
     quotas: TenantQuotas
     start_job: StartJob
     job_kinds: Mapping[JobKind, JobSteps]
+    profiles: ProfileCache
     clock: Clock
     chance: SystemChance
 
@@ -139,6 +141,7 @@ def _make_core(
         job_kinds={
             "user.export": ExportPerson(base.store, base.vault, inbox.list, base.clock),
         },
+        profiles=base.profiles,
         clock=base.clock,
         chance=base.chance,
     )

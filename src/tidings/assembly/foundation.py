@@ -10,6 +10,7 @@ from tidings.actions.chat.retention import Retention
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import ExportProof
+from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.jobs.starting import StartJob
 from tidings.assembly.jobs import open_jobs
@@ -39,6 +40,7 @@ class Foundation:
     quotas: TenantQuotas
     retention: Retention
     start_job: StartJob
+    profiles: ProfileCache
     clock: Clock
     chance: SystemChance
     has_limits: bool
@@ -80,6 +82,7 @@ async def open_foundation(
         quotas=quotas,
         retention=retention,
         start_job=StartJob(store.tenant_jobs, clock),
+        profiles=ProfileCache(store.users, clock),
         clock=clock,
         chance=chance,
         has_limits=config.network.has_limits,

@@ -53,24 +53,25 @@ class Sockets:
         others: ClusterLinks | None,
         rate_limits: RateLimits | None = None,
     ) -> None:
-        self._hub = Hub()
+        self.hub = Hub()
+        """All connections of this process."""
         self._presence = PresenceTracker(
-            self._hub, core.store.users, core.clock, others.remote_gateways if others else None
+            self.hub, core.store.users, core.clock, others.remote_gateways if others else None
         )
-        self._fan_out = _fan_out(core, self._hub)
-        self._inbox_frames = _inbox_frames(core, self._hub)
-        OwnFrames(core.bus, self._hub)
+        self._fan_out = _fan_out(core, self.hub)
+        self._inbox_frames = _inbox_frames(core, self.hub)
+        OwnFrames(core.bus, self.hub)
         self._write_lease = _write_lease(others)
         self._closer = RevocationCloser(
-            self._hub, self._write_lease, core.credential_status.is_token_valid
+            self.hub, self._write_lease, core.credential_status.is_token_valid
         )
         core.watch.listen(self._closer.revoked)
         core.watch.report_to(self._closer)
         self._exchange = None
         if others is not None:
             hint = self._inbox_frames.hint
-            self._exchange = Exchange(self._hub, core, others, self._write_lease, hint)
-        context = _context(core, self._hub, self._presence, self._write_lease, rate_limits)
+            self._exchange = Exchange(self.hub, core, others, self._write_lease, hint)
+        context = _context(core, self.hub, self._presence, self._write_lease, rate_limits)
         if self._exchange is not None:
             context = self._exchange.joined(context)
         admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
@@ -87,16 +88,16 @@ class Sockets:
 
     async def drain(self, seconds: float) -> None:
         """Close all connections, spread over this many seconds."""
-        await drain(self._hub, seconds, jitter_ms)
+        await drain(self.hub, seconds, jitter_ms)
 
     def abort(self) -> None:
         """Close all connections at once."""
-        for connection in self._hub:
+        for connection in self.hub:
             connection.close(Close.RESTARTING)
 
     async def close(self) -> None:
         """Stop all parts."""
-        self._hub.close()
+        self.hub.close()
         if self._exchange is not None:
             await self._exchange.close()
         await self._closer.close()

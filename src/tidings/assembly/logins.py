@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
+from tidings.actions.identity.contacts import FindContacts
 from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refreshing import RefreshSession
@@ -17,7 +18,6 @@ from tidings.actions.identity.sessions import (
     RevokeSessions,
 )
 from tidings.actions.identity.signing_keys import SigningKeys
-from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.config import Config, Sns, Webhook

@@ -13,6 +13,13 @@ from starlette.routing import Router
 
 from tidings.actions.chat.deleting import Sweeper
 from tidings.actions.identity.audit import ReadAudit
+from tidings.actions.identity.profiles import (
+    GetProfile,
+    LastSeen,
+    ListProfiles,
+    Online,
+    PatchProfile,
+)
 from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,
@@ -26,9 +33,8 @@ from tidings.actions.identity.tenants import (
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
 from tidings.actions.identity.users import (
     EraseUserContent,
-    GetProfile,
     ListUsers,
-    PatchProfile,
+    ProfileWriter,
     PutUser,
 )
 from tidings.actions.inbox.posted import DeadLetterJobs
@@ -48,6 +54,8 @@ from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
+from tidings.gateway.hub import Hub
+from tidings.gateway.presence import OnlineUsers, ProfileFrames
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
@@ -58,15 +66,23 @@ ABORT_SECONDS = 1.0
 
 
 def make_rest(
-    core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
+    core: Core,
+    health: Health,
+    *,
+    access: Access | None = None,
+    is_whole: bool = True,
+    online: Online | None = None,
 ) -> Router:
-    """Return the REST application; without `is_whole`, it answers only health checks."""
+    """Return the REST application; without `is_whole`, it answers only health checks.
+
+    `online` finds connected users; None if there are no sockets.
+    """
     if not is_whole:
         return make_health_app(health, core.chance)
     return make_app(
         chat_verbs=core.verbs,
         inbox_verbs=core.inbox,
-        identity_verbs=_identity(core),
+        identity_verbs=_identity(core, online or OnlineUsers(Hub(), None)),
         login_verbs=core.logins,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job),
@@ -79,8 +95,10 @@ def make_rest(
     )
 
 
-def _identity(core: Core) -> IdentityVerbs:
+def _identity(core: Core, online: Online) -> IdentityVerbs:
     tenants, users = core.store.tenants, core.store.users
+    writer = ProfileWriter(users, core.profiles.forget, core.bus, core.clock)
+    last_seen = LastSeen(core.profiles, online, core.clock)
     signing, clock, chance = core.signing, core.clock, core.chance
     maker, cursors = SigningKeyMaker(core.vault.wrapping, chance), core.vault.cursors
     return IdentityVerbs(
@@ -91,13 +109,15 @@ def _identity(core: Core) -> IdentityVerbs:
         list_tenant_keys=ListTenantKeys(tenants, cursors),
         make_tenant_key=MakeTenantKey(tenants, clock, chance),
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
-        put_user=PutUser(tenants, users, clock, core.quotas),
+        put_user=PutUser(tenants, writer, core.quotas),
         list_users=ListUsers(tenants, users, cursors),
         make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
         signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),
-        get_profile=GetProfile(users),
-        patch_profile=PatchProfile(users, clock),
+        get_profile=GetProfile(users, last_seen),
+        list_profiles=ListProfiles(users, last_seen),
+        patch_profile=PatchProfile(users, writer, last_seen),
+        last_seen=last_seen,
         erase_user_content=EraseUserContent(users, core.vault),
         rotate_keys=core.rotate_keys,
     )
@@ -125,10 +145,15 @@ class Server:
         self._sockets = None
         if "gateway" in config.process.roles:
             self._sockets = Sockets(core, config, others, rate_limits)
+        hub = self._sockets.hub if self._sockets else Hub()
+        gateways = others.remote_gateways if others else None
+        self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, gateways)
         self._remote_notices = _remote_notices(core, others) if others else None
         origins = frozenset(network.allowed_origins)
         access = Access(rate_limits, network.trusted_proxies, origins)
-        rest = make_rest(core, health, access=access, is_whole="api" in config.process.roles)
+        is_whole = "api" in config.process.roles
+        online = OnlineUsers(hub, gateways)
+        rest = make_rest(core, health, access=access, is_whole=is_whole, online=online)
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
@@ -196,6 +221,7 @@ class Server:
         await self._core.watch.close()
         if self._sockets is not None:
             await self._sockets.close()
+        await self._profile_frames.close()
         if self._remote_notices is not None:
             await self._remote_notices.close()
         await self._tasks.close()

@@ -15,7 +15,7 @@ from tidings.config import Config, DynamoDb
 from tidings.data_folder import only_process
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
-from tidings.ports.export_facts import Source, Target
+from tidings.ports.export_engines import Source, Target
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken

@@ -146,9 +146,9 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
     count = UnreadCounter(store.receipts, vault, clock)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
-        list=ListChats(chats, vault, vault.cursors, clock),
+        list=ListChats(chats, base.profiles, vault, vault.cursors, clock),
         list_as_tenant=ListTenantChats(store.tenants, users, chats, vault.cursors),
-        get=GetChat(chats, vault, clock),
+        get=GetChat(chats, base.profiles, vault, clock),
         mute=Mute(chats, bus),
         put_member=PutMember(appender, users, strangers, invitations),
         remove_member=remove_member,
@@ -160,7 +160,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         delete=DeleteChat(appender, store.deletions),
         job=GetJob(store.tenant_jobs, store.deletions),
         rename=Rename(appender),
-        members=ListMembers(chats),
+        members=ListMembers(chats, store.receipts, base.profiles),
         post=Post(appender, vault, clock, quotas, base.retention),
         read=ReadPage(log, vault, clock),
         edit=Edit(appender, log, vault, clock),

@@ -21,6 +21,8 @@ from tidings.ports.bus import (
     Expired,
     InboxEvent,
     Invited,
+    PresenceSwitched,
+    ProfileChanged,
     ReceiptMoved,
     Typing,
 )
@@ -123,6 +125,8 @@ class FanOut:
         match event:
             case Invited() | ChatChanged():
                 return  # handled by `OwnFrames`
+            case ProfileChanged() | PresenceSwitched():
+                return  # handled by `ProfileFrames`
             case Appended():
                 self._appended(event)
             case ReceiptMoved():

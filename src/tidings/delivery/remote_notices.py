@@ -27,6 +27,8 @@ from tidings.ports.bus import (
     Expired,
     InboxRead,
     Invited,
+    PresenceSwitched,
+    ProfileChanged,
     ReceiptMoved,
     Retracted,
     Typing,
@@ -78,6 +80,8 @@ class RemoteNotices:
         match event:
             case Appended() | Expired():
                 return  # delivered by workers
+            case ProfileChanged() | PresenceSwitched():
+                return  # handled by `ProfileFrames`
             case ReceiptMoved():
                 self._pace.offer(event)
             case Typing(chat, user):

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends presence to users who share a small chat. Frames may be lost.
+"""Sends presence and changed profiles to users who share a small chat. Frames may be lost.
 
 Presence never delays a message: changes are collected and sent about once a second. A user who
-reconnects within that second is not reported as offline.
+reconnects within that second is not reported as offline. Users who hide their presence are reported
+to nobody, and nobody is reported to them.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.refusals import Refusal
+from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
 from tidings.ports.delivery import RemoteGateways
 from tidings.ports.people import UserStore
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
-from tidings.wire.frames import Presence, encode
+from tidings.wire.frames import Presence, ProfileFrame, encode
 
 CHANGES_PER_TICK_MAX = 500
 """Limit on changes per tick. Further changes, such as after a restart, wait for the next tick."""
+
+
+CHANGES_WAITING_MAX = 10_000
+"""Limit on users whose changed profiles wait to be sent. Further changes are dropped; clients see
+them in the next chat list."""
 
 
 class PresenceTracker:
@@ -54,7 +62,7 @@ class PresenceTracker:
         gateway would take the device for one that does not read. A peer who disconnects meanwhile
         is omitted, because this change will be announced anyway.
         """
-        peers = await self._users.peers(user)
+        peers = await self._users.visible_peers(user)
         at_first = online = await self._online(list(peers))
         for start in range(0, len(peers), limits.PRESENCE_SLICE_PEERS):
             some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
@@ -109,7 +117,7 @@ class PresenceTracker:
             self._schedule()
 
     async def _send_to_peers(self, user: UserKey, frame: bytes) -> None:
-        peers = await self._users.peers(user)
+        peers = await self._users.visible_peers(user)
         found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):
@@ -128,6 +136,98 @@ class PresenceTracker:
         await self._tasks.close()
         now = self._clock.now()
         self._users.seen({user: now for user, online in self._changed.items() if not online})
+
+
+class OnlineUsers:
+    """Finds out which users are connected, to this process or to another gateway."""
+
+    def __init__(self, hub: Hub, remote_gateways: RemoteGateways | None) -> None:
+        self._hub = hub
+        self._remote_gateways = remote_gateways
+
+    async def __call__(self, users: Iterable[UserKey]) -> set[UserKey]:
+        """Return the users among these who are connected."""
+        asked = list(users)
+        online = self._hub.online(asked)
+        if self._remote_gateways is not None:
+            online.update(*(await self._remote_gateways.find(asked)).values())
+        return online
+
+
+class ProfileFrames:
+    """Sends a user's changed profile to the user's peers, and that a user hides or shows presence.
+
+    A profile that changes several times within a few seconds is sent once.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        hub: Hub,
+        users: UserStore,
+        remote_gateways: RemoteGateways | None = None,
+    ) -> None:
+        self.dropped = 0
+        """Number of changes that were not sent, because too many were waiting."""
+        self._hub = hub
+        self._users = users
+        self._remote_gateways = remote_gateways
+        self._is_online = OnlineUsers(hub, remote_gateways)
+        self._waiting: dict[UserKey, bytes] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = Tasks("profiles")
+        bus.subscribe(self._changed, ProfileChanged)
+        bus.subscribe(self._switched, PresenceSwitched)
+
+    def _changed(self, event: ProfileChanged) -> None:
+        if len(self._waiting) >= CHANGES_WAITING_MAX and event.user not in self._waiting:
+            self.dropped += 1
+            return
+        frame = ProfileFrame(user_id(event.user), event.display_name, event.avatar_url)
+        self._waiting[event.user] = encode(frame)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(limits.PROFILE_FRAME_MS / 1_000, self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        self._timer = None
+        changed, self._waiting = self._waiting, {}
+        self._tasks.start(self._send_all(changed))
+
+    async def _send_all(self, changed: dict[UserKey, bytes]) -> None:
+        for user, frame in changed.items():
+            with suppress(Refusal):  # the store does not answer; clients read the profile later
+                await self._send(frame, [user, *await self._users.peers(user)])
+
+    def _switched(self, event: PresenceSwitched) -> None:
+        if len(self._waiting) < CHANGES_WAITING_MAX:
+            self._tasks.start(self._send_presence(event.user, event.is_hidden))
+
+    async def _send_presence(self, user: UserKey, is_hidden: bool) -> None:
+        """Report a user who hides as offline, and a connected user who shows presence as online."""
+        with suppress(Refusal):
+            if is_hidden:
+                await self._send(_frame(user, False, None), await self._users.peers(user))
+            elif await self._is_online([user]):
+                peers = await self._users.visible_peers(user)
+                await self._send(_frame(user, True, None), list(peers))
+
+    async def _send(self, frame: bytes, users: Sequence[UserKey]) -> None:
+        left = limits.PROFILE_FRAME_CONNECTIONS_MAX
+        for user in users:
+            for connection in self._hub.of(user)[:left]:
+                connection.send(frame)
+                left -= 1
+        if self._remote_gateways is not None and left > 0:
+            found = await self._remote_gateways.find(users)
+            gateways = {name: some[:left] for name, some in found.items()}
+            self._remote_gateways.send(frame, gateways)
+
+    async def close(self) -> None:
+        """Stop; waiting changes are not sent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._tasks.close()
 
 
 def _frame(user: UserKey, is_online: bool, seen: int | None) -> bytes:

@@ -310,6 +310,23 @@ class ChatState(msgspec.Struct, kw_only=True):
                 pass
 
 
+class Profile(msgspec.Struct, frozen=True):
+    """What chats show of a user, and whether the user hides when they are online."""
+
+    user: UserKey
+    display_name: str | None = None
+    avatar_url: str | None = None
+    is_hidden: bool = False
+
+
+class ShownMember(msgspec.Struct, frozen=True):
+    """A member as the list of members shows them."""
+
+    member: Member
+    receipt: ReceiptWithTimes
+    profile: Profile
+
+
 class ChatRow(msgspec.Struct, kw_only=True):
     """One chat in one user's chat list."""
 
@@ -330,6 +347,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     last: Entry | None
     """The last message, even if its content is gone; None if there never was a message."""
     unread: Unread
+    profiles: tuple[Profile, ...] = ()
+    """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
     """Who wrote the unread messages; empty if they were not counted in the log."""
 

@@ -67,6 +67,19 @@ LIST_UNREAD_ENTRIES_MAX: Final = 10_000
 """Entries that are read for one page of the chat list, to count unread messages in the chats with
 more entries than that."""
 
+# Profiles.
+AVATAR_URL_CHARS_MAX: Final = 1_024
+METADATA_BYTES_MAX: Final = 2 * KIB
+EMAIL_CHARS_MAX: Final = 254
+PROFILES_MAX: Final = 100
+"""Profiles in one request."""
+LISTED_OTHERS_MAX: Final = 3
+"""Other members that a chat list shows with name and avatar; a single chat shows all that it
+lists."""
+PROFILE_FRAME_MS: Final = 10 * SECOND_MS
+"""Time for which changes of a profile are collected before they are sent."""
+PROFILE_FRAME_CONNECTIONS_MAX: Final = 1_000
+
 # Idempotency.
 SEND_KEY_MS: Final = 7 * DAY_MS
 REQUEST_KEY_MS: Final = DAY_MS
@@ -83,6 +96,9 @@ as retryable. An engine that writes one by one has a smaller limit of its own.""
 CACHED_CHATS_MAX: Final = 20_000
 CACHED_MEMBERS_MAX: Final = 500_000
 CACHED_DATA_KEYS_MAX: Final = 50_000
+CACHED_PROFILES_MAX: Final = 50_000
+CACHED_PROFILE_MS: Final = 60 * SECOND_MS
+"""Age up to which a chat may show an earlier name or avatar."""
 
 # The socket.
 FRAME_BYTES_MAX: Final = 64 * KIB

@@ -146,6 +146,24 @@ class Invited(msgspec.Struct, frozen=True):
     inviter: UserKey
 
 
+class ProfileChanged(msgspec.Struct, frozen=True):
+    """A user's name or avatar may have changed."""
+
+    user: UserKey
+    display_name: str | None
+    avatar_url: str | None
+
+
+class PresenceSwitched(msgspec.Struct, frozen=True):
+    """A user hid when they are online, or shows it again."""
+
+    user: UserKey
+    is_hidden: bool
+
+
+ProfileEvent = ProfileChanged | PresenceSwitched
+
+
 class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
     """These users got a copy of a notification."""
 
@@ -182,7 +200,9 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 """An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
-Event = Appended | ReceiptMoved | ChatChanged | Typing | Expired | Invited | InboxEvent
+Event = (
+    Appended | ReceiptMoved | ChatChanged | Typing | Expired | Invited | ProfileEvent | InboxEvent
+)
 
 E = TypeVar("E", bound=Event)
 

@@ -53,6 +53,10 @@ class Receipts(Protocol):
         """Return the receipts of all members; None unless the reader is a member."""
         ...
 
+    async def find(self, user: UserKey, chat: ChatId, joined: int) -> ReceiptWithTimes | None:
+        """Return the receipt of a member who joined with this entry; None if the member left."""
+        ...
+
     async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
         """Return the receipts of all members with their times, as `of_chat` does."""
         ...

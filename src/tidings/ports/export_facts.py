@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of an export, and the ports of the engines that export and import.
+"""The file format of an export.
 
 An export consists of facts, one per line. The fields and their order are the format. A released
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
-change, and jobs of tenants.
+change, jobs of tenants, and avatar, metadata, e-mail, verified number and hiding of users.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -13,8 +13,7 @@ that an engine derives from the facts is not exported. Login codes and budgets a
 either, because they are short-lived.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -126,6 +125,11 @@ class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     last_seen_at: int | None = None
     deactivated_at: int | None = None
     revoked_at: int | None = None
+    avatar_url: str | None = None
+    metadata: str | None = None
+    email: str | None = None
+    phone_verified_at: int | None = None
+    hidden_at: int | None = None
 
 
 class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
@@ -340,61 +344,3 @@ class UserCount(msgspec.Struct, frozen=True, kw_only=True):
 
 Written = Fact | WholeChat | UserCount
 """Facts and totals that an engine stores during an import."""
-
-
-class ExportProgress(msgspec.Struct, frozen=True):
-    """Progress of an import: the number of lines stored, and their SHA-256."""
-
-    lines: int = 0
-    sha256: str = ""
-
-
-class Source(Protocol):
-    """An engine to export from."""
-
-    @property
-    def epoch(self) -> str:
-        """The deployment's epoch."""
-        ...
-
-    def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
-        """Yield every fact that is valid at `now`, in batches, in bounded memory.
-
-        Every engine yields the same facts in the same order: kinds in the order of their
-        declaration, each sorted by its own key. Each chat is followed by its members, its entries
-        with the reactions to each, and its claimed keys. Each inbox is followed by its
-        notifications, its log and its claimed keys. Each user's copies in an inbox are followed by
-        the user's other read marks there.
-        """
-        ...
-
-    async def changed(self) -> list[str]:
-        """Return chats and inboxes that changed since they were read for the export."""
-        ...
-
-
-class Target(Protocol):
-    """An engine to import into."""
-
-    async def begin(self) -> ExportProgress:
-        """Prepare for writing; return the progress of an import that was interrupted.
-
-        From now on the store is marked as half imported, and no server opens it.
-
-        Raises:
-            SetupError: The store already contains other data.
-        """
-        ...
-
-    async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
-        """Store these facts, then the progress. Both are durable when this returns.
-
-        Storing the same facts again changes nothing. A chat's row is written when its `WholeChat`
-        arrives, not for its `ChatFact`. An engine that does not store the number of users ignores
-        `UserCount`.
-        """
-        ...
-
-    async def finish(self, epoch: str) -> None:
-        """Complete the import under the epoch of the export; servers may now open the store."""
-        ...

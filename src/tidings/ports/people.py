@@ -7,7 +7,7 @@ cost more than the tokens.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -133,6 +133,32 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """While this is set, the user has no access; other users see no difference."""
     revoked_at: int | None = None
     """Tokens and sessions made up to this moment are not valid."""
+    avatar_url: str | None = None
+    metadata: str | None = None
+    """A JSON object."""
+    email: str | None = None
+    phone_verified_at: int | None = None
+    """When the user proved the phone number with a login code; None if the tenant set it."""
+    hidden_at: int | None = None
+    """While this is set, nobody sees when the user is or was online, and the user sees of nobody
+    else."""
+
+
+class ProfileFields(msgspec.Struct, frozen=True, kw_only=True):
+    """New values of a user's fields; None removes a value, and what is absent does not change."""
+
+    avatar_url: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: str | msgspec.UnsetType | None = msgspec.UNSET
+    email: str | msgspec.UnsetType | None = msgspec.UNSET
+    hidden_at: int | msgspec.UnsetType | None = msgspec.UNSET
+
+    def changes(self) -> dict[str, str | int | None]:
+        """Return the fields that are present."""
+        given = msgspec.structs.asdict(self)
+        return {name: value for name, value in given.items() if value is not msgspec.UNSET}
+
+
+NO_FIELDS: Final = ProfileFields()
 
 
 class Tenants(Protocol):
@@ -230,13 +256,22 @@ class UserStore(Protocol):
     """Users and their profiles. Every write is durable when it returns."""
 
     async def put(
-        self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
+        self,
+        user: UserKey,
+        *,
+        display_name: str | None,
+        phone_number: str | None,
+        now: int,
+        fields: ProfileFields = NO_FIELDS,
     ) -> tuple[User, bool]:
-        """Create or update a user; a field that is None is not changed.
+        """Create or update a user; a name or number that is None is not changed.
+
+        If everything is as it was, `updated_at` does not change either.
 
         Returns the user and whether the user is new. The same transaction claims the phone number
         within the tenant. If the user had a different number before, the transaction also releases
-        that number and revokes the user's tokens and sessions, as `revoke_tokens` does.
+        that number and revokes the user's tokens and sessions, as `revoke_tokens` does. A new
+        number is not verified.
 
         Raises:
             PhoneTaken: The number belongs to another user; nothing was changed.
@@ -248,11 +283,15 @@ class UserStore(Protocol):
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        """Return the user who has this number, or create `user` with it.
+        """Return the user who has this number, or create `user` with it, verified.
 
         Also returns whether the user is new. All callers that do this at the same moment get the
         same user.
         """
+        ...
+
+    async def verify_phone(self, user: UserKey, phone_number: str, now: int) -> None:
+        """Record that the user proved the number, unless the user has another number by now."""
         ...
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
@@ -286,6 +325,10 @@ class UserStore(Protocol):
         """Return a user."""
         ...
 
+    async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
+        """Return the users among these that exist, by their keys."""
+        ...
+
     async def by_id(
         self, tenant: str, *, prefix: str, after: str | None, limit: int
     ) -> Listed[User]:
@@ -300,11 +343,18 @@ class UserStore(Protocol):
         """Return the users among these that do not exist, in the given order."""
         ...
 
-    async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
-        """Return the users who share a small chat with the user, and when each was last seen.
+    async def peers(self, user: UserKey) -> Sequence[UserKey]:
+        """Return the users who share a small chat with the user.
 
         At most `PRESENCE_PEERS_MAX` are returned, from the user's oldest chats. Therefore, adding
         the user to many new groups does not displace earlier peers.
+        """
+        ...
+
+    async def visible_peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+        """Return the peers who exchange presence with the user, and when each was last seen.
+
+        Peers who hide their presence are left out. If the user hides it, there are none.
         """
         ...
 

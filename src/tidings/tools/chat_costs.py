@@ -241,7 +241,7 @@ def hello(chats: int, peers: int) -> Cost:
         [
             _reads("list_shared_chats", "delivery_state", relaxed_units(chats * RECEIPT_BYTES)),
             _reads("show_chats", "chats", chats / 2, _batches(chats)),
-            _reads("show_users", "users", peers / 2, _batches(peers)),
+            _reads("show_users", "users", (peers + 1) / 2, _batches(peers + 1)),
         ],
     )
 

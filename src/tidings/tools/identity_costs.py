@@ -222,7 +222,7 @@ def list_users(count: int) -> Cost:
     return Cost(
         [
             _reads("read_listing", "listings", LISTING_SHARDS * part, LISTING_SHARDS),
-            _reads("show_users", "users", count / 2, math.ceil(count / BATCH_ITEMS_MAX)),
+            *show_profiles(count).to_the_answer,
         ]
     )
 
@@ -233,6 +233,16 @@ def find_contacts(numbers: int) -> Cost:
         [
             _writes("add_up", "sessions", 1),
             _reads("find_numbers", "users", numbers),
-            _reads("show_user", "users", numbers / 2, numbers),
+            *show_profiles(numbers).to_the_answer,
         ]
     )
+
+
+def show_profiles(users: int) -> Cost:
+    """Return the cost of reading profiles that no process has cached."""
+    return Cost([_reads("show_users", "users", users / 2, math.ceil(users / BATCH_ITEMS_MAX))])
+
+
+def disconnect() -> Cost:
+    """Return the cost of storing when a user was last seen, after the last connection closed."""
+    return Cost([], [_writes("keep_last_seen", "users", 1)])

@@ -197,6 +197,14 @@ class Presence(msgspec.Struct, tag_field="op", tag="presence", omit_defaults=Tru
     last_seen: str | None = None
 
 
+class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
+    """The name or avatar of the user, or of a user who shares a small chat, has changed."""
+
+    user: str
+    display_name: str | None
+    avatar_url: str | None
+
+
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     """The unread count of a chat changed, but not because of a new entry."""
 

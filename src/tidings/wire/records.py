@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow, ChatType, Receipt, Status, status
+from tidings.model.chats import ChatRow, ChatType, Receipt, ShownMember, Status, status
 from tidings.model.entries import Entry, Kind
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
@@ -75,6 +75,14 @@ class LastMessage(msgspec.Struct, kw_only=True):
     created_at: str
 
 
+class ShownUser(msgspec.Struct):
+    """A user, as chats show them; at most a minute old."""
+
+    user_id: str
+    display_name: str | None
+    avatar_url: str | None
+
+
 class ChatRecord(msgspec.Struct, kw_only=True):
     """A chat as one member sees it."""
 
@@ -82,6 +90,7 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     type: ChatType
     name: str | None
     members: list[str]
+    others: list[ShownUser]
     member_count: int
     role: Role
     created_at: str
@@ -96,11 +105,16 @@ class ChatRecord(msgspec.Struct, kw_only=True):
 
 
 class MemberRecord(msgspec.Struct):
-    """A member of a chat."""
+    """A member of a chat; `delivered` and `read` are sequences."""
 
     user_id: str
     role: Role
     joined_at: str
+    display_name: str | None
+    avatar_url: str | None
+    delivered: int
+    read: int
+    read_at: str | None
 
 
 class ReceiptRecord(msgspec.Struct):
@@ -222,6 +236,10 @@ def chat_record(row: ChatRow) -> ChatRecord:
         type=row.type,
         name=row.name,
         members=[user_id(user) for user in row.others],
+        others=[
+            ShownUser(user_id(shown.user), shown.display_name, shown.avatar_url)
+            for shown in row.profiles
+        ],
         member_count=row.member_count,
         role=row.role,
         created_at=rfc3339(row.created_at),
@@ -233,6 +251,21 @@ def chat_record(row: ChatRow) -> ChatRecord:
         unread=row.unread.count,
         unread_exact=row.unread.exact,
         muted_until=_time(row.muted_until),
+    )
+
+
+def member_record(shown: ShownMember) -> MemberRecord:
+    """Return the record of a member."""
+    profile, receipt = shown.profile, shown.receipt.receipt
+    return MemberRecord(
+        user_id=user_id(profile.user),
+        role=shown.member.role,
+        joined_at=rfc3339(shown.member.joined_at),
+        display_name=profile.display_name,
+        avatar_url=profile.avatar_url,
+        delivered=receipt.delivered,
+        read=receipt.read,
+        read_at=_time(shown.receipt.read_at(receipt.read)),
     )
 
 

@@ -38,6 +38,7 @@ from tidings_client.events import (
     NotificationRetracted,
     OtherEntry,
     Presence,
+    ProfileChanged,
     Reacted,
     ReceiptMoved,
     Redacted,
@@ -59,6 +60,7 @@ from tidings_client.listed import (
     PostedNotification,
 )
 from tidings_client.login import PhoneLogin
+from tidings_client.records import Profile, ProfileChange
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
 from tidings_client.tenant_api import (
@@ -115,6 +117,9 @@ __all__ = [
     "Posted",
     "PostedNotification",
     "Presence",
+    "Profile",
+    "ProfileChange",
+    "ProfileChanged",
     "Progress",
     "Reacted",
     "ReceiptMoved",

@@ -18,6 +18,8 @@ from tidings_client.records import (
     Left,
     Member,
     MessageRecord,
+    Profile,
+    ProfileChange,
     Reaction,
     Receipt,
 )
@@ -143,6 +145,25 @@ class Api:
         body = {"chats": chats}
         found = await self._rest.ask(_Data, "POST", "/v1/chats/leave", body, is_safe=True)
         return msgspec.json.decode(found.data, type=list[Left])
+
+    # People.
+
+    async def me(self) -> Profile:
+        """Return the user's own profile."""
+        return await self._rest.ask(Profile, "GET", "/v1/me")
+
+    async def profile(self, user: str) -> Profile:
+        """Return the profile of a user."""
+        return await self._rest.ask(Profile, "GET", path_of("users", user))
+
+    async def profiles(self, users: list[str]) -> list[Profile]:
+        """Return the profiles of up to 100 users; unknown users are left out."""
+        found = await self._rest.ask(_Data, "GET", "/v1/users", query={"ids": ",".join(users)})
+        return msgspec.json.decode(found.data, type=list[Profile])
+
+    async def change_profile(self, change: ProfileChange) -> Profile:
+        """Change the user's own profile, and return it."""
+        return await self._rest.ask(Profile, "PATCH", "/v1/me", msgspec.to_builtins(change))
 
     # Messages.
 

@@ -151,6 +151,14 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     last_seen: datetime | None
 
 
+class ProfileChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The user, or somebody who shares a small chat with the user, has a new name or avatar."""
+
+    user: str
+    display_name: str | None
+    avatar_url: str | None
+
+
 class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The unread count of a chat changed, but not because of a new entry."""
 
@@ -265,6 +273,7 @@ Event = (
     | ReceiptMoved
     | Typing
     | Presence
+    | ProfileChanged
     | UnreadChanged
     | Notification
     | NotificationRetracted

@@ -171,6 +171,14 @@ class PresenceFrame(msgspec.Struct, tag_field="op", tag="presence"):
     last_seen: datetime | None = None
 
 
+class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
+    """The name or avatar of the user, or of a user who shares a small chat, has changed."""
+
+    user: str
+    display_name: str | None
+    avatar_url: str | None
+
+
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     """The unread count of a chat or an inbox changed, but not because of something new."""
 
@@ -252,6 +260,7 @@ ServerFrame = (
     | ReceiptFrame
     | TypingNotice
     | PresenceFrame
+    | ProfileFrame
     | UnreadFrame
     | NotificationFrame
     | RetractedFrame

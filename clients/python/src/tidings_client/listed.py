@@ -32,6 +32,12 @@ class ListedUser(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     deactivated: bool = False
+    avatar_url: str | None = None
+    metadata: dict[str, Any] = {}
+    email: str | None = None
+    phone_verified: bool = False
+    """Whether the user proved the number with a login code."""
+    last_seen_at: str | None = None
 
 
 class ListedChat(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,12 +7,14 @@ from tidings_client.events import (
     Event,
     InboxUnreadChanged,
     Presence,
+    ProfileChanged,
     ReceiptMoved,
     Typing,
     UnreadChanged,
 )
 from tidings_client.frames import (
     PresenceFrame,
+    ProfileFrame,
     ReceiptFrame,
     ServerFrame,
     TypingNotice,
@@ -31,11 +33,14 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
         case PresenceFrame(user=user):
             came = Presence(user=user, online=frame.online, last_seen=frame.last_seen)
             return came, ("presence", user)
+        case ProfileFrame(user=user, display_name=name, avatar_url=avatar):
+            changed = ProfileChanged(user=user, display_name=name, avatar_url=avatar)
+            return changed, ("profile", user)
         case UnreadFrame(inbox=str(inbox)):
             count = InboxUnreadChanged(inbox=inbox, total=frame.total, categories=frame.categories)
             return count, ("unread in inbox", inbox)
         case UnreadFrame(chat=str(chat)):
-            changed = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
-            return changed, ("unread", chat)
+            left = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
+            return left, ("unread", chat)
         case _:
             return None

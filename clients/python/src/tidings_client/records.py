@@ -2,6 +2,7 @@
 """The records that the REST API returns to this client."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,44 @@ class LastMessage(msgspec.Struct, frozen=True):
     sender_id: str
     preview: str | None
     created_at: datetime
+
+
+class ShownUser(msgspec.Struct, frozen=True):
+    """A user, as chats show them; at most a minute old."""
+
+    user_id: str
+    display_name: str | None
+    avatar_url: str | None
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """A user of the same tenant."""
+
+    user_id: str
+    display_name: str | None
+    avatar_url: str | None = None
+    metadata: dict[str, Any] = {}
+    phone_number: str | None
+    """None for all users but oneself."""
+    last_seen_at: datetime | None = None
+    """The last minute in which the user was online; None if this is unknown or hidden."""
+    created_at: datetime
+    updated_at: datetime
+    show_last_seen: bool | None = None
+    """None for all users but oneself."""
+
+
+class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """New values of the user's own profile. What is absent does not change; None removes a value.
+
+    While `show_last_seen` is false, nobody sees when the user is or was online, and the user sees
+    it of nobody else.
+    """
+
+    display_name: str | msgspec.UnsetType = msgspec.UNSET
+    avatar_url: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    show_last_seen: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -38,6 +77,8 @@ class Chat(msgspec.Struct, frozen=True):
     """Time of the last change of the name, the members or the settings."""
     message_count: int = 0
     """Number of all messages, including those whose content is gone."""
+    others: list[ShownUser] = []
+    """The first of `members` with name and avatar: three in the chat list, ten in a single chat."""
 
 
 class ChatPage(msgspec.Struct, frozen=True):
@@ -53,6 +94,12 @@ class Member(msgspec.Struct, frozen=True):
     user_id: str
     role: str
     joined_at: datetime
+    display_name: str | None = None
+    avatar_url: str | None = None
+    delivered: int = 0
+    read: int = 0
+    """Sequences up to which the member has received and read the chat."""
+    read_at: datetime | None = None
 
 
 class Invite(msgspec.Struct, frozen=True):

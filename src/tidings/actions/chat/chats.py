@@ -12,6 +12,7 @@ from tidings.actions.chat.unread import subtract_erased
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.caller import Caller, listing_owner
+from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType, TenantChat
@@ -214,6 +215,7 @@ class ListChats:
     """Return a page of the chat list, most recent activity first."""
 
     chats: Chats
+    profiles: ProfileCache
     vault: Vault
     cursors: Cursors
     clock: Clock
@@ -221,13 +223,14 @@ class ListChats:
     async def __call__(
         self, user: UserKey, cursor: str | None, limit: int
     ) -> tuple[list[ChatRow], str | None]:
-        """Return rows with decrypted previews, and the cursor of the next page, if there is one."""
+        """Return rows with profiles and decrypted previews, and the cursor of the next page."""
         now = self.clock.now()
         below = self._below(user, cursor)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
         await self.vault.open([row.last for row in page if row.last], now)
         await subtract_erased(self.vault, page)
+        await self.profiles.show(page, limits.LISTED_OTHERS_MAX)
         if len(rows) <= limit:
             return page, None
         last = page[-1]
@@ -277,9 +280,10 @@ class ListTenantChats:
 
 @dataclass(frozen=True, slots=True)
 class GetChat:
-    """Return one chat as the chat list shows it."""
+    """Return one chat as the chat list shows it, with more profiles."""
 
     chats: Chats
+    profiles: ProfileCache
     vault: Vault
     clock: Clock
 
@@ -291,6 +295,7 @@ class GetChat:
         if row.last:
             await self.vault.open([row.last], now)
         await subtract_erased(self.vault, [row])
+        await self.profiles.show([row], limits.LISTED_MEMBERS_MAX)
         return row
 
 

@@ -8,12 +8,12 @@ from typing import Final
 
 from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.profiles import ProfileCache
 from tidings.model import limits
-from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt
+from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt, ShownMember
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound, MessageNotFound, StoreUnavailable
-from tidings.model.roles import Member
+from tidings.model.refusals import ChatNotFound, MemberNotFound, MessageNotFound, StoreUnavailable
 from tidings.ports.bus import Appended, Bus, ChatChanged, Event, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.log import Log, Page
@@ -81,15 +81,40 @@ class ReadPage:
 
 @dataclass(frozen=True, slots=True)
 class ListMembers:
-    """List the members of a chat."""
+    """List the members of a chat, with their profiles and receipts."""
 
     chats: Chats
+    receipts: Receipts
+    profiles: ProfileCache
 
-    async def __call__(self, reader: UserKey, chat: ChatId) -> dict[UserKey, Member]:
+    async def __call__(self, reader: UserKey, chat: ChatId) -> dict[UserKey, ShownMember]:
+        members = await self.chats.members(chat, reader)
+        profiles = await self.profiles.of(members or ())
+        # The receipts come last: a reader who was removed meanwhile sees nothing.
+        receipts = await self.receipts.with_times(chat, reader)
+        if members is None or receipts is None:
+            raise ChatNotFound
+        by_user = {one.receipt.user: one for one in receipts}
+        return {
+            user: ShownMember(member, by_user[user], profiles[user])
+            for user, member in members.items()
+            if user in by_user
+        }
+
+    async def one(self, reader: UserKey, chat: ChatId, user: UserKey) -> ShownMember:
+        """Return one member.
+
+        Raises:
+            MemberNotFound: The user is not a member.
+        """
         members = await self.chats.members(chat, reader)
         if members is None:
             raise ChatNotFound
-        return members
+        member = members.get(user)
+        receipt = await self.receipts.find(user, chat, member.joined) if member else None
+        if member is None or receipt is None:
+            raise MemberNotFound
+        return ShownMember(member, receipt, (await self.profiles.of([user]))[user])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,18 @@ from tidings.model.entries import Person
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.model.notifications import CATEGORY, INBOX
+from tidings.ports.export_engines import ExportProgress, Source
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
     EntryFact,
     ExportEnd,
-    ExportProgress,
     ExportStart,
     Fact,
     Line,
     MemberFact,
     ReactionFact,
     SendKeyFact,
-    Source,
 )
 from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact, NotificationFact
 from tidings.ports.secrets import MasterKey, MasterKeys

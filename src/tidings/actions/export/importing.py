@@ -14,11 +14,11 @@ import msgspec
 from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally, bad_id
 from tidings.model.entries import Entry, Head, finished
 from tidings.model.ids import UserKey, tenant_of
+from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     ChatFact,
     EntryFact,
     ExportEnd,
-    ExportProgress,
     ExportStart,
     Fact,
     Line,
@@ -26,7 +26,6 @@ from tidings.ports.export_facts import (
     ReactionFact,
     SecretFact,
     SendKeyFact,
-    Target,
     UserCount,
     UserFact,
     WholeChat,

@@ -86,6 +86,8 @@ class OpenSession:
         # Use up the code last: after a failure before this line, the same code can be tried again.
         await self.redeem.use(sent, is_known=not is_new)
         await self.sessions.open(session)
+        if user.phone_verified_at is None:
+            await self.users.verify_phone(user.user, sent.phone_number, now)
         await self._check_number(session, sent)
         await self._revoke_replaced(session)
         return pair

@@ -1,27 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create and list users, read and change profiles, find contacts, and erase users' content."""
+"""Create, change and list users, and erase their content."""
 
-import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
-from tidings.actions.identity.caller import Caller, listing_owner, require_tenant, require_user
-from tidings.actions.identity.phone_numbers import find_normal_form, normal_form
+from tidings.actions.identity.caller import Caller, listing_owner, require_tenant
+from tidings.actions.identity.phone_numbers import normal_form
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.model import limits
-from tidings.model.ids import DEVICE, USER, UserKey, is_visible, tenant_of, user_key
-from tidings.model.refusals import Invalid, RateLimited, TenantNotFound, UserNotFound
-from tidings.ports.people import Tenants, User, UserStore
-from tidings.ports.sessions import Allowance, Budgets
+from tidings.model.ids import DEVICE, USER, UserKey, is_visible, user_key
+from tidings.model.refusals import Invalid, TenantNotFound, UserNotFound
+from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
+from tidings.ports.people import NO_FIELDS, ProfileFields, Tenants, User, UserStore
 from tidings.ports.world import Clock
 
 USER_PREFIX: Final = re.compile(r"[A-Za-z0-9._@+-]{0,64}")
+_PLAIN: Final = re.compile(r"[!-~]+")
+_EMAIL: Final = re.compile(r"[!-?A-~]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWriter:
+    """Store a user's changed fields, and tell those who show them."""
+
+    users: UserStore
+    forget: Callable[[UserKey], None]
+    """Forgets the cached profile of a user."""
+    bus: Bus
+    clock: Clock
+
+    async def put(
+        self,
+        user: UserKey,
+        display_name: str | None,
+        phone_number: str | None,
+        fields: ProfileFields,
+    ) -> tuple[User, bool]:
+        """Create or change the user; return the stored user and whether it is new."""
+        now = self.clock.now()
+        put, is_new = await self.users.put(
+            user, display_name=display_name, phone_number=phone_number, now=now, fields=fields
+        )
+        self.forget(user)
+        if put.updated_at == now and not is_new:
+            self.bus.publish(ProfileChanged(user, put.display_name, put.avatar_url))
+        if fields.hidden_at is not msgspec.UNSET:
+            self.bus.publish(PresenceSwitched(user, put.hidden_at is not None))
+        return put, is_new
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +61,7 @@ class PutUser:
     """Create or update a user."""
 
     tenants: Tenants
-    users: UserStore
-    clock: Clock
+    writer: ProfileWriter
     quotas: TenantQuotas | None = None
 
     async def __call__(
@@ -41,6 +72,7 @@ class PutUser:
         display_name: str | None = None,
         phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
         is_active: bool | None = None,
+        fields: ProfileFields = NO_FIELDS,
     ) -> tuple[User, bool]:
         """Create or change a user; return the stored user and whether it is new.
 
@@ -51,21 +83,19 @@ class PutUser:
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)
-        if display_name is not None:
-            check_visible_text("display_name", display_name)
+        check_profile(display_name, fields)
         number = normal_form(phone_number) if isinstance(phone_number, str) else None
         if await self.tenants.get(tenant) is None:
             raise TenantNotFound
         user = user_key(tenant, user_id)
         if self.quotas is not None:
             await self.quotas.check_user(user)
-        put, is_new = await self.users.put(
-            user, display_name=display_name, phone_number=number, now=self.clock.now()
-        )
+        put, is_new = await self.writer.put(user, display_name, number, fields)
+        users, clock = self.writer.users, self.writer.clock
         if phone_number is None:
-            put = await self.users.release_phone(user, self.clock.now()) or put
+            put = await users.release_phone(user, clock.now()) or put
         if is_active is not None:
-            put = await self.users.set_active(user, is_active, self.clock.now()) or put
+            put = await users.set_active(user, is_active, clock.now()) or put
         return put, is_new
 
 
@@ -96,45 +126,6 @@ class ListUsers:
 
 
 @dataclass(frozen=True, slots=True)
-class GetProfile:
-    """Read the profile of the caller, or of another user of the same tenant."""
-
-    users: UserStore
-
-    async def __call__(self, caller: Caller, user_id: str | None = None) -> User:
-        """Return the profile; the phone number is visible only to its owner."""
-        me = require_user(caller).user
-        if user_id is None:
-            return await _existing(self.users, me)
-        if USER.fullmatch(user_id) is None:
-            raise UserNotFound
-        user = await _existing(self.users, user_key(tenant_of(me), user_id))
-        return user if user.user == me else msgspec.structs.replace(user, phone_number=None)
-
-
-@dataclass(frozen=True, slots=True)
-class PatchProfile:
-    """Change the profile of the caller."""
-
-    users: UserStore
-    clock: Clock
-
-    async def __call__(self, caller: Caller, display_name: str | None) -> User:
-        """Return the new profile.
-
-        Only the tenant may change the phone number, because the number identifies the user.
-        """
-        me = require_user(caller).user
-        if display_name is None:
-            return await _existing(self.users, me)
-        check_visible_text("display_name", display_name)
-        user, _ = await self.users.put(
-            me, display_name=display_name, phone_number=None, now=self.clock.now()
-        )
-        return user
-
-
-@dataclass(frozen=True, slots=True)
 class EraseUserContent:
     """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`."""
 
@@ -146,7 +137,7 @@ class EraseUserContent:
         require_tenant(caller, tenant)
         if USER.fullmatch(user_id) is None:
             raise UserNotFound
-        user = await _existing(self.users, user_key(tenant, user_id))
+        user = await existing(self.users, user_key(tenant, user_id))
         return await self.vault.erase(user.user)
 
 
@@ -188,71 +179,44 @@ def check_visible_text(field: str, text: str) -> None:
         )
 
 
-async def _existing(users: UserStore, user: UserKey) -> User:
+def check_profile(display_name: str | None, fields: ProfileFields) -> None:
+    """Refuse a bad name, an avatar that is no https address, large metadata, or a bad e-mail."""
+    if display_name is not None:
+        check_visible_text("display_name", display_name)
+    avatar, metadata, email = fields.avatar_url, fields.metadata, fields.email
+    if isinstance(avatar, str) and not _is_web_address(avatar):
+        raise Invalid(
+            "avatar_url must be an https address of at most"
+            f" {limits.AVATAR_URL_CHARS_MAX} characters",
+            "/avatar_url",
+        )
+    if isinstance(metadata, str) and len(metadata.encode()) > limits.METADATA_BYTES_MAX:
+        raise Invalid(f"metadata must be at most {limits.METADATA_BYTES_MAX} bytes", "/metadata")
+    if isinstance(email, str) and (
+        len(email) > limits.EMAIL_CHARS_MAX or _EMAIL.fullmatch(email) is None
+    ):
+        raise Invalid("email must be an e-mail address, such as ann@example.org", "/email")
+
+
+def _is_web_address(text: str) -> bool:
+    """Return whether the text is an absolute https address without a user name; it is not read."""
+    if len(text) > limits.AVATAR_URL_CHARS_MAX or _PLAIN.fullmatch(text) is None:
+        return False
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018  # raises if the port is no number
+    except ValueError:
+        return False
+    return parts.scheme == "https" and bool(parts.hostname) and "@" not in parts.netloc
+
+
+async def existing(users: UserStore, user: UserKey) -> User:
+    """Return the user.
+
+    Raises:
+        UserNotFound: There is no such user.
+    """
     found = await users.get(user)
     if found is None:
         raise UserNotFound
     return found
-
-
-class Contact(msgspec.Struct, frozen=True):
-    """A phone number, as it was written in the request, and the user whom it belongs to."""
-
-    phone_number: str
-    user: UserKey
-    display_name: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FindContacts:
-    """Find users of the caller's tenant by phone number.
-
-    Each user has a daily limit of lookups, because unlimited lookups would reveal all users of the
-    tenant.
-    """
-
-    users: UserStore
-    budgets: Budgets
-    clock: Clock
-
-    async def __call__(self, caller: Caller, numbers: Sequence[str]) -> list[Contact]:
-        """Return a contact for each number that has a user, in the given order.
-
-        Malformed numbers are skipped.
-
-        Raises:
-            RateLimited: The daily limit of lookups is reached.
-        """
-        user = require_user(caller).user
-        if not 1 <= len(numbers) <= limits.CONTACTS_MAX:
-            raise Invalid(
-                f"phone_numbers must contain 1 to {limits.CONTACTS_MAX} numbers", "/phone_numbers"
-            )
-        await self._spend(user, len(numbers))
-        forms = {given: find_normal_form(given) for given in numbers}
-        wanted = [form for form in dict.fromkeys(forms.values()) if form is not None]
-        owners = await self.users.by_phone(tenant_of(user), wanted) if wanted else {}
-        found = await self._users(set(owners.values()))
-        return [
-            Contact(given, owner, found[owner].display_name)
-            for given, form in forms.items()
-            if form is not None and (owner := owners.get(form)) in found
-        ]
-
-    async def _spend(self, user: UserKey, count: int) -> None:
-        now = self.clock.now()
-        day = now // limits.DAY_MS
-        ends_at = (day + 1) * limits.DAY_MS
-        allowance = Allowance(
-            name=f"contacts:{user}:{day}", most=limits.USER_DAY_CONTACTS_MAX, expires_at=ends_at
-        )
-        if await self.budgets.add(allowance, count) > allowance.most:
-            raise RateLimited("too many numbers were looked up today", ends_at - now)
-
-    async def _users(self, users: set[UserKey]) -> dict[UserKey, User]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {user: group.create_task(self.users.get(user)) for user in users}
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
-        return {user: found for user, task in tasks.items() if (found := task.result()) is not None}

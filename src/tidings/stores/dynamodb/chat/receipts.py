@@ -129,6 +129,10 @@ class DynamoReceipts:
         receipts = await receipts_of(self._dynamo, chat, await members_of(self._dynamo, chat))
         return receipts if await membership_row(self._dynamo, chat, reader) else None
 
+    async def find(self, user: UserKey, chat: ChatId, joined: int) -> ReceiptWithTimes | None:
+        item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
+        return to_receipt_with_times(item, joined) if item else None
+
     async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
         members = await members_of(self._dynamo, chat)
         keys = [receipt_key(user, chat) for user in members]

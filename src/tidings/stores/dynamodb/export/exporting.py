@@ -22,6 +22,7 @@ from tidings.model import limits
 from tidings.model.entries import emptied
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
+from tidings.ports.export_engines import Source
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -34,7 +35,6 @@ from tidings.ports.export_facts import (
     RevocationFact,
     SecretFact,
     SigningKeyFact,
-    Source,
     TenantFact,
     TenantJobFact,
     TenantKeyFact,

@@ -18,12 +18,12 @@ from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
 from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
+from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
-    ExportProgress,
     InviteFact,
     MemberFact,
     ReactionFact,
@@ -31,7 +31,6 @@ from tidings.ports.export_facts import (
     RevocationFact,
     SendKeyFact,
     SessionFact,
-    Target,
     TenantFact,
     TenantJobFact,
     TenantKeyFact,

@@ -87,6 +87,9 @@ CLAIM_NUMBER: Final = Pattern(
     ("users", "listings"),
     "a user, perhaps a new one, gets a first phone number",
 )
+VERIFY_NUMBER: Final = Pattern(
+    "verify_number", "UpdateItem", _USERS, "a user proved a number that the tenant had set"
+)
 REACTIVATE_USER: Final = Pattern("reactivate_user", "UpdateItem", _USERS, "a user is reactivated")
 
 # Tenants.

@@ -111,6 +111,12 @@ def key_of(user: UserKey) -> Item:
     return {"user_id": user}
 
 
+def user_item(user: UserKey, fields: Item, now: int) -> Item:
+    """Build the item of a new user."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {**key_of(user), **given, "created_at": now, "updated_at": now}
+
+
 def to_user(item: Item) -> User:
     """Convert a stored item to a `User`."""
     return User(
@@ -122,6 +128,11 @@ def to_user(item: Item) -> User:
         last_seen_at=item.get("last_seen_at"),
         deactivated_at=item.get("deactivated_at"),
         revoked_at=item.get("revoked_at"),
+        avatar_url=item.get("avatar_url"),
+        metadata=item.get("metadata"),
+        email=item.get("email"),
+        phone_verified_at=item.get("phone_verified_at"),
+        hidden_at=item.get("hidden_at"),
     )
 
 
@@ -175,7 +186,7 @@ class PhoneClaims:
         claim = Put("users", claim_item(tenant_of(user), fields["phone_number"], user), _IS_FREE)
         if before is not None and "phone_number" in before:
             return await self._move(user, before, claim, changes)
-        made: Item = {**key_of(user), "created_at": now, **changes}
+        made = user_item(user, fields, now)
         writes: list[Write] = [claim]
         if before is None:
             writes += [Put("users", made, _IS_FREE), Put("listings", user_listing(user))]
@@ -192,8 +203,8 @@ class PhoneClaims:
 
     async def _move(self, user: UserKey, before: Item, claim: Put, changes: Item) -> Item | None:
         ending = revocation_of(user, before, changes["updated_at"])
-        changed = {**changes, "revoked_at": ending.at}
-        writes = [claim, *_leaving(user, before["phone_number"], _setting(changed), changed)]
+        changed = {**changes, "phone_verified_at": None, "revoked_at": ending.at}
+        writes = [claim, *_leaving(user, before["phone_number"], changed)]
         if await self._revocations.append_with([ending], writes):
             return {**before, **changed}
         if await self.owner(tenant_of(user), changes["phone_number"]) not in (None, user):
@@ -206,34 +217,43 @@ class PhoneClaims:
         Returns the user's new item, or None if the user was changed concurrently.
         """
         ending = revocation_of(user, before, now)
-        changed = {"updated_at": now, "revoked_at": ending.at}
-        update = f"{_setting(changed)} REMOVE #phone_number"
-        writes = list(_leaving(user, before["phone_number"], update, changed))
-        if not await self._revocations.append_with([ending], writes):
-            return None
-        return {name: value for name, value in before.items() if name != "phone_number"} | changed
+        changed = {
+            "phone_number": None,
+            "phone_verified_at": None,
+            "updated_at": now,
+            "revoked_at": ending.at,
+        }
+        writes = list(_leaving(user, before["phone_number"], changed))
+        is_released = await self._revocations.append_with([ending], writes)
+        return {**before, **changed} if is_released else None
 
 
 def _first(user: UserKey, changes: Item) -> Update:
     """Build the profile change, with the condition that the user still has no phone number."""
     condition = "attribute_exists(#user_id) AND attribute_not_exists(#phone_number)"
-    return Update("users", key_of(user), _setting(changes), condition, _values(changes))
+    return Update("users", key_of(user), setting(changes), condition, values_of(changes))
 
 
-def _leaving(user: UserKey, number: str, update: str, changed: Item) -> Iterator[Write]:
+def _leaving(user: UserKey, number: str, changed: Item) -> Iterator[Write]:
     """Build the writes that change the profile and release its number.
 
     They fail if the user has another number by now.
     """
-    values = {**_values(changed), ":number": number}
-    yield Update("users", key_of(user), update, f"#phone_number = :number AND {REVOKES}", values)
+    values = {**values_of(changed), ":number": number}
+    condition = f"#phone_number = :number AND {REVOKES}"
+    yield Update("users", key_of(user), setting(changed), condition, values)
     old = claim_key(tenant_of(user), number)
     yield Delete("users", old, f"{_IS_FREE} OR #owner = :user", {":user": user})
 
 
-def _setting(changes: Item) -> str:
-    return "SET " + ", ".join(f"#{name} = :{name}" for name in changes)
+def setting(changes: Item) -> str:
+    """Return the update that makes these changes; None removes an attribute."""
+    kept = [f"#{name} = :{name}" for name, value in changes.items() if value is not None]
+    removed = [f"#{name}" for name, value in changes.items() if value is None]
+    update = f"SET {', '.join(kept)}"
+    return f"{update} REMOVE {', '.join(removed)}" if removed else update
 
 
-def _values(changes: Item) -> Item:
-    return {f":{name}": value for name, value in changes.items()}
+def values_of(changes: Item) -> Item:
+    """Return the values that the update of these changes refers to."""
+    return {f":{name}": value for name, value in changes.items() if value is not None}

@@ -13,12 +13,16 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of, user_key
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
-from tidings.ports.people import Listed, User, UserStore
+from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
-from tidings.stores.dynamodb.identity.identity_patterns import ADD_LISTING, REACTIVATE_USER
+from tidings.stores.dynamodb.identity.identity_patterns import (
+    ADD_LISTING,
+    REACTIVATE_USER,
+    VERIFY_NUMBER,
+)
 from tidings.stores.dynamodb.identity.phone_claims import (
     IS_USER,
     REVOKES,
@@ -26,7 +30,10 @@ from tidings.stores.dynamodb.identity.phone_claims import (
     UserCounts,
     key_of,
     revocation_of,
+    setting,
     to_user,
+    user_item,
+    values_of,
 )
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.tasks import Tasks
@@ -48,15 +55,22 @@ class DynamoUsers:
         self._user_counts = UserCounts(dynamo)
 
     async def put(
-        self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
+        self,
+        user: UserKey,
+        *,
+        display_name: str | None,
+        phone_number: str | None,
+        now: int,
+        fields: ProfileFields = NO_FIELDS,
     ) -> tuple[User, bool]:
         given = {"display_name": display_name, "phone_number": phone_number}
-        fields = {name: value for name, value in given.items() if value is not None}
+        changes: Item = {name: value for name, value in given.items() if value is not None}
+        changes |= fields.changes()
         async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if phone_number in (None, (found or {}).get("phone_number")):
-                return await self._put(user, found, fields, now)
-            changed = await self._claims.claim(user, found, fields, now)
+                return await self._put(user, found, changes, now)
+            changed = await self._claims.claim(user, found, changes, now)
             if changed is not None:
                 return self._result(changed, is_new=found is None)
         raise StoreUnavailable
@@ -67,19 +81,24 @@ class DynamoUsers:
         """Create or update a user without changing the phone number."""
         if found is None:
             await self._dynamo.put(ADD_LISTING, listings.user_listing(user))
-            made: Item = {**key_of(user), **fields, "created_at": now, "updated_at": now}
+            made = user_item(user, fields, now)
             found = await self._create(made)
             if found is None:
                 return self._result(made, is_new=True)
-        if not fields:
+        # The number is left out, because the user may have another number by now.
+        changes = {
+            name: value
+            for name, value in fields.items()
+            if name != "phone_number" and value != found.get(name)
+        }
+        if not changes:
             return to_user(found), False
-        changes = {**fields, "updated_at": now}
-        changes.pop("phone_number", None)  # the user may have another number by now
+        changes["updated_at"] = now
         changed = await self._dynamo.update(
             patterns.CHANGE_USER,
             key_of(user),
-            "SET " + ", ".join(f"#{name} = :{name}" for name in changes),
-            values={f":{name}": value for name, value in changes.items()},
+            setting(changes),
+            values=values_of(changes),
         )
         return to_user(changed), False
 
@@ -101,7 +120,7 @@ class DynamoUsers:
         return await self._claims.owners(tenant, numbers)
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        fields = {"phone_number": phone_number}
+        fields = {"phone_number": phone_number, "phone_verified_at": now}
         async for _ in self._dynamo.retrying.attempts():
             owner = await self._claims.owner(tenant_of(user), phone_number)
             if owner is None:
@@ -113,6 +132,16 @@ class DynamoUsers:
                 if found is not None and found.get("phone_number") == phone_number:
                     return to_user(found), False
         raise StoreUnavailable
+
+    async def verify_phone(self, user: UserKey, phone_number: str, now: int) -> None:
+        with suppress(ConditionFailed):  # the user has another number by now
+            await self._dynamo.update(
+                VERIFY_NUMBER,
+                key_of(user),
+                "SET #phone_verified_at = :now",
+                "#phone_number = :number",
+                {":now": now, ":number": phone_number},
+            )
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
         if is_active:
@@ -191,6 +220,9 @@ class DynamoUsers:
         )
         return to_user(item) if item else None
 
+    async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
+        return {user: to_user(item) for user, item in (await self._found(users)).items()}
+
     async def by_id(
         self, tenant: str, *, prefix: str, after: str | None, limit: int
     ) -> Listed[User]:
@@ -215,7 +247,7 @@ class DynamoUsers:
             found |= {item["user_id"]: item for item in items}
         return found
 
-    async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+    async def peers(self, user: UserKey) -> Sequence[UserKey]:
         rows = await self._dynamo.query(
             patterns.LIST_SHARED_CHATS, "#user_id = :user", {":user": user}
         )
@@ -224,10 +256,17 @@ class DynamoUsers:
         )
         small = [chat for chat in chats if chat["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
         small.sort(key=lambda chat: str(chat["chat_id"]))  # the oldest first
-        peers = await self._members_of(small, user)
-        found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, peers))
-        seen = {item["user_id"]: item.get("last_seen_at") for item in found}
-        return {peer: seen.get(peer) for peer in peers}
+        return await self._members_of(small, user)
+
+    async def visible_peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+        peers = await self.peers(user)
+        items = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, [user, *peers]))
+        found = {item["user_id"]: item for item in items}
+        hidden = {name for name, item in found.items() if "hidden_at" in item}
+        if user in hidden:
+            return {}
+        shown = [peer for peer in peers if peer not in hidden]
+        return {peer: found.get(peer, {}).get("last_seen_at") for peer in shown}
 
     async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
         """Return the other members of these chats, up to the maximum number of peers."""

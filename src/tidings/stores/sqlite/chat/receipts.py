@@ -80,6 +80,10 @@ SELECT m.joined, d.delivered_times, d.read_times, {RECEIPT} FROM chat_membership
 JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id
 WHERE m.chat_id = ? ORDER BY m.joined, m.user_id
 """
+_ONE_WITH_TIMES: Final = f"""
+SELECT ?, d.delivered_times, d.read_times, {RECEIPT} FROM delivery_state AS d
+WHERE d.user_id = ? AND d.chat_id = ?
+"""
 # This is the same rule as `model.chats.counts_as_unread`; the contract suite checks that.
 _COUNT_UNREAD: Final = """
 SELECT sender, box_key, count(*) FROM messages
@@ -112,6 +116,13 @@ class SqliteReceipts:
             if role_of(db, chat, reader) is None:
                 return None
             return receipts_of_chat(db, chat)
+
+        return await self._readers.read(read)
+
+    async def find(self, user: UserKey, chat: ChatId, joined: int) -> ReceiptWithTimes | None:
+        def read(db: apsw.Connection) -> ReceiptWithTimes | None:
+            row = db.execute(_ONE_WITH_TIMES, (joined, user, chat)).fetchone()
+            return _with_times(row) if row else None
 
         return await self._readers.read(read)
 

@@ -22,6 +22,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     MEMBERS_BY_JOINING,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
+    PROFILES,
     TENANT_JOBS,
 )
 
@@ -317,6 +318,7 @@ MIGRATIONS: Final = (
     ERASED_AUTHORS,
     MARKS_AND_TIMES,
     EXPORT_PARTS,
+    PROFILES,
 )
 VERSION: Final = len(MIGRATIONS)
 

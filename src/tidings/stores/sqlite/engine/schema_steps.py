@@ -192,6 +192,14 @@ CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phas
 # A chat from before has no such time: nothing of it changed since, as far as is known.
 CHAT_CHANGES: Final = "ALTER TABLE chats ADD COLUMN updated_at INTEGER;"
 
+PROFILES: Final = """
+ALTER TABLE users ADD COLUMN avatar_url TEXT;
+ALTER TABLE users ADD COLUMN metadata TEXT;
+ALTER TABLE users ADD COLUMN email TEXT;
+ALTER TABLE users ADD COLUMN phone_verified_at INTEGER;
+ALTER TABLE users ADD COLUMN hidden_at INTEGER;
+"""
+
 # The order of each list that is not the order of a primary key.
 LISTINGS: Final = """
 CREATE INDEX tenants_by_creation ON tenants (created_at, tenant);

@@ -18,6 +18,7 @@ from tidings.model.limits import AUDIT_MS
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import Job
+from tidings.ports.export_engines import Source
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -33,7 +34,6 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SessionFact,
     SigningKeyFact,
-    Source,
     TenantFact,
     TenantJobFact,
     TenantKeyFact,

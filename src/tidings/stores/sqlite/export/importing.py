@@ -19,12 +19,12 @@ from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import DeadLetter, Job
+from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
-    ExportProgress,
     InviteFact,
     IssuerFact,
     MemberFact,
@@ -35,7 +35,6 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SessionFact,
     SigningKeyFact,
-    Target,
     TenantFact,
     TenantJobFact,
     TenantKeyFact,
@@ -127,12 +126,12 @@ _CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at", "u
 # An existing user is not changed. A phone number that another user already has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
-    deactivated_at, revoked_at)
+    deactivated_at, revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at)
 SELECT ?1, ?2, iif(EXISTS (
     SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
             = substr(?1, 1, instr(?1, ':') - 1)
         AND phone_number = ?3
-), NULL, ?3), ?4, ?5, ?6, ?7, ?8
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
 WHERE true ON CONFLICT (user_id) DO NOTHING
 """
 _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)

@@ -10,7 +10,7 @@ import msgspec
 from tidings.model import limits
 from tidings.model.ids import UserKey, revoked_up_to, tenant_of, user_id, user_key
 from tidings.model.refusals import PhoneTaken
-from tidings.ports.people import Listed, User, UserStore
+from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import from_row, listed
@@ -19,10 +19,11 @@ from tidings.stores.sqlite.identity.sessions import revoked
 
 _USERS: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
-    revoked_at
+    revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at
 FROM users
 """
 _USER: Final = f"{_USERS} WHERE user_id = ?"
+_ALL: Final = f"{_USERS} WHERE user_id IN (SELECT value FROM json_each(?))"
 _BY_ID: Final = f"{_USERS} WHERE user_id >= ? AND user_id < ? ORDER BY user_id LIMIT ?"
 # The expression is that of the unique index: no two users of a tenant have the same phone number.
 BY_PHONE: Final = """
@@ -30,19 +31,28 @@ SELECT phone_number, user_id FROM users
 WHERE substr(user_id, 1, instr(user_id, ':') - 1) = ?
     AND phone_number IN (SELECT value FROM json_each(?))
 """
+_VERIFY: Final = "UPDATE users SET phone_verified_at = ? WHERE user_id = ? AND phone_number = ?"
 _SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
 # The limits on chats per user and on members of a small chat bound this query.
 _PEERS: Final = """
-SELECT p.user_id, u.last_seen_at FROM (
-    SELECT DISTINCT m.user_id FROM delivery_state AS d
-    CROSS JOIN chats AS c ON c.chat_id = d.chat_id AND c.member_count <= ?2
-    CROSS JOIN chat_memberships AS m ON m.chat_id = d.chat_id
-    WHERE d.user_id = ?1 AND m.user_id <> ?1
-    LIMIT ?3
-) AS p LEFT JOIN users AS u ON u.user_id = p.user_id
+SELECT DISTINCT m.user_id FROM delivery_state AS d
+CROSS JOIN chats AS c ON c.chat_id = d.chat_id AND c.member_count <= ?2
+CROSS JOIN chat_memberships AS m ON m.chat_id = d.chat_id
+WHERE d.user_id = ?1 AND m.user_id <> ?1
+LIMIT ?3
 """
 """`CROSS` fixes the order of the joins. Chats are read in the order of their ids, oldest first, and
 reading stops when there are enough peers."""
+_VISIBLE_PEERS: Final = f"""
+SELECT p.user_id, u.last_seen_at FROM ({_PEERS}) AS p
+LEFT JOIN users AS u ON u.user_id = p.user_id
+WHERE u.hidden_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM users WHERE user_id = ?1 AND hidden_at IS NOT NULL)
+"""
+
+
+_Changes = dict[str, str | int | None]
+"""New values of columns; None clears a column."""
 
 
 class _UnawaitedWrite:
@@ -76,10 +86,18 @@ class SqliteUsers:
         self._readers = readers
 
     async def put(
-        self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
+        self,
+        user: UserKey,
+        *,
+        display_name: str | None,
+        phone_number: str | None,
+        now: int,
+        fields: ProfileFields = NO_FIELDS,
     ) -> tuple[User, bool]:
+        given = {"display_name": display_name, "phone_number": phone_number}
+        changes: _Changes = {name: value for name, value in given.items() if value is not None}
         return await self._writer.write(
-            lambda db: _put_user(db, user, display_name, phone_number, now)
+            lambda db: _put_user(db, user, {**changes, **fields.changes()}, now)
         )
 
     async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
@@ -89,9 +107,16 @@ class SqliteUsers:
         def write(db: apsw.Connection) -> tuple[User, bool]:
             holder = _by_phone(db, tenant_of(user), [phone_number]).get(phone_number)
             found = find_user(db, holder) if holder else None
-            return (found, False) if found else _put_user(db, user, None, phone_number, now)
+            proved: _Changes = {"phone_number": phone_number, "phone_verified_at": now}
+            return (found, False) if found else _put_user(db, user, proved, now)
 
         return await self._writer.write(write)
+
+    async def verify_phone(self, user: UserKey, phone_number: str, now: int) -> None:
+        def write(db: apsw.Connection) -> None:
+            db.execute(_VERIFY, (now, user, phone_number))
+
+        await self._writer.write(write, rows=1)
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
         return await self._writer.write(lambda db: _set_active(db, user, is_active, now))
@@ -111,6 +136,15 @@ class SqliteUsers:
 
     async def get(self, user: UserKey) -> User | None:
         return await self._readers.read(lambda db: find_user(db, user))
+
+    async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
+        wanted = msgspec.json.encode(users).decode()
+
+        def read(db: apsw.Connection) -> dict[UserKey, User]:
+            found = [from_row(User, row) for row in db.execute(_ALL, (wanted,))]
+            return {user.user: user for user in found}
+
+        return await self._readers.read(read)
 
     async def by_id(
         self, tenant: str, *, prefix: str, after: str | None, limit: int
@@ -140,9 +174,13 @@ class SqliteUsers:
 
         return await self._readers.read(read)
 
-    async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+    async def peers(self, user: UserKey) -> Sequence[UserKey]:
         given = (user, limits.SMALL_CHAT_MEMBERS_MAX, limits.PRESENCE_PEERS_MAX)
-        return await self._readers.read(lambda db: dict(db.execute(_PEERS, given)))
+        return await self._readers.read(lambda db: [peer for (peer,) in db.execute(_PEERS, given)])
+
+    async def visible_peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+        given = (user, limits.SMALL_CHAT_MEMBERS_MAX, limits.PRESENCE_PEERS_MAX)
+        return await self._readers.read(lambda db: dict(db.execute(_VISIBLE_PEERS, given)))
 
     async def about_how_many(self, tenant: str) -> int:
         def read(db: apsw.Connection) -> int:
@@ -168,35 +206,35 @@ def _by_phone(db: apsw.Connection, tenant: str, numbers: Sequence[str]) -> dict[
     return dict(db.execute(BY_PHONE, (tenant, msgspec.json.encode(numbers).decode())))
 
 
-def _put_user(
-    db: apsw.Connection,
-    user: UserKey,
-    display_name: str | None,
-    phone_number: str | None,
-    now: int,
-) -> tuple[User, bool]:
-    if phone_number is not None:
-        holder = _by_phone(db, tenant_of(user), [phone_number]).get(phone_number, user)
+def _put_user(db: apsw.Connection, user: UserKey, changes: _Changes, now: int) -> tuple[User, bool]:
+    """Create the user, or change these columns; None clears a column."""
+    number = changes.get("phone_number")
+    if isinstance(number, str):
+        holder = _by_phone(db, tenant_of(user), [number]).get(number, user)
         if holder != user:
             raise PhoneTaken
     before = find_user(db, user)
     if before is None:
-        db.execute(
-            "INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at)"
-            " VALUES (?, ?, ?, ?, ?)",
-            (user, display_name, phone_number, now, now),
-        )
-    elif display_name is not None or phone_number is not None:
-        db.execute(
-            "UPDATE users SET display_name = coalesce(?, display_name),"
-            " phone_number = coalesce(?, phone_number), updated_at = ? WHERE user_id = ?",
-            (display_name, phone_number, now, user),
-        )
-        if before.phone_number is not None and phone_number not in (None, before.phone_number):
-            _revoke(db, before, now)
+        row = {"user_id": user, **changes, "created_at": now, "updated_at": now}
+        marks = ", ".join("?" * len(row))
+        db.execute(f"INSERT INTO users ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    else:
+        changed = {n: value for n, value in changes.items() if value != getattr(before, n)}
+        _change_user(db, before, changed, now)
     after = find_user(db, user)
     assert after is not None, "a user that was put exists"
     return after, before is None
+
+
+def _change_user(db: apsw.Connection, before: User, changed: _Changes, now: int) -> None:
+    if not changed:
+        return
+    is_new_number = "phone_number" in changed
+    row = {**changed, "updated_at": now, **({"phone_verified_at": None} if is_new_number else {})}
+    columns = ", ".join(f"{name} = ?" for name in row)
+    db.execute(f"UPDATE users SET {columns} WHERE user_id = ?", (*row.values(), before.user))
+    if is_new_number and before.phone_number is not None:
+        _revoke(db, before, now)
 
 
 def _set_active(db: apsw.Connection, user: UserKey, is_active: bool, now: int) -> User | None:
@@ -217,7 +255,9 @@ def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
     if before is None or before.phone_number is None:
         return before
     db.execute(
-        "UPDATE users SET phone_number = NULL, updated_at = ? WHERE user_id = ?", (now, user)
+        "UPDATE users SET phone_number = NULL, phone_verified_at = NULL, updated_at = ?"
+        " WHERE user_id = ?",
+        (now, user),
     )
     _revoke(db, before, now)
     return find_user(db, user)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and change profiles: names and avatars for chats, and when users were last seen."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.identity.caller import Caller, require_user
+from tidings.actions.identity.users import ProfileWriter, check_profile, existing
+from tidings.caches import LruCache
+from tidings.model import limits
+from tidings.model.chats import ChatRow, Profile
+from tidings.model.ids import USER, UserKey, tenant_of, user_key
+from tidings.model.refusals import Invalid, UserNotFound
+from tidings.ports.people import NO_FIELDS, ProfileFields, User, UserStore
+from tidings.ports.world import Clock
+
+CACHED_BYTES_MAX: Final = 32 * limits.KIB * limits.KIB
+_MINUTE_MS: Final = 60 * limits.SECOND_MS
+
+Online = Callable[[Sequence[UserKey]], Awaitable[Collection[UserKey]]]
+"""Returns the users among these who are connected now."""
+
+
+class ProfileCache:
+    """Profiles that this process read within the last minute."""
+
+    def __init__(self, users: UserStore, clock: Clock) -> None:
+        self._users = users
+        self._clock = clock
+        self._cached: LruCache[UserKey, tuple[int, Profile]] = LruCache(
+            limits.CACHED_PROFILES_MAX, size_of=_size, size_max=CACHED_BYTES_MAX
+        )
+
+    async def of(self, users: Iterable[UserKey]) -> dict[UserKey, Profile]:
+        """Return the profile of each user, at most a minute old; an unknown user has no name."""
+        now = self._clock.now()
+        cached = {user: self._fresh(user, now) for user in users}
+        found = {user: profile for user, profile in cached.items() if profile is not None}
+        missing = [user for user, profile in cached.items() if profile is None]
+        read = await self._users.get_all(missing) if missing else {}
+        for user in missing:
+            found[user] = _profile(user, read.get(user))
+            self._cached.put(user, (now, found[user]))
+        return found
+
+    async def show(self, rows: Sequence[ChatRow], most: int) -> None:
+        """Set the profiles of up to `most` other members in each row, with one read for all."""
+        shown = {row.chat_id: row.others[:most] for row in rows}
+        found = await self.of(user for users in shown.values() for user in users)
+        for row in rows:
+            row.profiles = tuple(found[user] for user in shown[row.chat_id])
+
+    def _fresh(self, user: UserKey, now: int) -> Profile | None:
+        read_at, profile = self._cached.get(user) or (0, None)
+        return profile if now - read_at < limits.CACHED_PROFILE_MS else None
+
+    def forget(self, user: UserKey) -> None:
+        """Read this user again next time, because the user was changed here."""
+        self._cached.pop(user)
+
+
+def _profile(user: UserKey, found: User | None) -> Profile:
+    if found is None:
+        return Profile(user)
+    return Profile(user, found.display_name, found.avatar_url, found.hidden_at is not None)
+
+
+def _size(cached: tuple[int, Profile]) -> int:
+    profile = cached[1]
+    return 200 + len(profile.user) + len(profile.display_name or "") + len(profile.avatar_url or "")
+
+
+@dataclass(frozen=True, slots=True)
+class LastSeen:
+    """Decide what others see of when a user was online."""
+
+    profiles: ProfileCache
+    online: Online
+    clock: Clock
+
+    async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
+        """Return the users as another user sees them: last seen to the minute, or hidden.
+
+        Who hides sees nobody's. Only the viewer's own phone number is shown.
+        """
+        shown = await self.seen_by_tenant(users)
+        is_hiding = (await self.profiles.of([viewer]))[viewer].is_hidden
+        return [_as_seen(user, viewer, is_hiding or user.hidden_at is not None) for user in shown]
+
+    async def seen_by_tenant(self, users: Sequence[User]) -> list[User]:
+        """Return the users with the last minute in which each of them was online."""
+        online = await self.online([user.user for user in users])
+        now = self.clock.now()
+        return [
+            msgspec.structs.replace(
+                user, last_seen_at=_minute(now if user.user in online else user.last_seen_at)
+            )
+            for user in users
+        ]
+
+
+def _as_seen(user: User, viewer: UserKey, is_hidden: bool) -> User:
+    return msgspec.structs.replace(
+        user,
+        phone_number=user.phone_number if user.user == viewer else None,
+        last_seen_at=None if is_hidden else user.last_seen_at,
+    )
+
+
+def _minute(time: int | None) -> int | None:
+    return None if time is None else time - time % _MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class GetProfile:
+    """Read the profile of the caller, or of another user of the same tenant."""
+
+    users: UserStore
+    last_seen: LastSeen
+
+    async def __call__(self, caller: Caller, user_id: str | None = None) -> User:
+        """Return the profile; the phone number is visible only to its owner."""
+        me = require_user(caller).user
+        if user_id is not None and USER.fullmatch(user_id) is None:
+            raise UserNotFound
+        user = me if user_id is None else user_key(tenant_of(me), user_id)
+        (shown,) = await self.last_seen.seen_by(me, [await existing(self.users, user)])
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class ListProfiles:
+    """Read the profiles of several users of the caller's tenant."""
+
+    users: UserStore
+    last_seen: LastSeen
+
+    async def __call__(self, caller: Caller, ids: str) -> list[User]:
+        """Return the users that exist, in the order of `ids`, which are separated by commas.
+
+        Raises:
+            Invalid: There are no ids, or too many.
+        """
+        me = require_user(caller).user
+        names = list(dict.fromkeys(ids.split(",")))
+        if not ids or len(names) > limits.PROFILES_MAX:
+            raise Invalid(f"ids must name 1 to {limits.PROFILES_MAX} users", "/ids")
+        wanted = [user_key(tenant_of(me), name) for name in names if USER.fullmatch(name)]
+        found = await self.users.get_all(wanted) if wanted else {}
+        return await self.last_seen.seen_by(me, [found[user] for user in wanted if user in found])
+
+
+@dataclass(frozen=True, slots=True)
+class PatchProfile:
+    """Change the profile of the caller."""
+
+    users: UserStore
+    writer: ProfileWriter
+    last_seen: LastSeen
+
+    async def __call__(
+        self,
+        caller: Caller,
+        display_name: str | None,
+        fields: ProfileFields = NO_FIELDS,
+        show_last_seen: bool | None = None,
+    ) -> User:
+        """Return the new profile.
+
+        Only the tenant may change the phone number, because the number identifies the user.
+        """
+        me = require_user(caller).user
+        check_profile(display_name, fields)
+        before = await existing(self.users, me)
+        if show_last_seen is not None and show_last_seen != (before.hidden_at is None):
+            hidden_at = None if show_last_seen else self.writer.clock.now()
+            fields = msgspec.structs.replace(fields, hidden_at=hidden_at)
+        user, _ = await self.writer.put(me, display_name, None, fields)
+        (shown,) = await self.last_seen.seen_by(me, [user])
+        return shown

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of the engines that export facts and import them."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from tidings.ports.export_facts import Fact, Written
+
+
+class ExportProgress(msgspec.Struct, frozen=True):
+    """Progress of an import: the number of lines stored, and their SHA-256."""
+
+    lines: int = 0
+    sha256: str = ""
+
+
+class Source(Protocol):
+    """An engine to export from."""
+
+    @property
+    def epoch(self) -> str:
+        """The deployment's epoch."""
+        ...
+
+    def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+        """Yield every fact that is valid at `now`, in batches, in bounded memory.
+
+        Every engine yields the same facts in the same order: kinds in the order of their
+        declaration, each sorted by its own key. Each chat is followed by its members, its entries
+        with the reactions to each, and its claimed keys. Each inbox is followed by its
+        notifications, its log and its claimed keys. Each user's copies in an inbox are followed by
+        the user's other read marks there.
+        """
+        ...
+
+    async def changed(self) -> list[str]:
+        """Return chats and inboxes that changed since they were read for the export."""
+        ...
+
+
+class Target(Protocol):
+    """An engine to import into."""
+
+    async def begin(self) -> ExportProgress:
+        """Prepare for writing; return the progress of an import that was interrupted.
+
+        From now on the store is marked as half imported, and no server opens it.
+
+        Raises:
+            SetupError: The store already contains other data.
+        """
+        ...
+
+    async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
+        """Store these facts, then the progress. Both are durable when this returns.
+
+        Storing the same facts again changes nothing. A chat's row is written when its `WholeChat`
+        arrives, not for its `ChatFact`. An engine that does not store the number of users ignores
+        `UserCount`.
+        """
+        ...
+
+    async def finish(self, epoch: str) -> None:
+        """Complete the import under the epoch of the export; servers may now open the store."""
+        ...
