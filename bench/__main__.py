@@ -18,6 +18,7 @@ from bench import (
     hot_chat,
     idle,
     inbox,
+    mixed,
     neighbours,
     profiling,
     restart,
@@ -50,6 +51,7 @@ PARTS: Final = {
     "stalls": Part("stalls of the event loop", stalls.add_options, stalls.run),
     "inbox": Part("notifications", inbox.add_options, inbox.run),
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
+    "mixed": Part("an app in its proportions", mixed.add_options, mixed.run, is_in_all=False),
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False
