@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from tidings.actions.chat.retention import Retention
 from tidings.actions.export.exporting import (
     LINE_BYTES_MAX,
     ChangedDuringExport,
@@ -18,7 +19,10 @@ from tidings.actions.export.exporting import (
     Unproven,
     export_all,
 )
+from tidings.actions.export.history import HistoryImport
+from tidings.actions.export.history_lines import BadHistory, BadLine, check_history
 from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
+from tidings.actions.identity.audit import Intent
 from tidings.assembly.system import SystemClock
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config
@@ -50,6 +54,14 @@ class TallyLine(ProgressLine):
             self.show(f"{self._word} {tally.lines:,} lines, {tally.counts['chat']:,} chats")
 
 
+class HistoryProgress(ProgressLine):
+    """Shows how many lines of a history are imported."""
+
+    def __call__(self, number: int) -> None:
+        if self.is_due:
+            self.show(f"imported {number:,} lines")
+
+
 def add_moving_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `tidings export` and `tidings import` share."""
     parser.add_argument(
@@ -64,6 +76,15 @@ def add_import_options(parser: argparse.ArgumentParser) -> None:
         "--unsigned",
         action="store_true",
         help="accept a file without checking its signature; older versions wrote none",
+    )
+    parser.add_argument(
+        "--history",
+        metavar="TENANT",
+        help="the file is a history from another system: add its users, chats and messages to this"
+        " tenant of a store that need not be empty",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --history: only check the lines of the file"
     )
 
 
@@ -106,7 +127,7 @@ async def _export(config: Config, file: str) -> Exported:
 
 
 def import_(config: Config, options: argparse.Namespace) -> int:
-    """Read all facts in a file into an empty store; return the exit code.
+    """Read all facts in a file into an empty store, or a history; return the exit code.
 
     With `--unsigned`, the signature of the file is not checked: the operator trusts the file.
 
@@ -114,6 +135,8 @@ def import_(config: Config, options: argparse.Namespace) -> int:
         SetupError: The operator has to change something first.
         StoreUnavailable: The store does not answer; the same command continues the import.
     """
+    if options.history is not None:
+        return _import_history(config, options)
     try:
         done = asyncio.run(_import(config, options.file, unsigned=options.unsigned))
     except Unproven as reason:
@@ -146,6 +169,38 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
         async with open_target(config) as target:
             with TallyLine("imported") as line:
                 return await import_all(target, lines, line, proof)
+
+
+def _import_history(config: Config, options: argparse.Namespace) -> int:
+    if options.file == STANDARD:
+        raise SetupError("a history is read twice, so it cannot come from standard input")
+    try:
+        # This refuses a file with mistakes before anything is written.
+        with _read(options.file) as lines:
+            counts = check_history(lines, SystemClock().now())
+        named = ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
+        print(f"{options.file} has {named}.")
+        if not options.check:
+            appended = asyncio.run(_add_history(config, options.file, options.history))
+            print(f"Imported; {appended:,} messages are new.")
+    except (BadHistory, BadLine) as reason:
+        raise SetupError(f"{options.file} cannot be imported:\n{reason}") from None
+    return 0
+
+
+async def _add_history(config: Config, file: str, tenant: str) -> int:
+    from tidings import assembly
+
+    async with assembly.open_for_maintenance(config) as core:
+        if await core.store.tenants.get(tenant) is None:
+            raise SetupError(f"there is no tenant {tenant}: create it with `tidings tenant create`")
+        retention = Retention(core.store.inbox_settings, core.clock)
+        history = HistoryImport(core.store, core.vault, retention, core.clock, core.chance, tenant)
+        with _read(file) as lines, HistoryProgress(_LOG_SECONDS) as line:
+            async with core.audit.act(Intent("cli", None, "import_history", tenant)):
+                await history.run(lines, line)
+        await retention.close()
+        return history.messages
 
 
 def _facts(closing: ExportEnd) -> str:
