@@ -174,6 +174,24 @@ async def test_received_is_refused_until_the_chat_is_followed(bench: GatewayBenc
     assert len(line.of("refused")) == 1
 
 
+async def test_received_may_follow_right_after_follow(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = bench.line()
+    line.say("hello", token=BOB, device="phone", catch_up="heads")
+    line.say("follow", chat=chat, after=1)
+    line.say("received", chat=chat, sequence=1)
+    await line.until(lambda: line.of("live"))
+    line.say("fetch", id="last", chat=chat, after=0)
+    await line.until(lambda: line.of("page"))
+    monkeypatch.setattr(limits, "CONNECTION_REQUESTS_MAX", 0)
+    line.say("follow", id="f", chat=NOWHERE)
+    line.say("received", chat=NOWHERE, sequence=1)
+    codes = [told["code"] for told in line.of("refused")]
+    assert codes == ["connection.busy", "receipt.not_followed"], "what is not begun does not count"
+
+
 async def test_own_messages_are_news_where_the_chat_is_not_followed(bench: GatewayBench) -> None:
     chat = await bench.group(ANN, BOB)
     line = await bench.line().live(BOB, catch_up="heads")
@@ -182,8 +200,13 @@ async def test_own_messages_are_news_where_the_chat_is_not_followed(bench: Gatew
     assert not line.of("entry")
 
 
-async def test_a_client_says_what_it_is_and_whether_anybody_looks(bench: GatewayBench) -> None:
+async def test_a_client_says_what_it_is_and_whether_anybody_looks(
+    bench: GatewayBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "tidings.gateway")
     line = await bench.line().live(BOB, catch_up="heads", client="tidings-python/1.2")
+    (logged,) = [vars(one) for one in caplog.records if vars(one).get("action") == "welcomed"]
+    assert (logged["connection"], logged["client"]) == ("c0", "tidings-python/1.2")
     assert (line.conversation.client, line.conversation.is_away) == ("tidings-python/1.2", False)
     line.say("away", away=True)
     assert line.conversation.is_away

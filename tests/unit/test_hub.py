@@ -44,9 +44,14 @@ async def test_the_hub_knows_what_waits_to_be_sent(bench: GatewayBench) -> None:
         line.pending_bytes = pending
         hub.opened(line)
     hub.enter(ANN, lines[0])
+    lines[0].conversation.is_by_heads = True
+    for line in lines[:2]:
+        line.conversation.is_away = True
     assert hub.depths() == {
         "connections": 3,
         "users": 1,
+        "away": 2,
+        "by_heads": 1,
         "behind": 2,
         "pending_bytes": 42,
         "pending_bytes_most": 30,

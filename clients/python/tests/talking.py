@@ -11,6 +11,7 @@ from tidings_client.frames import ClientFrame, Live, Page, ServerFrame, Welcome
 from tidings_client.outbox import Outbox
 from tidings_client.requests import Question
 from tidings_client.saved import Changes, Outgoing, OutgoingKey, Saved
+from tidings_client.selection import Selection
 from tidings_client.sending import Sent
 from tidings_client.storage import MemoryStorage
 
@@ -20,7 +21,13 @@ HEARTBEAT_MS = 20_000
 class Talk:
     """One client between a server and an application that are both played by the test."""
 
-    def __init__(self, storage: MemoryStorage | None = None, *, user: str = "alice") -> None:
+    def __init__(
+        self,
+        storage: MemoryStorage | None = None,
+        *,
+        user: str = "alice",
+        selection: Selection | None = None,
+    ) -> None:
         self.storage = storage or MemoryStorage()
         self.user = user
         self.now = 0.0
@@ -33,7 +40,7 @@ class Talk:
         saved: Saved = self.storage.load()
         self.queue = EventQueue(lambda mark: self.conversation.taken(mark))
         outbox = Outbox(saved.outbox, jitter=lambda _, most: most)
-        self.conversation = Conversation(saved, outbox, self.queue, self, self._came_of)
+        self.conversation = Conversation(saved, outbox, self.queue, self, self._came_of, selection)
 
     def wake(self) -> None:
         """The storage is brought up to date when the test says so."""

@@ -5,16 +5,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clients.python.tests.screens import Screen
 from tests.integration.engines import engine as engine
 from tests.integration.engines import no_limits as no_limits
+from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tidings_client import (
     Backoff,
+    ChatHead,
     ChatResynced,
     Client,
     ClientClosed,
@@ -22,6 +25,7 @@ from tidings_client import (
     Connected,
     Disconnected,
     FileStorage,
+    InboxMissed,
     Message,
     Refused,
     SendFailed,
@@ -40,7 +44,12 @@ long_on_tables = pytest.mark.parametrize(
 
 
 def a_client(
-    town: Town, user: str = "alice", *, storage: Storage | None = None, sends_in_flight: int = 1
+    town: Town,
+    user: str = "alice",
+    *,
+    storage: Storage | None = None,
+    sends_in_flight: int = 1,
+    **more: Any,
 ) -> Client:
     return Client(
         town.url,
@@ -49,6 +58,7 @@ def a_client(
         storage=storage,
         sends_in_flight=sends_in_flight,
         backoff=Backoff(lambda _, most: most, seconds_min=0.01, seconds_max=0.1),
+        **more,
     )
 
 
@@ -300,3 +310,25 @@ async def test_a_server_that_dies_and_comes_back(tmp_path: Path) -> None:
                 await server.restart()
                 await waiting
                 await screen.until(lambda: screen.contents(chat) == ["before", "meanwhile"])
+
+
+async def test_by_heads_the_entries_of_some_chats_come_and_the_heads_of_all(town: Town) -> None:
+    people = [await town.user(name) for name in ("alice", "bob")]
+    chats = [await people[1].create_group(f"group {n}", people[:1]) for n in range(3)]
+    await Inbox(town, "heads").make()
+    client = a_client(town, catch_up="heads", inboxes=["heads"])
+    async with shown(client) as alice, a_client(town, "bob") as bob:
+        await alice.until(lambda: _last_heads(alice).keys() >= set(chats))
+        await alice.until(lambda: InboxMissed(inbox="heads", count=0, exact=True) in alice.events)
+        await client.away()
+        await client.follow(chats[0])
+        await bob.send(chats[0], "one")
+        await bob.send(chats[1], "two")
+        await alice.until(lambda: alice.last(chats[0]) == 2 and _last_heads(alice)[chats[1]] == 2)
+        await client.send(chats[2], "three")
+        await alice.until(lambda: alice.last(chats[2]) == 2)
+        assert set(alice.shown) == {chats[0], chats[2]}
+
+
+def _last_heads(screen: Screen) -> dict[str, int]:
+    return {event.chat: event.head for event in screen.events if isinstance(event, ChatHead)}

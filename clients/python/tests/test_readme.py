@@ -23,7 +23,7 @@ async def running(
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """An example at work."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     example: str = examples[number]
     assert len([line for line in example.splitlines() if line]) <= 20
     script = folder / "example.py"
@@ -86,3 +86,13 @@ async def test_a_backend(town: Town, tmp_path: Path) -> None:
     async with running(2, town, tmp_path, TIDINGS_TENANT_KEY=key) as backend:
         assert await line_of(backend) == "2 users\n"
         assert (await line_of(backend)).startswith("Progress(")
+
+
+async def test_many_chats(town: Town, tmp_path: Path) -> None:
+    alice, bob = await town.user("alice"), await town.user("bob")
+    chat = await alice.create_direct(bob)
+    async with alice.device() as device:
+        await device.send(chat, "Hello Bob!")
+    async with running(3, town, tmp_path, TOKEN=bob.token) as app:
+        assert await line_of(app) == "2 entries\n"
+        assert await line_of(app) == "alice: Hello Bob!\n"

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidings import __version__
 from tidings.cli.server_access import known_root_key, need_client, server_url
 from tidings.cli.terminal import Terminal, open_terminal
 from tidings.config import Config
@@ -62,7 +63,8 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
     async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
         await _token(http, tenant, other)
         token = partial(_token, http, tenant, me)
-        async with Client(url, token=token, device="terminal") as client:
+        name = f"tidings-chat/{__version__}"
+        async with Client(url, token=token, device="terminal", client_name=name) as client:
             direct = await client.api.create_direct(other)
             with open_terminal() as terminal:
                 terminal.show(f"You are {me}, talking to {other} at {url}. /quit ends it.")

@@ -136,11 +136,13 @@ class Hub:
         report_queue("connections", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return the number of connections and users, and how many bytes wait to be sent."""
+        """Return the numbers of connections and users, and how many bytes wait to be sent."""
         pending = [bytes_ for connection in self._all if (bytes_ := connection.pending_bytes)]
         return {
             "connections": len(self._all),
             "users": len(self._by_user),
+            "away": sum(connection.conversation.is_away for connection in self._all),
+            "by_heads": sum(connection.conversation.is_by_heads for connection in self._all),
             "behind": len(pending),
             "pending_bytes": sum(pending),
             "pending_bytes_most": max(pending, default=0),

@@ -68,6 +68,8 @@ class Requests:
         self._charges = ConnectionCharges(context.limits)
         self._typed_at: dict[ChatId, int] = {}
         self._fetching = asyncio.Lock()
+        self._follows: dict[ChatId, None] = {}
+        """Chats that the client wants to follow, while the request is carried out."""
         self._renewing = asyncio.Lock()
 
     @property
@@ -90,7 +92,8 @@ class Requests:
             case Fetch():
                 self._start(partial(self._fetch, frame), frame.id)
             case Follow():
-                self._start(partial(self._follow, frame), frame.id)
+                if self._start(partial(self._follow, frame), frame.id):
+                    self._follows[ChatId(frame.chat)] = None
             case Away():
                 self._connection.conversation.is_away = frame.away
             case Auth():
@@ -100,13 +103,14 @@ class Requests:
             case _:
                 assert_never(frame)
 
-    def _start(self, work: Work, request: str | None = None) -> None:
-        """Run work that waits for the store, unless too much is running already."""
+    def _start(self, work: Work, request: str | None = None) -> bool:
+        """Run work that waits for the store; refuse it if too much is running already."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), request)
-            return
+            return False
         self._waiting += 1
         self._connection.start(self._counted(work, request))
+        return True
 
     async def _counted(self, work: Work, request: str | None) -> None:
         set_requester(user_requester(self._user))
@@ -184,7 +188,8 @@ class Requests:
 
     def _received(self, frame: Received) -> None:
         position = self._connection.progress.get(ChatId(frame.chat))
-        if position is None and self._connection.conversation.is_by_heads:
+        is_unfollowed = position is None and ChatId(frame.chat) not in self._follows
+        if is_unfollowed and self._connection.conversation.is_by_heads:
             # A client that gets only the head of a chat cannot have all its entries from here.
             self._connection.refuse(NotFollowed())
             return
@@ -286,8 +291,11 @@ class Requests:
         known = self._connection.progress.unfollowed.get(chat)
         missing = 0 if known is None else known.head - (frame.after or 0)
         rows = min(max(missing, 1), limits.CATCH_UP_CHAT_ENTRIES_MAX)
-        await self._charges.read(self._user, rate_limits.page_cost(rows))
-        await self._connection.follow(chat, frame.after)
+        try:
+            await self._charges.read(self._user, rate_limits.page_cost(rows))
+            await self._connection.follow(chat, frame.after)
+        finally:
+            self._follows.pop(chat, None)
 
     # Tokens.
 

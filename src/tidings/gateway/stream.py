@@ -2,6 +2,7 @@
 """Sends entries on one connection: during catch-up, live, and in chats that fall behind."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +22,8 @@ from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.delivery import EncodedEntry
 from tidings.wire.codes import Close
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
+
+log = logging.getLogger("tidings.gateway")
 
 ENDING: Final = frozenset({"removed", "deleted"})
 """Kinds of entries after which a user may no longer follow the chat."""
@@ -81,6 +84,8 @@ class Stream:
         early = self._connection.conversation.admit(caller, device)
         connection_id = self._connection.conversation.connection = self._context.new_connection_id()
         self._connection.send(welcome(caller.user, device, connection_id, self._context.epoch))
+        about = {"action": "welcomed", "connection": connection_id, "client": hello.client}
+        log.debug("a client is connected", extra=about)
         for frame in early:
             self._connection.perform(frame)
         try:

@@ -2,11 +2,12 @@
 """The client that an application uses: send messages, mark them as read, and receive events."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
+from importlib.metadata import version
 from ssl import SSLContext
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import msgspec
 
@@ -25,11 +26,13 @@ from tidings_client.outbox import Outbox
 from tidings_client.promises import Promises, settle
 from tidings_client.requests import Question
 from tidings_client.saved import Outgoing, OutgoingKey
+from tidings_client.selection import Selection
 from tidings_client.sending import Sent
 from tidings_client.storage import MemoryStorage, Storage
 from tidings_client.tokens import TokenProvider, Tokens
 from tidings_client.world import SystemWorld, World
 
+CLIENT_NAME: Final = f"tidings-python/{version('tidings-client')}"
 CONTENT_BYTES_MAX: Final = 4_096
 PAGE_DEFAULT: Final = 50
 
@@ -62,6 +65,9 @@ class Client:
         backoff: Backoff | None = None,
         ssl_context: SSLContext | None = None,
         world: World | None = None,
+        client_name: str = CLIENT_NAME,
+        catch_up: Literal["all", "heads"] = "all",
+        inboxes: Iterable[str] = (),
     ) -> None:
         """
         Args:
@@ -76,11 +82,18 @@ class Client:
             backoff: Decides how long to wait before reconnecting.
             ssl_context: The trusted certificates for `https`; by default those of the system.
             world: The source of time and randomness.
+            client_name: The name and version of your program, such as `acme-desktop/2.1`.
+            catch_up: "all" follows every chat of the user. With "heads", `events` yields a ChatHead
+                for each chat, and entries only of chats that you `follow` or send to.
+            inboxes: Names of inboxes whose counts `events` yields after each connect.
         """
         self._url = url.rstrip("/")
         self._device = device
         self._ssl_context = ssl_context
         self._sends_in_flight = sends_in_flight
+        self._client_name = client_name
+        self._is_by_heads = catch_up == "heads"
+        self._inboxes = tuple(inboxes)
         self._world: World = world or SystemWorld()
         self._backoff = backoff or Backoff(self._world.jitter)
         self._journal = Journal(storage or MemoryStorage())
@@ -118,7 +131,15 @@ class Client:
         outbox = Outbox(
             saved.outbox, in_flight_max=self._sends_in_flight, jitter=self._world.jitter
         )
-        self._conversation = Conversation(saved, outbox, self._queue, self._journal, self._came_of)
+        selection = Selection(
+            self._client_name,
+            is_by_heads=self._is_by_heads,
+            chats=[message.chat for message in saved.outbox],
+            inboxes=self._inboxes,
+        )
+        self._conversation = Conversation(
+            saved, outbox, self._queue, self._journal, self._came_of, selection
+        )
         self._keeper = Keeper(
             f"{self._url.replace('http', 'ws', 1)}/v1/ws",
             self._device,
@@ -188,6 +209,18 @@ class Client:
             except ClientClosed:
                 return
             yield event
+
+    async def follow(self, chat: str) -> None:
+        """Get the entries of a chat from now on, also after every reconnect.
+
+        This has an effect only with `catch_up="heads"`. It continues after the last entry that the
+        storage has; without any, it starts with the newest 500 entries.
+        """
+        self._conversation.follow(chat)
+
+    async def away(self, is_away: bool = True) -> None:
+        """Report that nobody looks at this device, so that the user's pushes are not held back."""
+        self._conversation.away(is_away)
 
     async def confirm(self) -> None:
         """Confirm the last event, and wait until this is saved."""
@@ -309,6 +342,7 @@ class Client:
             content_type,
             ttl_seconds,
         )
+        self._conversation.follow(chat)  # the message has its place among the entries
         self._conversation.sending.post(message)
         self._journal.post(message).add_done_callback(partial(self._stored, message.key))
         return message.key

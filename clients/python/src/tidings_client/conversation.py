@@ -10,15 +10,16 @@ from typing import Final
 from tidings_client.erasures import Erasures
 from tidings_client.errors import Refused, Unavailable, WrongUser
 from tidings_client.event_queue import Dropped, EventQueue, Mark, Position
-from tidings_client.events import Connected
+from tidings_client.events import ChatGone, ChatHead, Connected
 from tidings_client.following import Following
 from tidings_client.frames import (
+    Away,
     ClientFrame,
     Entry,
     ErasedFrame,
     Fetch,
     Gone,
-    Hello,
+    Heads,
     Live,
     NotificationFrame,
     Page,
@@ -42,6 +43,7 @@ from tidings_client.outbox import Outbox
 from tidings_client.receipts import Receipts
 from tidings_client.requests import Question, Requests
 from tidings_client.saved import Outgoing, Saved
+from tidings_client.selection import Selection
 from tidings_client.sending import Outcome, Sending
 
 Line = Callable[[ClientFrame], None]
@@ -53,6 +55,8 @@ TYPING_SECONDS_MIN: Final = 3.0
 CONNECTION: Final[Hashable] = "connection"
 """Key of the events Connected and Disconnected, of which only the latest matters."""
 
+HEAD: Final = "head"
+"""Part of the key of a chat's head. A later head replaces it, and so does the end of the chat."""
 NOTIFICATION: Final = "notification"
 """Part of the key of a notification and its retraction. The retraction replaces a notification that
 the application has not got yet."""
@@ -62,9 +66,16 @@ class Conversation:
     """The state of a client, and its reaction to each frame. Times are monotonic."""
 
     def __init__(
-        self, saved: Saved, outbox: Outbox, queue: EventQueue, notebook: Notebook, outcome: Outcome
+        self,
+        saved: Saved,
+        outbox: Outbox,
+        queue: EventQueue,
+        notebook: Notebook,
+        outcome: Outcome,
+        selection: Selection | None = None,
     ) -> None:
         self.is_live = False
+        self._selection = selection or Selection()
         self._queue = queue
         self._notebook = notebook
         self._receipts = Receipts(saved.reads)
@@ -95,7 +106,8 @@ class Conversation:
         self._line = line
         self._heartbeat = Heartbeat(now)
         have = self._following.have() or None
-        self._say(Hello(token, device, self._following.epoch, have, self.erasures.place))
+        epoch, place = self._following.epoch, self.erasures.place
+        self._say(self._selection.hello(token, device, epoch, have, place))
 
     def leaving(self) -> None:
         """Send the last `received` frames before the connection is closed."""
@@ -129,6 +141,8 @@ class Conversation:
             self._say_received(is_tick=True)
         if self.is_live:
             self._following.settle()
+            for chat in self._selection.due(now):
+                self._follow(chat)
         self.pump(now)
         return None
 
@@ -159,6 +173,18 @@ class Conversation:
         self._notebook.wake()
         if self._is_welcome:
             self._say(Read(chat, sequence))
+
+    def follow(self, chat: str) -> None:
+        """Request the entries of a chat, on this connection and every later one."""
+        if self._selection.add(chat) and self._is_welcome:
+            self._follow(chat)
+
+    def away(self, is_away: bool) -> None:
+        """Report whether nobody looks at the device, on this connection and every later one."""
+        if self._selection.is_away != is_away:
+            self._selection.is_away = is_away
+            if self._is_welcome:
+                self._say(Away(is_away))
 
     def typing(self, chat: str, now: float) -> None:
         """Send that the user is typing, at most every three seconds and only while live."""
@@ -196,11 +222,15 @@ class Conversation:
                 self._live()
             case Resync():
                 self._following.resync(frame.chat, frame.head)
+            case Heads():
+                self._heads(frame)
             case Gone():
-                self._following.gone(frame.chat)
+                self._gone(frame.chat)
             case ErasedFrame():
                 self._erased(frame)
             case NotificationFrame() | RetractedFrame():
+                if isinstance(frame, NotificationFrame):
+                    self._selection.saw(frame)
                 if (event := self._inboxes.take(frame)) is not None:
                     self._queue.put_notice(event, (NOTIFICATION, frame.inbox, frame.id))
             case _:
@@ -217,10 +247,12 @@ class Conversation:
         self._device = frame.device
         self._heartbeat.welcomed(now, frame.heartbeat_ms)
         self._following.welcome(frame.user, frame.epoch)
+        for choice in self._selection.welcome(self._following.have()):
+            self._say(choice)
 
     def _live(self) -> None:
         self.is_live = True
-        self._following.live()
+        self._following.live(self._selection.named)
         for mark in self._receipts.marks():
             self._say(mark)
         connected = Connected(user=self.user or "", device=self._device)
@@ -230,6 +262,21 @@ class Conversation:
         if (event := self.erasures.take(frame)) is not None:
             self._queue.revise(self.erasures.shown)
             self._queue.put(event, Dropped(frame.n))
+
+    def _heads(self, frame: Heads) -> None:
+        """Report the heads of chats that the server does not follow for this client."""
+        for chat, head in frame.chats.items():
+            self._selection.named.add(chat)
+            if chat not in self._selection:
+                self._queue.put_notice(ChatHead(chat=chat, head=head), (HEAD, chat))
+            elif self.is_live:
+                self._follow(chat)  # the user left the chat and is back
+
+    def _gone(self, chat: str) -> None:
+        if not self._following.gone(chat) and chat in self._selection.named:
+            # The application knows the chat only by its head.
+            self._queue.put_notice(ChatGone(chat=chat), (HEAD, chat))
+        self._selection.drop(chat)
 
     def _sent(self, frame: SentFrame) -> None:
         message = self._requests.answered(frame.id)
@@ -257,7 +304,8 @@ class Conversation:
             case Question() as question:
                 question.answer(_as_error(frame))
             case None:
-                pass
+                if frame.retryable:
+                    self._selection.refused(frame.id, frame.retry_after_ms, now)
 
     # Frames to the server.
 
@@ -284,6 +332,9 @@ class Conversation:
             self._say(Fetch(name, want.chat, limit, want.after, want.before))
             if self._requests.fetches >= FETCHES_MAX:
                 return
+
+    def _follow(self, chat: str) -> None:
+        self._say(self._selection.frame(chat, self._following.have()))
 
     def _say_received(self, *, is_tick: bool) -> None:
         for frame in self._receipts.received(is_tick=is_tick):

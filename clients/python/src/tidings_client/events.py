@@ -215,6 +215,23 @@ class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     inbox: str
     total: int
     categories: dict[str, int]
+    exact: bool = True
+    """False if only the newest notifications were counted, right after connecting."""
+
+
+class InboxMissed(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of notifications in an inbox that are newer than those seen by this client."""
+
+    inbox: str
+    count: int
+    exact: bool
+
+
+class ChatHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The last sequence of a chat that this client does not follow."""
+
+    chat: str
+    head: int
 
 
 class ContentErased(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,6 +295,8 @@ Event = (
     | Notification
     | NotificationRetracted
     | InboxUnreadChanged
+    | InboxMissed
+    | ChatHead
     | ContentErased
     | Connected
     | Disconnected

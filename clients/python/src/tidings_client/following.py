@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow the logs: convert frames of the server to events, and record what must be saved."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tidings_client.entry_events import event_of
 from tidings_client.erasures import Erasures
@@ -55,9 +55,9 @@ class Following:
         self._notebook.changes.begin_epoch(epoch)
         self._notebook.wake()
 
-    def live(self) -> None:
-        """Handle `live`: the server has named every chat."""
-        self._do(self._view.live())
+    def live(self, named: Container[str] = ()) -> None:
+        """Handle `live`: the server has named every chat, these only with their heads."""
+        self._do(self._view.live(named))
 
     def settle(self) -> None:
         """Mark entries as missing that should have arrived by now."""
@@ -84,9 +84,11 @@ class Following:
         """Start a chat again at the newest page."""
         self._view.resync(chat, head)
 
-    def gone(self, chat: str) -> None:
-        """Forget a chat that is gone, or no longer the user's."""
-        self._do(self._view.gone(chat))
+    def gone(self, chat: str) -> bool:
+        """Forget a chat that is gone, or no longer the user's; return whether it was known."""
+        steps = self._view.gone(chat)
+        self._do(steps)
+        return bool(steps)
 
     def wants(self) -> Iterator[Want]:
         """Yield the missing parts of logs to request."""

@@ -20,6 +20,9 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello", omit_defaults=True):
     epoch: str | None = None
     have: dict[str, int] | None = None
     erasures: int | None = None
+    client: str | None = None
+    catch_up: str | None = None
+    inboxes: dict[str, str | None] | None = None
 
 
 class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
@@ -63,6 +66,20 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch", omit_defaults=True):
     before: int | None = None
 
 
+class Follow(msgspec.Struct, tag_field="op", tag="follow", omit_defaults=True):
+    """Request the entries of a chat after `after`, and all later ones."""
+
+    chat: str
+    after: int | None = None
+    id: str | None = None
+
+
+class Away(msgspec.Struct, tag_field="op", tag="away"):
+    """Report that nobody looks at this device, or that somebody does again."""
+
+    away: bool
+
+
 class Auth(msgspec.Struct, tag_field="op", tag="auth"):
     """A new token for the same user."""
 
@@ -73,7 +90,7 @@ class Ping(msgspec.Struct, tag_field="op", tag="ping"):
     """Show the server that this client is alive."""
 
 
-ClientFrame = Hello | Send | Received | Read | TypingFrame | Fetch | Auth | Ping
+ClientFrame = Hello | Send | Received | Read | TypingFrame | Fetch | Follow | Away | Auth | Ping
 
 
 # Server to client. Unknown fields are ignored, and so are unknown frames.
@@ -188,6 +205,15 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     inbox: str | None = None
     total: int = 0
     categories: dict[str, int] = {}
+    exact: bool = True
+
+
+class InboxMissedFrame(msgspec.Struct, tag_field="op", tag="inbox_missed"):
+    """The number of notifications in an inbox that this client has not seen."""
+
+    inbox: str
+    count: int
+    exact: bool
 
 
 class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_only=True):
@@ -223,6 +249,12 @@ class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
     salt: str = ""
     authors: list[ErasedAuthor] = []
     all: bool = False
+
+
+class Heads(msgspec.Struct, tag_field="op", tag="heads"):
+    """The last sequences of chats that this client does not follow."""
+
+    chats: dict[str, int]
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
@@ -262,9 +294,11 @@ ServerFrame = (
     | PresenceFrame
     | ProfileFrame
     | UnreadFrame
+    | InboxMissedFrame
     | NotificationFrame
     | RetractedFrame
     | ErasedFrame
+    | Heads
     | Resync
     | Gone
     | Bye

@@ -7,7 +7,7 @@ chat is gone. If an entry cannot be applied now, because an earlier entry is mis
 room, the chat is behind: its missing entries are requested from the server.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -103,10 +103,15 @@ class LogView:
         self._chats = {name: _Chat(name, is_stale=True) for name in self._chats}
         self._clear()
 
-    def live(self) -> list[Step]:
-        """Handle `live`: the server has named all chats, so a stale chat without a name is gone."""
+    def live(self, named: Container[str] = ()) -> list[Step]:
+        """Handle `live`: the server has named all chats, so a stale chat without a name is gone.
+
+        `named` are the chats of which the server has sent the head but no entries.
+        """
         unheard = [
-            chat.name for chat in self._chats.values() if chat.is_stale and not chat.is_behind
+            chat.name
+            for chat in self._chats.values()
+            if chat.is_stale and not chat.is_behind and chat.name not in named
         ]
         return [step for name in unheard for step in self.gone(name)]
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 
 from tidings_client.events import (
     Event,
+    InboxMissed,
     InboxUnreadChanged,
     Presence,
     ProfileChanged,
@@ -13,6 +14,7 @@ from tidings_client.events import (
     UnreadChanged,
 )
 from tidings_client.frames import (
+    InboxMissedFrame,
     PresenceFrame,
     ProfileFrame,
     ReceiptFrame,
@@ -37,8 +39,13 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
             changed = ProfileChanged(user=user, display_name=name, avatar_url=avatar)
             return changed, ("profile", user)
         case UnreadFrame(inbox=str(inbox)):
-            count = InboxUnreadChanged(inbox=inbox, total=frame.total, categories=frame.categories)
+            count = InboxUnreadChanged(
+                inbox=inbox, total=frame.total, categories=frame.categories, exact=frame.exact
+            )
             return count, ("unread in inbox", inbox)
+        case InboxMissedFrame(inbox=inbox):
+            missed = InboxMissed(inbox=inbox, count=frame.count, exact=frame.exact)
+            return missed, ("missed in inbox", inbox)
         case UnreadFrame(chat=str(chat)):
             left = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
             return left, ("unread", chat)
