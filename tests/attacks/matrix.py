@@ -117,6 +117,8 @@ OPERATIONS: Final[dict[str, Row]] = {
     "get_health": public(200),
     "get_readiness": public(200),
     "rotate_keys": root_of_all(200),
+    "get_receipt_keys": public(200),
+    "make_receipt_key": root_of_all(201),
     "list_jobs_aside": root_of_all(200),
     "replay_job": root_of_all(202),
     "drop_job": root_of_all(204),
@@ -124,6 +126,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_tenant_audit": tenant(200),
     # Tenants, their keys and their users.
     "put_tenant": root(200),
+    "delete_tenant": root(202),
     "list_tenants": root_of_all(200),
     "get_tenant": tenant(200),
     "list_tenant_keys": tenant(200),
@@ -140,6 +143,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "put_user": tenant(200),
     "list_users": tenant(200),
     "erase_user_content": tenant(200),
+    "delete_user": tenant(202),
     "revoke_user_sessions": tenant(204),
     # Logging in, and sessions.
     "request_code": public(202),
@@ -197,6 +201,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_tenant_inboxes": tenant(200),
     "get_inbox": tenant(200),
     "put_inbox": tenant(200),
+    "delete_inbox": tenant(202),
     "post_notification": tenant(202),
     "list_posted": tenant(200),
     "get_notification": tenant(200),

@@ -187,7 +187,7 @@ async def _furnish_export(scene: Scene) -> None:
     scene.names["job_id"] = started["job"]
     runner = TenantJobRunner(
         jobs=core.store.tenant_jobs,
-        kinds=core.job_kinds,
+        kinds=core.tenant_work.kinds,
         clock=core.clock,
         holder="scene",
         back_off=back_off,

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tidings.cli import main
 
 Say = Callable[..., Awaitable[tuple[int, list[str], str]]]
@@ -94,6 +95,29 @@ async def test_a_list_is_printed_to_its_end(server: ServerProcess, say: Say) -> 
             assert answer.status_code == 201
     lines = await printed(say, "users", "list", "many")
     assert [line.split()[0] for line in lines] == names
+
+
+async def test_users_and_tenants_are_deleted_by_a_word(server: ServerProcess, say: Say) -> None:
+    await printed(say, "tenant", "create", "old")
+    await printed(say, "token", "old", "ann")
+    for words in (("user", "delete", "old", "ann"), ("tenant", "delete", "old")):
+        code, lines, complaint = await say(*words)
+        assert (code, lines) == (2, []) and "add --yes" in complaint
+    [line] = await printed(say, "user", "delete", "old", "ann", "--yes")
+    assert line.split("  ")[:2] == ["delete-user-ann", "running"]
+    job = ("job", "old", "delete-user-ann")
+    code, lines, complaint = await say(*job, "--receipt")
+    assert lines or "no receipt yet" in complaint
+
+    async def state() -> str:
+        [line] = await printed(say, *job)
+        return line.split("  ")[1]
+
+    await until(state, equals="done", seconds=60)
+    [receipt] = await printed(say, *job, "--receipt")
+    assert receipt.count(".") == 2
+    [line] = await printed(say, "tenant", "delete", "old", "--yes")
+    assert line.startswith("delete-tenant-old  running  ")
 
 
 async def test_what_the_server_declines_is_said(server: ServerProcess, say: Say) -> None:

@@ -149,6 +149,7 @@ def test_a_key_is_asked_for_everywhere_but_where_nobody_has_one() -> None:
     }
     assert open_paths == {
         "/.well-known/jwks.json",
+        "/.well-known/receipt-keys.json",
         "/healthz",
         "/readyz",
         "/v1/auth/codes",

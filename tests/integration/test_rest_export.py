@@ -24,7 +24,7 @@ ACME = f"/v1/tenants/{TENANT}"
 def a_runner(rest: Rest, holder: str = "test") -> TenantJobRunner:
     return TenantJobRunner(
         jobs=rest.core.store.tenant_jobs,
-        kinds=rest.core.job_kinds,
+        kinds=rest.core.tenant_work.kinds,
         clock=rest.core.clock,
         holder=holder,
         back_off=back_off,

@@ -27,7 +27,6 @@ from tidings.ports.export_facts import (
     SessionFact,
     SigningKeyFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     UserFact,
     entry_fact,
@@ -43,6 +42,7 @@ from tidings.ports.export_inbox_facts import (
     PostKeyFact,
     ReadStateFact,
 )
+from tidings.ports.export_job_facts import TenantJobFact
 from tidings.ports.inboxes import PostKey
 from tidings.ports.people import (
     AuditEntry,

@@ -29,6 +29,7 @@ OPERATORS_SCANS = {
     "scan_chats",
     "scan_inbox",
     "scan_sessions",
+    "scan_erasures",
 }
 CRITICAL = {
     "messages",

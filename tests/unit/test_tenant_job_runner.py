@@ -79,11 +79,11 @@ async def test_many_jobs_of_one_tenant_do_not_delay_another(tmp_path: Path) -> N
     async with a_job_runner(tmp_path) as running:
         many = [f"many{number}" for number in range(50)]
         await running.begin("big", *many)
-        for number in range(limits.JOB_TENANTS_AT_ONCE):
+        for number in range(tenant_job_runner.TENANTS_AT_ONCE):
             await running.begin(f"small{number}", f"one{number}")
         while any(name.startswith("one") for name in await running.rest()):
             assert await running.runner.round()
-        assert sum(running.work.steps[name] for name in many) <= 3 * limits.TENANT_JOBS_AT_ONCE
+        assert sum(running.work.steps[name] for name in many) <= 3 * tenant_job_runner.JOBS_AT_ONCE
         while await running.rest():
             await running.runner.round()
         assert set(running.work.steps.values()) == {3}
@@ -109,14 +109,14 @@ async def test_a_job_that_fails_keeps_no_other(tmp_path: Path, trouble: Exceptio
         assert await running.rest() == {"bad"} and running.runner.failed_steps == 1
         running.work.failing.clear()
         assert not await running.runner.round()
-        running.clock.time += limits.JOB_RETRY_MS
+        running.clock.time += tenant_job_runner.RETRY_MS
         while await running.runner.round():
             pass
         assert await running.rest() == set()
 
 
 async def test_a_job_waits_until_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WAITING_JOBS_MAX", 1)
+    monkeypatch.setattr(tenant_job_runner, "WAITING_MAX", 1)
     async with a_job_runner(tmp_path) as running:
         await running.begin("acme", "ann", "bob")
         for name in ("ann", "bob"):

@@ -26,7 +26,12 @@ from tidings.actions.identity.profiles import (
     PatchProfile,
     ProfileCache,
 )
-from tidings.actions.identity.users import EraseUserContent, ProfileWriter, PutUser
+from tidings.actions.identity.users import (
+    EraseUserContent,
+    ProfileWriter,
+    PutUser,
+)
+from tidings.actions.jobs.ledger import Erasures
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_key
@@ -356,7 +361,8 @@ async def test_no_token_is_made_for_a_user_who_is_deactivated(
 
 
 async def test_a_tenant_erases_what_its_user_wrote(world: SmallDeployment) -> None:
-    erase = EraseUserContent(world.store.users, world.vault)
+    erasures = Erasures(world.store.ledger, world.clock)
+    erase = EraseUserContent(world.store.users, world.vault, erasures)
     await world.make_token(ACME, "acme", "alice")
     entry = await write(world.vault, "mine")
     refusals: list[tuple[TenantCaller | UserCaller, str, str, type[Refusal]]] = [

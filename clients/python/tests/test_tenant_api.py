@@ -139,6 +139,36 @@ async def test_an_export_is_read_to_its_end() -> None:
     assert asked == [users, download, f"{download}?cursor=c1"]
 
 
+async def test_users_and_inboxes_are_deleted_by_jobs() -> None:
+    job = {
+        "job": "delete-user-ann",
+        "kind": "user.delete",
+        "state": "done",
+        "phase": "done",
+        "counts": {"keys": 1},
+        "user_id": "ann",
+        "receipt": "a.b.c",
+        "created_at": "2030-05-17T12:00:00.000Z",
+        "updated_at": "2030-05-17T12:00:01.000Z",
+    }
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path))
+        return httpx.Response(202, json=job)
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
+    deleted = await api.delete_user("ann")
+    assert (deleted.user_id, deleted.receipt, deleted.counts) == ("ann", "a.b.c", {"keys": 1})
+    await api.delete_inbox("news")
+    assert asked == [
+        ("DELETE", "/v1/tenants/acme/users/ann"),
+        ("DELETE", "/v1/tenants/acme/inboxes/news"),
+    ]
+    await api.close()
+
+
 async def test_lists_are_asked_for_page_by_page() -> None:
     asked: list[httpx.Request] = []
 

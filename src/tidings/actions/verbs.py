@@ -32,7 +32,10 @@ from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
+from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.starting import GetJob
+from tidings.actions.jobs.tenant_deletion import DeleteInbox, DeleteTenant
+from tidings.actions.jobs.user_deletion import DeleteUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,6 @@ class ChatVerbs:
     decline_invite: DeclineInvite
     remove_as_tenant: RemoveAsTenant
     delete: DeleteChat
-    job: GetJob
     rename: Rename
     members: ListMembers
     post: Post
@@ -67,6 +69,17 @@ class ChatVerbs:
     hide: HideChat
     count_unread: UnreadCounter
     count_total: CountTotal
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerbs:
+    """The verbs for a tenant's jobs, and the keys of the receipts in which they end."""
+
+    get: GetJob
+    delete_user: DeleteUser
+    delete_inbox: DeleteInbox
+    delete_tenant: DeleteTenant
+    receipts: ErasureReceipts
 
 
 @dataclass(frozen=True, slots=True)

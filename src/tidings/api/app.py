@@ -13,7 +13,7 @@ from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.identity.caller import Caller
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
-from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
+from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs, LoginVerbs
 from tidings.api import (
     audit,
     auth,
@@ -65,6 +65,7 @@ def make_app(
     inbox_verbs: InboxVerbs,
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
+    job_verbs: JobVerbs,
     dead_letters: DeadLetterJobs,
     exports: PersonExports,
     audit_trail: AuditTrail,
@@ -80,6 +81,7 @@ def make_app(
         "inbox_verbs": inbox_verbs,
         "identity": identity_verbs,
         "logins": login_verbs,
+        "job_verbs": job_verbs,
         "dead_letters": dead_letters,
         "exports": exports,
         "audit_reading": audit_reading,

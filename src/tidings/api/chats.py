@@ -35,6 +35,7 @@ from tidings.model.refusals import (
     QuotaReached,
     RequestConflict,
     TenantNotFound,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.wire.records import ChatRecord, chat_record
@@ -170,7 +171,14 @@ class ChatList(msgspec.Struct):
     summary="Create a chat",
     statuses=(201, 200),
     headers=("Idempotency-Key",),
-    refusals=(UserNotFound, ChatNotFound, LimitReached, QuotaReached, RequestConflict),
+    refusals=(
+        UserNotFound,
+        UserDeleted,
+        ChatNotFound,
+        LimitReached,
+        QuotaReached,
+        RequestConflict,
+    ),
     body_cost=lambda chat: rate_limits.group_cost(len(chat.members)),
 )
 async def create_chat(

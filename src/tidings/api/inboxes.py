@@ -8,7 +8,7 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
-from tidings.actions.verbs import InboxVerbs
+from tidings.actions.verbs import InboxVerbs, JobVerbs
 from tidings.api.fields import (
     Category,
     Description,
@@ -19,13 +19,20 @@ from tidings.api.fields import (
     SchemaVersion,
     Time,
 )
+from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.api.tenants import ListQuery
 from tidings.model import limits
 from tidings.model.ids import UserKey, from_rfc3339
 from tidings.model.notifications import InboxConfig
-from tidings.model.refusals import CursorInvalid, InboxNotFound, Invalid, TenantNotFound
+from tidings.model.refusals import (
+    CursorInvalid,
+    InboxDeleting,
+    InboxNotFound,
+    Invalid,
+    TenantNotFound,
+)
 from tidings.wire.inbox_records import (
     InboxRecord,
     NotificationRecord,
@@ -180,7 +187,7 @@ async def get_inbox(
     summary="Create or replace an inbox",
     key="tenant",
     statuses=(200, 201),
-    refusals=(TenantNotFound,),
+    refusals=(TenantNotFound, InboxDeleting),
 )
 async def put_inbox(
     caller: Caller,
@@ -328,7 +335,23 @@ async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChang
     return unread_record(await verbs.read.before(user, inbox, time))
 
 
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/inboxes/{inbox}",
+    tag=SETTINGS_TAG,
+    summary="Delete an inbox",
+    key="tenant",
+    statuses=(202,),
+    refusals=(TenantNotFound, InboxNotFound),
+)
+async def delete_inbox(caller: Caller, tenant: str, inbox: str, job_verbs: JobVerbs) -> JobRecord:
+    """Delete an inbox. A second after the answer it does not exist any more, and a job removes its
+    notifications. A repeated request returns the job with its progress."""
+    return job_record(await job_verbs.delete_inbox(caller, tenant, inbox))
+
+
 OPERATIONS: Final = (
+    delete_inbox,
     list_notifications,
     mark_notifications_read,
     count_unread,

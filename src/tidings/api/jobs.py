@@ -10,7 +10,7 @@ from tidings.actions.identity.caller import Caller, require_root
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.jobs.person_export import result_of
-from tidings.actions.verbs import ChatVerbs
+from tidings.actions.verbs import JobVerbs
 from tidings.api.fields import Limit
 from tidings.api.operations import Audited, operation
 from tidings.api.requests import Query
@@ -24,6 +24,7 @@ from tidings.model.refusals import (
     JobNotFound,
     QueueUnavailable,
     TenantNotFound,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.ports.bus import DeadLetter
@@ -70,10 +71,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     key="tenant",
     refusals=(TenantNotFound, JobNotFound),
 )
-async def get_job(caller: Caller, tenant: str, job_id: str, verbs: ChatVerbs) -> JobRecord:
+async def get_job(caller: Caller, tenant: str, job_id: str, job_verbs: JobVerbs) -> JobRecord:
     """Return the job. Its state is `running` until its phase is `done`. A job that deletes a chat
-    has the phases `started`, `members_removed`, `keys_removed`, `done`."""
-    return job_record(await verbs.job(caller, tenant, job_id))
+    has the phases `started`, `members_removed`, `keys_removed`, `done`; a job that deletes a user
+    has `started`, `marked`, `sessions_removed`, `content_erased`, `invites_removed`, `chats_left`,
+    `settling`, `done`."""
+    return job_record(await job_verbs.get(caller, tenant, job_id))
 
 
 def job_record(job: Deletion | TenantJob) -> JobRecord:
@@ -125,7 +128,7 @@ class StartedExport(msgspec.Struct):
     summary="Export what is stored of a user",
     key="tenant",
     statuses=(202,),
-    refusals=(TenantNotFound, UserNotFound),
+    refusals=(TenantNotFound, UserNotFound, UserDeleted),
     audit=Audited(),
     cost=rate_limits.EXPORT_COST,
 )

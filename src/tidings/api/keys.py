@@ -10,6 +10,7 @@ from tidings.actions.identity.json_web_keys import JsonWebKey, JsonWebKeySet
 from tidings.actions.identity.signing_keys import SigningKeyRow
 from tidings.actions.identity.tenants import check_tenant
 from tidings.actions.identity.token_issuers import registered
+from tidings.actions.verbs import JobVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import IssuerKeys, Name, TenantName
 from tidings.api.operations import Answer, Audited, operation
@@ -22,6 +23,7 @@ from tidings.model.refusals import (
     LimitReached,
     StoreUnavailable,
     TenantNotFound,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.model.setup_error import SetupError
@@ -78,7 +80,7 @@ async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord
     tag=KEYS_TAG,
     summary="Erase the content of a user",
     key="tenant",
-    refusals=(TenantNotFound, UserNotFound),
+    refusals=(TenantNotFound, UserNotFound, UserDeleted),
 )
 async def erase_user_content(
     caller: Caller, tenant: str, user_id: str, identity: IdentityVerbs
@@ -243,6 +245,43 @@ async def get_published_keys(
     return Answer(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
 
 
+class ReceiptKeyRecord(msgspec.Struct):
+    """The key that signs receipts from now on."""
+
+    key_id: str
+
+
+@operation(
+    "GET",
+    "/.well-known/receipt-keys.json",
+    tag=KEYS_TAG,
+    summary="Get the public keys of receipts",
+    key=None,
+    refusals=(StoreUnavailable,),
+)
+async def get_receipt_keys(job_verbs: JobVerbs) -> Answer[JsonWebKeySet]:
+    """Return the public keys that verify the receipts for deleted users, as a JSON Web Key Set:
+    the key that signs now, and all earlier ones."""
+    keys = JsonWebKeySet(await job_verbs.receipts.published())
+    return Answer(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
+
+
+@operation(
+    "POST",
+    "/v1/receipt-keys",
+    tag=KEYS_TAG,
+    summary="Create a receipt key",
+    key="root",
+    statuses=(201,),
+    audit=Audited(target="key_id"),
+)
+async def make_receipt_key(caller: Caller, job_verbs: JobVerbs) -> ReceiptKeyRecord:
+    """Create a key that signs all receipts from now on. Earlier keys stay published, so that
+    earlier receipts can still be verified."""
+    require_root(caller)
+    return ReceiptKeyRecord(await job_verbs.receipts.rotate())
+
+
 def _record(row: SigningKeyRow) -> SigningKeyRecord:
     return SigningKeyRecord(row.key_id, rfc3339(row.created_at), row.signs)
 
@@ -252,6 +291,8 @@ OPERATIONS: Final = (
     make_signing_key,
     remove_signing_key,
     get_published_keys,
+    get_receipt_keys,
+    make_receipt_key,
     get_token_issuer,
     put_token_issuer,
     remove_token_issuer,

@@ -20,6 +20,7 @@ from tidings.model.refusals import (
     LimitReached,
     MemberNotFound,
     Refusal,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.model.roles import Invite, Role
@@ -135,7 +136,8 @@ async def list_members(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> MemberL
     summary="Add a member or change a role",
     statuses=(200, 201, 202),
     refusals=(
-        ChatNotFound, UserNotFound, MemberNotFound, DirectChatFixed, LastOwner, LimitReached,
+        ChatNotFound, UserNotFound, UserDeleted, MemberNotFound, DirectChatFixed, LastOwner,
+        LimitReached,
     ),
 )  # fmt: skip
 async def put_member(

@@ -23,6 +23,7 @@ from tidings.model.refusals import (
     QuotaReached,
     Refusal,
     SendConflict,
+    UserDeleted,
 )
 from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
 
@@ -107,7 +108,15 @@ class MessageChange(Body, frozen=True):
     tag=TAG,
     summary="Post a message",
     statuses=(201, 200),
-    refusals=(ChatNotFound, ContentEmpty, ContentTooLarge, SendConflict, ChatBusy, QuotaReached),
+    refusals=(
+        ChatNotFound,
+        ContentEmpty,
+        ContentTooLarge,
+        SendConflict,
+        UserDeleted,
+        ChatBusy,
+        QuotaReached,
+    ),
 )
 async def post_message(
     user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs

@@ -8,8 +8,10 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
 from tidings.actions.identity.tenants import NewTenantKey
+from tidings.actions.verbs import JobVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Device, Limit, Name, Quota, TokenSeconds, UserId
+from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
@@ -18,8 +20,10 @@ from tidings.model.refusals import (
     CursorInvalid,
     KeyNotFound,
     LimitReached,
+    TenantDeleted,
     TenantNotFound,
     UserDeactivated,
+    UserDeleted,
 )
 from tidings.ports.people import Quotas, Tenant, TenantKey
 
@@ -115,7 +119,7 @@ AS_BEFORE: Final = TenantChange()
     summary="Create or update a tenant",
     key="root",
     statuses=(200, 201),
-    refusals=(TenantNotFound,),
+    refusals=(TenantNotFound, TenantDeleted),
 )
 async def put_tenant(
     caller: Caller,
@@ -214,7 +218,7 @@ async def revoke_tenant_key(
     summary="Create a user token",
     key="tenant",
     statuses=(201,),
-    refusals=(TenantNotFound, LimitReached, UserDeactivated),
+    refusals=(TenantNotFound, LimitReached, UserDeactivated, UserDeleted),
     audit=Audited(target="user_id", is_frequent=True),
 )
 async def make_token(
@@ -241,7 +245,24 @@ def _key_record(key: TenantKey) -> TenantKeyRecord:
     return TenantKeyRecord(key.key_id, rfc3339(key.created_at), revoked_at)
 
 
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}",
+    tag=TAG,
+    summary="Delete a tenant",
+    key="root",
+    statuses=(202,),
+    refusals=(TenantNotFound,),
+)
+async def delete_tenant(caller: Caller, tenant: str, job_verbs: JobVerbs) -> JobRecord:
+    """Delete a tenant with everything that belongs to it, for good. After the answer the tenant is
+    suspended, and a job deletes its chats, users, inboxes and keys. A repeated request returns the
+    job with its progress."""
+    return job_record(await job_verbs.delete_tenant(caller, tenant))
+
+
 OPERATIONS: Final = (
+    delete_tenant,
     list_tenants,
     put_tenant,
     get_tenant,

@@ -8,7 +8,7 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
 from tidings.actions.identity.contacts import Contact
-from tidings.actions.verbs import LoginVerbs
+from tidings.actions.verbs import JobVerbs, LoginVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import (
     AvatarUrl,
@@ -20,6 +20,7 @@ from tidings.api.fields import (
     UserIds,
     UserPrefix,
 )
+from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
 from tidings.api.tenants import ListQuery
@@ -31,6 +32,7 @@ from tidings.model.refusals import (
     PhoneTaken,
     RateLimited,
     TenantNotFound,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.ports.people import ProfileFields, User
@@ -163,7 +165,7 @@ AS_BEFORE: Final = UserChange()
     summary="Create or update a user",
     key="tenant",
     statuses=(200, 201),
-    refusals=(TenantNotFound, PhoneTaken, LimitReached),
+    refusals=(TenantNotFound, PhoneTaken, UserDeleted, LimitReached),
 )
 async def put_user(
     caller: Caller,
@@ -204,6 +206,22 @@ async def list_users(
     )
     shown = await identity.last_seen.seen_by_tenant(page)
     return UserList([_user_record(user) for user in shown], cursor)
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/users/{user_id}",
+    tag=TAG,
+    summary="Delete a user",
+    key="tenant",
+    statuses=(202,),
+    refusals=(TenantNotFound, UserNotFound),
+)
+async def delete_user(caller: Caller, tenant: str, user_id: str, job_verbs: JobVerbs) -> JobRecord:
+    """Delete a user for good. After the answer, every use of this id is refused with
+    `user.deleted`, and a job removes the user's sessions, content, memberships and notifications.
+    The job ends in a signed receipt. A repeated request returns the job with its progress."""
+    return job_record(await job_verbs.delete_user(caller, tenant, user_id))
 
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
@@ -286,6 +304,7 @@ def _record(user: User) -> ProfileRecord:
 OPERATIONS: Final = (
     put_user,
     list_users,
+    delete_user,
     get_me,
     patch_me,
     list_profiles,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the core of a process: the store, and the verbs that use it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,13 +19,14 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
-from tidings.actions.jobs.person_export import ExportPerson
+from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
+from tidings.assembly.tenant_jobs import TenantWork, make_tenant_work
 from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
@@ -33,7 +34,6 @@ from tidings.keyrings import ensure_root_key
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
-from tidings.ports.tenant_jobs import JobKind, JobSteps
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
 
@@ -63,7 +63,8 @@ class Core:
     audit: AuditTrail
     quotas: TenantQuotas
     start_job: StartJob
-    job_kinds: Mapping[JobKind, JobSteps]
+    tenant_work: TenantWork
+    erasures: Erasures
     profiles: ProfileCache
     clock: Clock
     chance: SystemChance
@@ -99,7 +100,7 @@ async def open_core(
         texts = await stack.enter_async_context(open_texts(config, clock))
         identity = _open_identity(config, base, stack)
         logins = make_login_verbs(base, identity.signing, texts, config.sms_per_day)
-        yield _make_core(base, audit, receipts, identity, logins)
+        yield _make_core(config, base, audit, receipts, identity, logins)
 
 
 def _open_identity(config: Config, base: Foundation, stack: AsyncExitStack) -> Identity:
@@ -111,6 +112,7 @@ def _open_identity(config: Config, base: Foundation, stack: AsyncExitStack) -> I
 
 
 def _make_core(
+    config: Config,
     base: Foundation,
     audit: AuditTrail,
     receipts: CoalescedReceipts,
@@ -118,6 +120,8 @@ def _make_core(
     logins: LoginVerbs,
 ) -> Core:
     inbox = make_inbox_verbs(base)
+    chats = make_chat_verbs(base, inbox, receipts)
+    erasures = Erasures(base.store.ledger, base.clock)
     return Core(
         store=base.store,
         deliveries=base.deliveries,
@@ -126,7 +130,7 @@ def _make_core(
         vault=base.vault,
         appender=base.appender,
         receipts=receipts,
-        verbs=make_chat_verbs(base, inbox, receipts),
+        verbs=chats,
         inbox=inbox,
         logins=logins,
         watch=identity.watch,
@@ -138,9 +142,8 @@ def _make_core(
         audit=audit,
         quotas=base.quotas,
         start_job=base.start_job,
-        job_kinds={
-            "user.export": ExportPerson(base.store, base.vault, inbox.list, base.clock),
-        },
+        tenant_work=make_tenant_work(config, base, chats, inbox, erasures),
+        erasures=erasures,
         profiles=base.profiles,
         clock=base.clock,
         chance=base.chance,

@@ -113,7 +113,7 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
 def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
     runner = TenantJobRunner(
         jobs=core.store.tenant_jobs,
-        kinds=core.job_kinds,
+        kinds=core.tenant_work.kinds,
         clock=core.clock,
         holder=core.chance.token(8).hex(),
         back_off=wait_patiently,

@@ -49,7 +49,7 @@ from tidings.assembly.delivery import run_delivery
 from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.stores import make_local_tables
-from tidings.config import Config
+from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
@@ -84,6 +84,7 @@ def make_rest(
         inbox_verbs=core.inbox,
         identity_verbs=_identity(core, online or OnlineUsers(Hub(), None)),
         login_verbs=core.logins,
+        job_verbs=core.tenant_work.verbs,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job),
         audit_trail=core.audit,
@@ -118,7 +119,7 @@ def _identity(core: Core, online: Online) -> IdentityVerbs:
         list_profiles=ListProfiles(users, last_seen),
         patch_profile=PatchProfile(users, writer, last_seen),
         last_seen=last_seen,
-        erase_user_content=EraseUserContent(users, core.vault),
+        erase_user_content=EraseUserContent(users, core.vault, core.erasures),
         rotate_keys=core.rotate_keys,
     )
 
@@ -163,6 +164,8 @@ class Server:
     async def open(self) -> str:
         """Start background tasks, listen on the port, and return the URL."""
         core = self._core
+        if not isinstance(self._config.store, DynamoDb):
+            await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
         self._tasks.repeat(sweeper.sweep_when_due)
         if (allocator := find_allocator()) is not None:

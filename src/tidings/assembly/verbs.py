@@ -43,7 +43,7 @@ from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
-from tidings.actions.jobs.starting import GetJob
+from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.verbs import ChatVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
@@ -84,7 +84,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     notifications, copies = store.notifications, store.copies
     settings = Settings(store.inbox_settings, store.tenants)
-    configs = InboxConfigs(store.inbox_settings, store.tenants)
+    configs = InboxConfigs(store.inbox_settings, store.tenants, store.tenant_jobs)
     texts = NotificationTexts(vault)
     views = LogViews(notifications, clock)
     showing = NotificationReader(notifications, store.users, views, texts, clock)
@@ -157,8 +157,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         accept_invite=AcceptInvite(store.invites, chats, appender, clock),
         decline_invite=DeclineInvite(store.invites, clock),
         remove_as_tenant=RemoveAsTenant(removing),
-        delete=DeleteChat(appender, store.deletions),
-        job=GetJob(store.tenant_jobs, store.deletions),
+        delete=DeleteChat(appender, store.deletions, Erasures(store.ledger, clock)),
         rename=Rename(appender),
         members=ListMembers(chats, store.receipts, base.profiles),
         post=Post(appender, vault, clock, quotas, base.retention),

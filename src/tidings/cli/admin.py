@@ -2,8 +2,9 @@
 """Commands on a running server, with the root key: dead letters, lists, tenants and users.
 
 `tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
-`inboxes` list what exists. `tidings tenant` creates tenants and tenant keys, `tidings token` prints
-a user token, `tidings user export` prints what is stored of a user.
+`inboxes` list what exists. `tidings tenant` creates and deletes tenants and creates tenant keys,
+`tidings user` deletes users and exports what is stored of one, `tidings job` shows the progress of
+a deletion, and `tidings token` prints a user token.
 """
 
 import argparse
@@ -135,8 +136,21 @@ def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.Argumen
     key = actions.add_parser("key", parents=[folder], help="create a tenant key and print it")
     key.set_defaults(act=_create_key)
     key.add_argument("tenant", metavar="NAME", help="the id of the tenant")
-    for action in (create, key):
+    delete = actions.add_parser("delete", parents=[folder], help="delete a tenant for good")
+    delete.set_defaults(act=_delete_tenant)
+    delete.add_argument("tenant", metavar="NAME", help="the id of the tenant")
+    delete.add_argument("--yes", action="store_true", help="really delete it")
+    for action in (create, key, delete):
         _add_server(action)
+
+
+def add_job_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings job`."""
+    parser.set_defaults(act=_print_job)
+    _add_server(parser)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant")
+    parser.add_argument("job", metavar="JOB", help="the id of the job, from a deletion")
+    parser.add_argument("--receipt", action="store_true", help="print only the receipt")
 
 
 def add_token_options(parser: argparse.ArgumentParser) -> None:
@@ -158,9 +172,13 @@ def add_user_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
         "export", parents=[folder], help="print what is stored of a user, one JSON object per line"
     )
     export.set_defaults(act=_export_user)
-    export.add_argument("tenant", metavar="TENANT", help="the tenant")
-    export.add_argument("user", metavar="USER", help="the user")
-    _add_server(export)
+    delete = actions.add_parser("delete", parents=[folder], help="delete a user for good")
+    delete.set_defaults(act=_delete_user)
+    for action in (export, delete):
+        action.add_argument("tenant", metavar="TENANT", help="the tenant")
+        action.add_argument("user", metavar="USER", help="the user")
+        _add_server(action)
+    delete.add_argument("--yes", action="store_true", help="really delete it")
 
 
 def administer(config: Config, options: argparse.Namespace) -> int:
@@ -232,6 +250,40 @@ def _export_user(where: str, root_key: str, options: argparse.Namespace) -> None
         time.sleep(JOB_SECONDS)
     for row in _rows(f"{path}/download", root_key, limit=None):
         print(msgspec.json.encode(row).decode())
+
+
+def _delete_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _require_yes(options, f"the tenant {options.tenant} with everything that belongs to it")
+    _print_progress(_ask("DELETE", _of_tenant(where, options), root_key))
+
+
+def _delete_user(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _require_yes(options, f"the user {options.user} of the tenant {options.tenant}")
+    path = _of_tenant(where, options, "users", quote(options.user, safe=""))
+    _print_progress(_ask("DELETE", path, root_key))
+
+
+def _print_job(where: str, root_key: str, options: argparse.Namespace) -> None:
+    path = _of_tenant(where, options, "jobs", quote(options.job, safe=""))
+    answer = _ask("GET", path, root_key)
+    if not options.receipt:
+        _print_progress(answer)
+        return
+    receipt = msgspec.json.decode(answer).get("receipt")
+    if receipt is None:
+        raise SetupError("the job has no receipt yet")
+    print(receipt)
+
+
+def _require_yes(options: argparse.Namespace, what: str) -> None:
+    if not options.yes:
+        raise SetupError(f"this deletes {what}, and nobody can undo it: add --yes if you mean it")
+
+
+def _print_progress(answer: bytes) -> None:
+    job = msgspec.json.decode(answer)
+    counts = ", ".join(f"{name} {number}" for name, number in job["counts"].items())
+    _print(job["job"], job["state"], job["phase"], counts or None)
 
 
 def _of_tenant(where: str, options: argparse.Namespace, *rest: str) -> str:

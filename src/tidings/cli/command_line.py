@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidings import __version__
 from tidings.cli import export, keys
 from tidings.cli.admin import (
+    add_job_options,
     add_jobs_options,
     add_list_options,
     add_tenant_options,
@@ -124,19 +125,21 @@ def _add_server_commands(
 
 
 def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
-    tenant = commands.add_parser("tenant", help="create a tenant or a tenant key")
+    tenant = commands.add_parser("tenant", help="create or delete a tenant, or create a key")
     add_tenant_options(tenant, folder)
     token = commands.add_parser("token", parents=[folder], help="print a token for a user")
     add_token_options(token)
+    user = commands.add_parser("user", help="delete a user, or export what is stored of one")
+    add_user_options(user, folder)
+    job = commands.add_parser("job", parents=[folder], help="show the progress of a deletion")
+    add_job_options(job)
     lists = [
         commands.add_parser(name, help=f"list {name}")
         for name in ("tenants", "users", "chats", "inboxes")
     ]
     for listed in lists:
         add_list_options(listed, folder)
-    user = commands.add_parser("user", help="export what is stored of a user")
-    add_user_options(user, folder)
-    for parser in (tenant, token, user, *lists):
+    for parser in (tenant, token, user, job, *lists):
         parser.set_defaults(run=_with_settings(administer))
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.model import limits
+from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
 from tidings.ports.tenant_jobs import JobKind, JobSteps, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
@@ -26,6 +26,15 @@ POLL_SECONDS: Final = 2.0
 """Interval of the search for jobs that another process has begun or abandoned."""
 PAUSE_SECONDS: Final = 0.02
 """Pause between two rounds, because messages are more urgent than jobs."""
+TENANTS_AT_ONCE: Final = 8
+"""Tenants whose jobs advance in one round; the next round goes on with the next tenants."""
+JOBS_AT_ONCE: Final = 4
+"""Jobs of one tenant that advance by a step in one round."""
+JOBS_LISTED: Final = 100
+"""Oldest unfinished jobs of a tenant among which a round finds those that do not have to wait."""
+RETRY_MS: Final = 1 * SECOND_MS
+WAITING_MAX: Final = 10_000
+"""Jobs of which a process remembers until when they wait."""
 
 
 class TenantJobRunner:
@@ -95,16 +104,18 @@ class TenantJobRunner:
             Unavailable: The store does not answer.
         """
         found = await self._jobs.unfinished(
-            after=self._after, tenants=limits.JOB_TENANTS_AT_ONCE, jobs=limits.TENANT_JOBS_LISTED
+            after=self._after, tenants=TENANTS_AT_ONCE, jobs=JOBS_LISTED
         )
-        is_last = len(found) < limits.JOB_TENANTS_AT_ONCE
+        is_last = len(found) < TENANTS_AT_ONCE
         was_first = not self._after
         self._after = "" if is_last else max(found)
-        moved = [await self._turn(jobs) for jobs in found.values()]
-        return any(moved) or not (is_last and was_first)
+        some = [job for jobs in found.values() for job in self._due(jobs)]
+        async with asyncio.TaskGroup() as group:
+            steps = [group.create_task(self._step(job)) for job in some]
+        return any(step.result() for step in steps) or not (is_last and was_first)
 
-    async def _turn(self, jobs: list[TenantJob]) -> bool:
-        """Advance some jobs of one tenant; return whether any of them moved."""
+    def _due(self, jobs: list[TenantJob]) -> list[TenantJob]:
+        """Return those jobs of one tenant that advance in this round."""
         now = self._clock.now()
         due = [
             job
@@ -113,15 +124,14 @@ class TenantJobRunner:
         ]
         for job in due:
             self._waiting.pop(_name(job), None)
-        some = due[: limits.TENANT_JOBS_AT_ONCE]
-        return any([await self._step(job) for job in some])
+        return due[:JOBS_AT_ONCE]
 
     async def _step(self, job: TenantJob) -> bool:
         now = self._clock.now()
         try:
             leased = await self._jobs.lease(job, self._holder, now)
             if leased is None:
-                self._wait(job, now + limits.SECOND_MS)
+                self._wait(job, now + SECOND_MS)
                 return False
             after = await self._kinds[leased.kind].step(leased)
             after = msgspec.structs.replace(after, updated_at=self._clock.now())
@@ -132,7 +142,7 @@ class TenantJobRunner:
         except Exception as error:
             # A failure of one job must not stop the others. The job is tried again later.
             self.failed_steps += 1
-            self._wait(job, now + limits.JOB_RETRY_MS)
+            self._wait(job, now + RETRY_MS)
             if not isinstance(error, Unavailable):
                 extra = {"action": "job_failed", "tenant": job.tenant, "kind": job.kind}
                 log.exception("a job failed", extra=extra)
@@ -143,7 +153,7 @@ class TenantJobRunner:
         return True
 
     def _wait(self, job: TenantJob, until: int) -> None:
-        if len(self._waiting) >= limits.WAITING_JOBS_MAX:
+        if len(self._waiting) >= WAITING_MAX:
             self._waiting.clear()  # they are only looked at once more than needed
         self._waiting[_name(job)] = until
 

@@ -10,7 +10,7 @@ be unread messages, they are counted in the log.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ from tidings.model.roles import Member, Role
 Status = Literal["sent", "delivered", "read"]
 
 ChatType = Literal["direct", "group"]
+
+DIRECT_MEMBERS: Final = 2
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -260,6 +262,11 @@ class ChatState(msgspec.Struct, kw_only=True):
     def is_small(self) -> bool:
         """Whether the chat is small enough for receipts, typing, presence and status."""
         return len(self.members) <= limits.SMALL_CHAT_MEMBERS_MAX
+
+    @property
+    def has_deleted_user(self) -> bool:
+        """Whether one of the two users of a direct chat is deleted."""
+        return self.type == "direct" and len(self.members) < DIRECT_MEMBERS
 
     def copy(self) -> "ChatState":
         """Return an independent copy, to which proposed entries can be applied."""

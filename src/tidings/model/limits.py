@@ -368,12 +368,8 @@ EXPORT_STEP_PAGES: Final = 10
 EXPORT_STEP_CHATS: Final = 10
 
 # Jobs of tenants.
-JOB_TENANTS_AT_ONCE: Final = 8
-"""Tenants whose jobs advance in one round; the next round goes on with the next tenants."""
-TENANT_JOBS_AT_ONCE: Final = 4
-"""Jobs of one tenant that advance by a step in one round."""
-TENANT_JOBS_LISTED: Final = 100
-"""Oldest unfinished jobs of a tenant among which a round finds those that do not have to wait."""
-JOB_RETRY_MS: Final = 1 * SECOND_MS
-WAITING_JOBS_MAX: Final = 10_000
-"""Jobs of which a process remembers until when they wait."""
+USER_SETTLE_MS: Final = 2 * SECOND_MS
+"""Time after the deletion of a user in which requests that began before may still add something, if
+one process serves alone."""
+USER_SETTLE_MANY_MS: Final = 12 * SECOND_MS
+"""The same with several processes, which learn of the deletion within five seconds."""

@@ -253,6 +253,24 @@ class ExportUnfinished(Conflict):
     code, title = "export.unfinished", "The export is not finished"
 
 
+class UserDeleted(Conflict):
+    """The user is deleted, for good: nobody gets this id again, and nothing can be sent to it."""
+
+    code, title = "user.deleted", "The user is deleted"
+
+
+class TenantDeleted(Conflict):
+    """The tenant is deleted, for good: nobody gets this id again."""
+
+    code, title = "tenant.deleted", "The tenant is deleted"
+
+
+class InboxDeleting(Conflict):
+    """An inbox of this name is still being deleted; try again later."""
+
+    code, title = "inbox.deleting", "An inbox of this name is still being deleted"
+
+
 class SchemaVersionConflict(Conflict):
     """The notification was written for another version of the inbox's schema."""
 

@@ -5,7 +5,8 @@ An export consists of facts, one per line. The fields and their order are the fo
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
-change, jobs of tenants, and avatar, metadata, e-mail, verified number and hiding of users.
+change, jobs of tenants, avatar, metadata, e-mail, verified number and hiding of users, and the
+ledger of erasures.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -22,9 +23,9 @@ from tidings.model.entries import Deletion, Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.people import Act, Actor, Outcome
 from tidings.ports.sessions import RevokedKind
-from tidings.ports.tenant_jobs import JobKind, JobState
 
 
 class ExportStart(FactBase, frozen=True, kw_only=True, tag="tidings-export"):
@@ -52,6 +53,7 @@ class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
     quota_users: int | None = None
     quota_chats_per_day: int | None = None
     quota_messages_per_day: int | None = None
+    deleted_at: int | None = None
 
 
 class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
@@ -93,23 +95,6 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
     at: int
 
 
-class TenantJobFact(FactBase, frozen=True, kw_only=True, tag="tenant_job"):
-    """A job of a tenant, finished or not."""
-
-    tenant: str
-    job_id: str
-    kind: JobKind
-    subject: str
-    phase: str
-    state: JobState
-    pending: tuple[str, ...] = ()
-    cursor: str | None = None
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
-    result: str | None = None
-    created_at: int
-    updated_at: int
-
-
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     """A user.
 
@@ -130,6 +115,7 @@ class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     email: str | None = None
     phone_verified_at: int | None = None
     hidden_at: int | None = None
+    deleted_at: int | None = None
 
 
 class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
@@ -294,6 +280,7 @@ Fact = (
     | IssuerFact
     | RevocationFact
     | TenantJobFact
+    | ErasureFact
     | UserFact
     | SessionFact
     | DataKeyFact

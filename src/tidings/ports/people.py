@@ -85,6 +85,8 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     suspended_at: int | None = None
     """While this is set, no key, token or login of the tenant is valid."""
     quotas: Quotas = Quotas()
+    deleted_at: int | None = None
+    """If this is set, the tenant is deleted for good, and soon only this mark is left."""
 
 
 class TenantKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +144,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     hidden_at: int | None = None
     """While this is set, nobody sees when the user is or was online, and the user sees of nobody
     else."""
+    deleted_at: int | None = None
+    """If this is set, the user is deleted for good, and only this mark is left."""
 
 
 class ProfileFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +172,9 @@ class Tenants(Protocol):
         """Create the tenant with its first signing key, or, if it exists, update its name.
 
         Returns the tenant in its new state and whether it is new. A name of None changes nothing.
+
+        Raises:
+            TenantDeleted: The tenant is deleted.
         """
         ...
 
@@ -200,7 +207,10 @@ class Tenants(Protocol):
         ...
 
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
-        """Return tenants, newest first, from the top or below a position; read strongly."""
+        """Return tenants, newest first, from the top or below a position; read strongly.
+
+        Deleted tenants are left out.
+        """
         ...
 
     async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
@@ -275,6 +285,7 @@ class UserStore(Protocol):
 
         Raises:
             PhoneTaken: The number belongs to another user; nothing was changed.
+            UserDeleted: The user is deleted.
         """
         ...
 
@@ -322,17 +333,17 @@ class UserStore(Protocol):
         ...
 
     async def get(self, user: UserKey) -> User | None:
-        """Return a user."""
+        """Return a user; of a deleted user, the mark that is left."""
         ...
 
     async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
-        """Return the users among these that exist, by their keys."""
+        """Return the users among these that exist and are not deleted, by their keys."""
         ...
 
     async def by_id(
         self, tenant: str, *, prefix: str, after: str | None, limit: int
     ) -> Listed[User]:
-        """Return a tenant's users whose ids begin with `prefix`, ordered by id.
+        """Return a tenant's users whose ids begin with `prefix`, by id and without deleted ones.
 
         `after` is the id of the user before them. A user whose creation was answered is in the
         list; profiles may be a moment old.
@@ -340,7 +351,11 @@ class UserStore(Protocol):
         ...
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
-        """Return the users among these that do not exist, in the given order."""
+        """Return the users among these that do not exist, in the given order.
+
+        Raises:
+            UserDeleted: One of the users is deleted.
+        """
         ...
 
     async def peers(self, user: UserKey) -> Sequence[UserKey]:

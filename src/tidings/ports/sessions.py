@@ -122,6 +122,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     deactivated_at: int | None = None
     revoked_at: int | None = None
     """Tokens and sessions made up to this moment are not valid."""
+    deleted_at: int | None = None
     session: Session | None = None
     """The session that was asked for, whether ended or not, even if it belongs to another user."""
 

@@ -16,10 +16,13 @@ from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.ledger import Ledger
 from tidings.ports.log import Log
 from tidings.ports.people import AuditLog, Tenants, UserStore
+from tidings.ports.personal_data import PersonalData
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
+from tidings.ports.tenant_data import TenantData
 from tidings.ports.tenant_jobs import ExportParts, TenantJobs
 
 CallClass = Literal["users", "credentials", "revocations"]
@@ -149,3 +152,9 @@ class Store(Protocol):
     def tenant_jobs(self) -> TenantJobs: ...
     @property
     def export_parts(self) -> ExportParts: ...
+    @property
+    def personal_data(self) -> PersonalData: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def tenant_data(self) -> TenantData: ...

@@ -50,6 +50,12 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 
+def job_id_of(kind: JobKind, subject: str) -> str:
+    """Return the id of the only job of this kind about a subject, such as `delete-user-ann`."""
+    noun, _, verb = kind.partition(".")
+    return f"{verb}-{noun}-{subject}"
+
+
 class TenantJobs(Protocol):
     """Jobs of all tenants, finished or not. Calls are durable when they return."""
 
@@ -69,6 +75,10 @@ class TenantJobs(Protocol):
         Each tenant has at most `jobs` of them, so that no tenant hides the jobs of another. Their
         progress may be outdated; `lease` returns it as it is.
         """
+        ...
+
+    async def running(self, tenant: str, limit: int) -> list[TenantJob]:
+        """Return the oldest unfinished jobs of one tenant, as `unfinished` does."""
         ...
 
     async def lease(self, job: TenantJob, holder: str, now: int) -> TenantJob | None:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow, ChatType, Receipt, ShownMember, Status, status
+from tidings.model.chats import (
+    DIRECT_MEMBERS,
+    ChatRow,
+    ChatType,
+    Receipt,
+    ShownMember,
+    Status,
+    status,
+)
 from tidings.model.entries import Entry, Kind
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
@@ -102,6 +110,7 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     unread: int
     unread_exact: bool
     muted_until: str | None
+    deleted_user: bool
 
 
 class MemberRecord(msgspec.Struct):
@@ -251,6 +260,7 @@ def chat_record(row: ChatRow) -> ChatRecord:
         unread=row.unread.count,
         unread_exact=row.unread.exact,
         muted_until=_time(row.muted_until),
+        deleted_user=row.type == "direct" and row.member_count < DIRECT_MEMBERS,
     )
 
 

@@ -79,6 +79,8 @@ class Chat(msgspec.Struct, frozen=True):
     """Number of all messages, including those whose content is gone."""
     others: list[ShownUser] = []
     """The first of `members` with name and avatar: three in the chat list, ten in a single chat."""
+    deleted_user: bool = False
+    """Whether the other user of a direct chat is deleted; nothing can be sent then."""
 
 
 class ChatPage(msgspec.Struct, frozen=True):
@@ -133,9 +135,10 @@ class JobProgress(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Work that continues after the request is answered, such as the deletion of a chat.
 
-    Its `state` is `running`, and then `done`. While a chat is deleted, `phase` is first `started`:
-    nothing can be written to the chat any more. It is then `members_removed`: nobody can read the
-    chat. After `keys_removed` it is `done`.
+    Its `state` is `running`, and then `done`. When a user is deleted, `receipt` is a signed proof
+    of it: a JWS, which the keys at `/.well-known/receipt-keys.json` verify. While a chat is
+    deleted, `phase` is first `started`: nothing can be written to the chat any more. It is then
+    `members_removed`: nobody can read the chat. After `keys_removed` it is `done`.
     """
 
     job: str

@@ -208,8 +208,19 @@ class TenantApi:
         """
         return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "chats", chat))
 
+    async def delete_user(self, user: str) -> Job:
+        """Delete a user for good; after the answer, every use of the id is refused.
+
+        The finished job has a `receipt`. A repeated request returns the same job.
+        """
+        return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "users", user))
+
+    async def delete_inbox(self, inbox: str) -> Job:
+        """Delete an inbox with its notifications. A repeated request returns the same job."""
+        return await self._rest.ask(Job, "DELETE", self._path(inbox))
+
     async def job(self, job: str) -> Job:
-        """Return the progress of a job, by the id that `delete_chat` or `export_user` returned."""
+        """Return the progress of a job, by the id that a deletion or `export_user` returned."""
         return await self._rest.ask(Job, "GET", path_of("tenants", self._tenant, "jobs", job))
 
     # Exports.

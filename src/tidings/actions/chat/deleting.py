@@ -10,12 +10,14 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Decide, change, membership_of
 from tidings.actions.chat.members import check_group
 from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.jobs.ledger import Erasures
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion, Entry
@@ -88,6 +90,7 @@ class DeleteChat:
 
     appender: Appender
     deletions: Deletions
+    erasures: Erasures
 
     async def as_owner(self, user: UserKey, chat: ChatId) -> Deletion:
         """Delete a group. Once this returns, nothing can be appended to the group's log.
@@ -112,10 +115,27 @@ class DeleteChat:
             chat, lambda state, _: _end_as(state, tenant), lambda job: job.tenant == tenant
         )
 
+    async def begin(self, tenant: str, chat: ChatId) -> None:
+        """Delete a chat for another deletion; do nothing if it is deleted, or does not exist."""
+        with suppress(ChatNotFound):
+            await change(self.appender, chat, lambda state, _: _end_as(state, tenant))
+
+    async def again(self, chat: ChatId) -> None:
+        """Delete a chat that was deleted before the store was restored."""
+        with suppress(ChatNotFound):
+            await change(self.appender, chat, lambda state, _: _end_as(state, state.tenant))
+
     async def _delete(
         self, chat: ChatId, decide: Decide, is_theirs: Callable[[Deletion], bool]
     ) -> Deletion:
+        def check(state: ChatState, now: int) -> list[Entry]:
+            decide(state, now)
+            return []
+
         try:
+            # Only what the caller may delete is recorded in the ledger.
+            await change(self.appender, chat, check)
+            await self.erasures.record("chat", chat)
             await change(self.appender, chat, decide)
         except ChatNotFound:
             job = await self.deletions.get(chat)

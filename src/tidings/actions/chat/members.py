@@ -25,6 +25,7 @@ from tidings.model.refusals import (
     MemberNotFound,
     RateLimited,
     Refusal,
+    UserDeleted,
     UserNotFound,
 )
 from tidings.model.roles import Invite, Member, Role
@@ -52,8 +53,11 @@ class PutMember:
         Return the invitation instead if the user must accept one first. Nothing changes if the user
         is already a member with this role.
         """
-        if await self.users.missing([user]):
-            await self._refuse_unknown(actor, chat)
+        try:
+            if await self.users.missing([user]):
+                raise UserNotFound
+        except (UserNotFound, UserDeleted) as refusal:
+            await self._refuse_unknown(actor, chat, refusal)
         strangers = await self.strangers.among(actor, [user])
         put = self._put
         if await self.invitations.must_ask(actor, strangers):
@@ -117,13 +121,13 @@ class PutMember:
         entries = await change(self.appender, chat, lambda state, _: _put(state, actor, user, role))
         return any(entry.kind == "added" for entry in entries)
 
-    async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
-        """Refuse an unknown user, but check the actor first.
+    async def _refuse_unknown(self, actor: UserKey, chat: ChatId, refusal: Refusal) -> None:
+        """Refuse an unknown or deleted user, but check the actor first.
 
         An actor who is not a member must not learn which users exist.
         """
         await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
-        raise UserNotFound
+        raise refusal
 
 
 @dataclass(frozen=True, slots=True)

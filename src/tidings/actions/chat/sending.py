@@ -22,6 +22,7 @@ from tidings.model.refusals import (
     MessageGone,
     MessageNotFound,
     Refusal,
+    UserDeleted,
 )
 from tidings.model.retention import KEEP_ALL
 from tidings.ports.log import Declined, Log
@@ -102,6 +103,8 @@ class Send:
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         if self._sender not in state.members:
             raise ChatNotFound
+        if state.has_deleted_user:
+            raise UserDeleted
         assert self.key is not None
         assert self._sealed is not None
         assert self._rule is not None

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.content.vault import DEPLOYMENT_SECRETS
+from tidings.actions.content.vault import DEPLOYMENT_SECRETS, RECEIPT_KEYS
 from tidings.actions.content.wrapping import (
     CannotUnwrap,
     Wrapping,
@@ -126,7 +126,7 @@ class RotateKeys:
 
     async def _rewrap_deployment_secrets(self) -> int:
         done = 0
-        for name in DEPLOYMENT_SECRETS:
+        for name in (*DEPLOYMENT_SECRETS, RECEIPT_KEYS):
             kept = await self.deployment.sealed(name)
             if kept is not None and kept[0] != self.wrapping.key_id:
                 key_id, sealed = self._rewrap(deployment_secret_purpose(name), *kept)

@@ -41,6 +41,8 @@ CURSOR_KEY: Final = "cursor_key"
 LOGIN_KEY: Final = "login_key"
 MESSAGE_KEY: Final = "message_key"
 DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
+RECEIPT_KEYS: Final = "receipt_keys"
+"""Secret with the keys that sign receipts; it is made when the first receipt is signed."""
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16

@@ -26,7 +26,13 @@ from tidings.actions.identity.users import (
 )
 from tidings.model import limits
 from tidings.model.ids import TENANT, UserKey, user_key
-from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound, UserDeactivated
+from tidings.model.refusals import (
+    Invalid,
+    KeyNotFound,
+    TenantNotFound,
+    UserDeactivated,
+    UserDeleted,
+)
 from tidings.ports.people import Quotas, Tenant, TenantKey, Tenants, UserStore
 from tidings.ports.sessions import Sessions
 from tidings.ports.world import Chance, Clock
@@ -100,7 +106,7 @@ class GetTenant:
         """Return the tenant."""
         require_tenant(caller, tenant)
         found = await self.tenants.get(tenant)
-        if found is None:
+        if found is None or found.deleted_at is not None:
             raise TenantNotFound
         return found
 
@@ -195,6 +201,7 @@ class MakeToken:
 
         Raises:
             UserDeactivated: The user is deactivated, so a token would not be valid.
+            UserDeleted: The user is deleted.
             TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
@@ -209,6 +216,8 @@ class MakeToken:
         now = self.clock.now()
         user = user_key(tenant, user_id)
         stored_credentials = await self.sessions.stored_credentials(user, None)
+        if stored_credentials.deleted_at is not None:
+            raise UserDeleted
         if stored_credentials.deactivated_at is not None:
             raise UserDeactivated
         if not stored_credentials.is_known:

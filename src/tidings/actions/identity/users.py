@@ -14,9 +14,10 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.caller import Caller, listing_owner, require_tenant
 from tidings.actions.identity.phone_numbers import normal_form
 from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.jobs.ledger import Erasures
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER, UserKey, is_visible, user_key
-from tidings.model.refusals import Invalid, TenantNotFound, UserNotFound
+from tidings.model.refusals import Invalid, TenantNotFound, UserDeleted, UserNotFound
 from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
 from tidings.ports.people import NO_FIELDS, ProfileFields, Tenants, User, UserStore
 from tidings.ports.world import Clock
@@ -131,13 +132,19 @@ class EraseUserContent:
 
     users: UserStore
     vault: Vault
+    erasures: Erasures
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
         """Return the number of destroyed keys. The user remains and may write again."""
         require_tenant(caller, tenant)
         if USER.fullmatch(user_id) is None:
             raise UserNotFound
-        user = await existing(self.users, user_key(tenant, user_id))
+        user = await self.users.get(user_key(tenant, user_id))
+        if user is None:
+            raise UserNotFound
+        if user.deleted_at is not None:
+            raise UserDeleted
+        await self.erasures.record("content", user.user)
         return await self.vault.erase(user.user)
 
 
@@ -217,6 +224,6 @@ async def existing(users: UserStore, user: UserKey) -> User:
         UserNotFound: There is no such user.
     """
     found = await users.get(user)
-    if found is None:
+    if found is None or found.deleted_at is not None:
         raise UserNotFound
     return found

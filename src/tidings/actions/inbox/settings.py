@@ -22,11 +22,12 @@ from tidings.model.notifications import (
     check_category,
     check_open_json,
 )
-from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
+from tidings.model.refusals import InboxDeleting, InboxNotFound, Invalid, TenantNotFound, TooLarge
 from tidings.model.retention import retention_in
 from tidings.model.roles import Invites, invites_in, login_settings_in
 from tidings.ports.inboxes import InboxSettings
 from tidings.ports.people import Listed, Tenants
+from tidings.ports.tenant_jobs import TenantJobs, job_id_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -143,9 +144,10 @@ def defaults_in(settings: Json) -> Defaults:
 class InboxConfigs:
     """Configurations of the inboxes of all tenants."""
 
-    def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
+    def __init__(self, settings: InboxSettings, tenants: Tenants, jobs: TenantJobs) -> None:
         self._settings = settings
         self._tenants = tenants
+        self._jobs = jobs
         self._cache = TtlCache(self._read)
 
     async def get(self, tenant: str, inbox: str) -> InboxConfig:
@@ -162,7 +164,11 @@ class InboxConfigs:
         return config
 
     async def put(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
-        """Create or replace an inbox; return True if it is new."""
+        """Create or replace an inbox; return True if it is new.
+
+        Raises:
+            InboxDeleting: An inbox of this name is still being deleted.
+        """
         if INBOX.fullmatch(inbox) is None:
             raise Invalid(
                 "inbox must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not . or ..", "/inbox"
@@ -170,10 +176,17 @@ class InboxConfigs:
         check_config(config)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
+        job = await self._jobs.get(tenant, job_id_of("inbox.delete", inbox))
+        if job is not None and job.state == "running":
+            raise InboxDeleting
         try:
             return await self._settings.put_config(tenant, inbox, config)
         finally:
             self._cache.forget((tenant, inbox))
+
+    def forget(self, tenant: str, inbox: str) -> None:
+        """Remove an inbox from the cache, because it was deleted."""
+        self._cache.forget((tenant, inbox))
 
     async def _read(self, key: tuple[str, str]) -> InboxConfig | None:
         return await self._settings.config(*key)

@@ -35,7 +35,7 @@ class NotificationTexts:
     async def seal(self, tenant: str, inbox: str, name: str, text: Text) -> Sealed:
         """Encrypt a text; `name` is the id of a notification or the mark of a broadcast."""
         encoded = msgspec.json.encode(text).decode()
-        return await self._vault.seal_text(_author(tenant), _bound_to(inbox, name), encoded)
+        return await self._vault.seal_text(author_of(tenant), _bound_to(inbox, name), encoded)
 
     async def open(
         self, tenant: str, inbox: str, name: str, box: bytes | None, box_key: int
@@ -44,7 +44,7 @@ class NotificationTexts:
         if box is None:
             return None
         text = await self._vault.open_text(
-            _author(tenant), _bound_to(inbox, name), Sealed(box, box_key)
+            author_of(tenant), _bound_to(inbox, name), Sealed(box, box_key)
         )
         return None if text is None else msgspec.json.decode(text, type=Text)
 
@@ -125,7 +125,8 @@ class NotificationReader:
         )
 
 
-def _author(tenant: str) -> UserKey:
+def author_of(tenant: str) -> UserKey:
+    """Return the author of a tenant's notifications, in whose name they are encrypted."""
     # No user has this name, so erasing a user never destroys this key.
     return UserKey(f"{tenant}:*")
 

@@ -8,11 +8,17 @@ import msgspec
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.jobs.person_export import PURPOSE, bound_to, result_of
-from tidings.actions.jobs.starting import StartJob, job_id_of
+from tidings.actions.jobs.starting import StartJob
 from tidings.model.ids import USER, UserKey, user_key
-from tidings.model.refusals import ExportGone, ExportUnfinished, JobNotFound, UserNotFound
+from tidings.model.refusals import (
+    ExportGone,
+    ExportUnfinished,
+    JobNotFound,
+    UserDeleted,
+    UserNotFound,
+)
 from tidings.ports.store import Store
-from tidings.ports.tenant_jobs import JobKind, TenantJob
+from tidings.ports.tenant_jobs import JobKind, TenantJob, job_id_of
 
 EXPORT: Final[JobKind] = "user.export"
 
@@ -30,18 +36,21 @@ class PersonExports:
 
         Raises:
             UserNotFound: The tenant has no such user.
+            UserDeleted: The user is deleted.
         """
         require_tenant(caller, tenant)
-        if USER.fullmatch(user) is None or not await self._exists(user_key(tenant, user)):
+        found_user = None
+        if USER.fullmatch(user) is not None:
+            found_user = await self._store.users.get(user_key(tenant, user))
+        if found_user is None:
             raise UserNotFound
+        if found_user.deleted_at is not None:
+            raise UserDeleted
         job_id = job_id_of(EXPORT, user)
         found = await self._store.tenant_jobs.get(tenant, job_id)
         if found is not None and found.state == "done":
             await self._store.tenant_jobs.remove(tenant, job_id)
         return await self._start(tenant, EXPORT, user)
-
-    async def _exists(self, user: UserKey) -> bool:
-        return await self._store.users.get(user) is not None
 
     async def part(
         self, caller: Caller, tenant: str, job_id: str, cursor: str | None

@@ -8,7 +8,7 @@ from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model.entries import Deletion, chat_of
 from tidings.model.refusals import JobNotFound
 from tidings.ports.chats import Deletions
-from tidings.ports.tenant_jobs import JobKind, TenantJob, TenantJobs
+from tidings.ports.tenant_jobs import JobKind, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
 
@@ -25,7 +25,12 @@ class StartJob:
         self._listeners.append(listener)
 
     async def __call__(
-        self, tenant: str, kind: JobKind, subject: str, job_id: str | None = None
+        self,
+        tenant: str,
+        kind: JobKind,
+        subject: str,
+        job_id: str | None = None,
+        cursor: str | None = None,
     ) -> TenantJob:
         """Store the job, durably, and return it; if it exists already, return its progress.
 
@@ -38,6 +43,7 @@ class StartJob:
             job_id=job_id or job_id_of(kind, subject),
             kind=kind,
             subject=subject,
+            cursor=cursor,
             created_at=now,
             updated_at=now,
         )
@@ -49,12 +55,6 @@ class StartJob:
         """Tell the runner that there is something to do."""
         for listener in self._listeners:
             listener()
-
-
-def job_id_of(kind: JobKind, subject: str) -> str:
-    """Return the id of the only job of this kind about a subject, such as `delete-user-ann`."""
-    noun, _, verb = kind.partition(".")
-    return f"{verb}-{noun}-{subject}"
 
 
 @dataclass(frozen=True, slots=True)

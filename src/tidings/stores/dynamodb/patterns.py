@@ -220,9 +220,9 @@ ADD_TENANT_KEY: Final = Pattern("add_tenant_key", "PutItem", ("tenants",), "a ne
 REVOKE: Final = Pattern(
     "revoke",
     "TransactWriteItems",
-    ("tenants", "users", "sessions", "keys"),
+    ("tenants", "users", "sessions", "keys", "listings"),
     "revoke a credential and record it in the feed",
-    deletes=("tenants", "users"),
+    deletes=("tenants", "users", "listings"),
 )
 READ_REVOCATIONS: Final = Pattern(
     "read_revocations", "Query", ("tenants",), "recent revocations", strong=True

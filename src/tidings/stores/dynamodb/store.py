@@ -26,9 +26,12 @@ from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.formats import EPOCH, Formats, written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.ledger import DynamoLedger
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.personal_data import DynamoPersonalData
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
+from tidings.stores.dynamodb.identity.tenant_data import DynamoTenantData
 from tidings.stores.dynamodb.identity.tenant_jobs import DynamoExportParts, DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
@@ -114,6 +117,9 @@ class DynamoStore:
     audit: DynamoAuditLog
     tenant_jobs: DynamoTenantJobs
     export_parts: DynamoExportParts
+    personal_data: DynamoPersonalData
+    tenant_data: DynamoTenantData
+    ledger: DynamoLedger
     heads: Heads
     deliveries: DynamoDeliveryStore
 
@@ -194,6 +200,9 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeploymen
         audit=DynamoAuditLog(dynamo),
         tenant_jobs=DynamoTenantJobs(dynamo),
         export_parts=DynamoExportParts(dynamo),
+        personal_data=DynamoPersonalData(dynamo, revocations),
+        tenant_data=DynamoTenantData(dynamo, revocations),
+        ledger=DynamoLedger(dynamo),
         heads=heads,
         deliveries=DynamoDeliveryStore(dynamo, heads),
     )

@@ -25,9 +25,12 @@ from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import SqliteAuditLog
+from tidings.stores.sqlite.identity.ledger import SqliteLedger
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
+from tidings.stores.sqlite.identity.personal_data import SqlitePersonalData
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
+from tidings.stores.sqlite.identity.tenant_data import SqliteTenantData
 from tidings.stores.sqlite.identity.tenant_jobs import SqliteExportParts, SqliteTenantJobs
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers
@@ -63,6 +66,9 @@ class SqliteStore:
     audit: SqliteAuditLog
     tenant_jobs: SqliteTenantJobs
     export_parts: SqliteExportParts
+    personal_data: SqlitePersonalData
+    tenant_data: SqliteTenantData
+    ledger: SqliteLedger
 
 
 @asynccontextmanager
@@ -112,6 +118,9 @@ async def open_store(
                 audit=SqliteAuditLog(writer, readers),
                 tenant_jobs=SqliteTenantJobs(writer, readers),
                 export_parts=SqliteExportParts(writer, readers),
+                personal_data=SqlitePersonalData(writer, readers),
+                tenant_data=SqliteTenantData(writer, readers),
+                ledger=SqliteLedger(folder, writer, readers),
             )
         finally:
             await writer.close()

@@ -36,11 +36,11 @@ from tidings.ports.export_facts import (
     SecretFact,
     SigningKeyFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     entry_fact,
 )
 from tidings.ports.export_inbox_facts import converted
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.invites import to_invite
@@ -62,6 +62,7 @@ from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patien
 from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.items import session_facts
+from tidings.stores.dynamodb.identity.ledger import IS_DATA_KEY
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import invites_of, request_keys_of
@@ -73,7 +74,7 @@ PAGE_KEYS: Final = 1_000
 
 _KINDS: Final = (
     SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, IssuerFact, RevocationFact,
-    TenantJobFact,
+    TenantJobFact, ErasureFact,
 )  # fmt: skip
 
 
@@ -156,7 +157,7 @@ class DynamoSource:
             yield [to_user_fact(item) for item in sorted(items, key=lambda item: item["user_id"])]
 
     async def _data_keys(self) -> AsyncIterator[list[Fact]]:
-        authors = await ids_of(self._dynamo, patterns.SCAN_AUTHORS, "author")
+        authors = await ids_of(self._dynamo, patterns.SCAN_AUTHORS, "author", IS_DATA_KEY)
         for start in range(0, len(authors), BATCH_GET_MAX):
             some = authors[start : start + BATCH_GET_MAX]
             items = await gather_bounded(partial(self._data_key, author) for author in some)

@@ -32,7 +32,6 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SessionFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -41,6 +40,8 @@ from tidings.ports.export_facts import (
     to_entry,
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.ledger import LedgerEntry
 from tidings.ports.people import AuditEntry, TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
@@ -76,6 +77,7 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant,
     with_own_numbers,
 )
+from tidings.stores.dynamodb.identity.ledger import record
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.identity.sessions import feed_items
@@ -155,6 +157,8 @@ class DynamoTarget:
             yield partial(put_user, self._dynamo, fact)
         elif isinstance(fact, WholeChat):
             yield partial(self._put_head, fact)
+        elif isinstance(fact, ErasureFact):
+            yield partial(record, self._dynamo, converted(LedgerEntry, fact))
         for pattern, item in _items(fact):
             yield partial(self._dynamo.put, pattern, item)
 

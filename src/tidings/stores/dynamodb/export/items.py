@@ -22,7 +22,6 @@ from tidings.ports.export_facts import (
     SendKeyFact,
     SigningKeyFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -40,7 +39,9 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
 )
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
+from tidings.ports.ledger import LedgerEntry
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import (
@@ -63,6 +64,7 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant_fact,
     to_tenant_item,
 )
+from tidings.stores.dynamodb.identity.ledger import KNOWN, known_item
 from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
@@ -82,7 +84,15 @@ from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
-OneItem = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | TenantJobFact
+OneItem = (
+    SecretFact
+    | TenantFact
+    | TenantKeyFact
+    | SigningKeyFact
+    | IssuerFact
+    | TenantJobFact
+    | ErasureFact
+)
 """Facts that are stored as one item in the table of tenants."""
 OfTenants = OneItem | RevocationFact
 """Facts that are stored in the table of tenants."""
@@ -157,6 +167,8 @@ def tenants_item(fact: OneItem) -> Item:
             key = api_key_key(rest.pop("key_id"))
         case SigningKeyFact():
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
+        case ErasureFact():
+            return known_item(converted(LedgerEntry, fact))
         case TenantJobFact():
             return job_items(converted(TenantJob, fact))[0]
         case _:
@@ -172,6 +184,9 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
     if is_deletion(item) or pk == OPEN or pk.startswith(ERASURES):
         return None  # derived: from the last entry of the chat, the unfinished job, or the feed
+    if pk == KNOWN:
+        kind, _, subject = sk.partition("#")
+        return ErasureFact(kind=kind, subject=subject, **rest)
     if is_job(item):
         return converted(TenantJobFact, to_job(item))
     if pk == REVOCATIONS:

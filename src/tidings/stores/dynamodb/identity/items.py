@@ -47,6 +47,8 @@ def tenant_item(tenant: Tenant) -> Item:
         item["name"] = tenant.name
     if tenant.suspended_at is not None:
         item["suspended_at"] = tenant.suspended_at
+    if tenant.deleted_at is not None:
+        item["deleted_at"] = tenant.deleted_at
     if quotas := quotas_value(tenant.quotas):
         item["quotas"] = quotas
     return item
@@ -60,6 +62,7 @@ def to_tenant(item: Item) -> Tenant:
         created_at=item["created_at"],
         suspended_at=item.get("suspended_at"),
         quotas=Quotas(**item.get("quotas", {})),
+        deleted_at=item.get("deleted_at"),
     )
 
 

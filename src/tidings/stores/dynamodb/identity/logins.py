@@ -44,7 +44,7 @@ class DynamoLoginCodes:
         await self._dynamo.put(KEEP_CODE, _code_item(fresh))
 
     async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
-        item = await self._dynamo.get(READ_CODE, _code_key(tenant, phone_number))
+        item = await self._dynamo.get(READ_CODE, code_key(tenant, phone_number))
         if item is None or "used_by" in item:
             return None
         return KeptCode(
@@ -64,7 +64,7 @@ class DynamoLoginCodes:
         self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
     ) -> LoginCode | None:
         # An attempt whose answer was lost may be counted twice, which only allows fewer attempts.
-        key = _code_key(tenant, phone_number)
+        key = code_key(tenant, phone_number)
         values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
         values[":tried_by"] = tried_by or _NOBODY
         item: Item | None
@@ -99,7 +99,7 @@ class DynamoLoginCodes:
         try:
             await self._dynamo.update(
                 USE_CODE,
-                _code_key(code.tenant, code.phone_number),
+                code_key(code.tenant, code.phone_number),
                 "SET #used_by = :mark",
                 "#digest = :digest AND #expires_at = :expires_at"
                 " AND attribute_not_exists(#used_by)",
@@ -153,14 +153,15 @@ class DynamoBudgets:
         return int(item["spent"])
 
 
-def _code_key(tenant: str, phone_number: str) -> Item:
+def code_key(tenant: str, phone_number: str) -> Item:
+    """Return the key of the item with the login code of a phone number."""
     return {"session_id": f"{CODES}{tenant}#{phone_number}"}
 
 
 def _code_item(kept: KeptCode) -> Item:
     code = kept.code
     item: Item = {
-        **_code_key(code.tenant, code.phone_number),
+        **code_key(code.tenant, code.phone_number),
         "digest": code.digest,
         "attempts": kept.attempts,
         "expires_at": code.expires_at,

@@ -42,6 +42,7 @@ IS_USER: Final = "attribute_exists(#created_at)"
 """Condition that the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
 """Condition that `revoked_at` moves forward, so that revoked tokens never become valid again."""
+IS_NOT_DELETED: Final = "attribute_not_exists(#deleted_at)"
 _IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
@@ -97,6 +98,12 @@ class UserCounts:
         await self._tasks.finish()
 
 
+async def lower_count(dynamo: Dynamo, tenant: str) -> None:
+    """Count one user less of the tenant; give up if the store does not answer."""
+    with suppress(StoreUnavailable):
+        await dynamo.update(COUNT_USERS, _key(tenant), "ADD #users :count", values={":count": -1})
+
+
 def count_item(tenant: str, users: int) -> Item:
     """Build the item that stores a tenant's user count."""
     return {**_key(tenant), "users": users}
@@ -133,6 +140,7 @@ def to_user(item: Item) -> User:
         email=item.get("email"),
         phone_verified_at=item.get("phone_verified_at"),
         hidden_at=item.get("hidden_at"),
+        deleted_at=item.get("deleted_at"),
     )
 
 
@@ -230,7 +238,9 @@ class PhoneClaims:
 
 def _first(user: UserKey, changes: Item) -> Update:
     """Build the profile change, with the condition that the user still has no phone number."""
-    condition = "attribute_exists(#user_id) AND attribute_not_exists(#phone_number)"
+    condition = (
+        f"attribute_exists(#user_id) AND attribute_not_exists(#phone_number) AND {IS_NOT_DELETED}"
+    )
     return Update("users", key_of(user), setting(changes), condition, values_of(changes))
 
 

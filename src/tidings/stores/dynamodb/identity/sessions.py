@@ -238,6 +238,7 @@ def _to_credentials(user: Item | None, session: Session | None) -> StoredCredent
         is_known=user is not None,
         deactivated_at=found.get("deactivated_at"),
         revoked_at=found.get("revoked_at"),
+        deleted_at=found.get("deleted_at"),
         session=session,
     )
 

@@ -72,6 +72,10 @@ class DynamoTenantJobs:
             position = f"{tenant}$"
         return found
 
+    async def running(self, tenant: str, limit: int) -> list[TenantJob]:
+        items = await self._listed("begins_with(#sk, :tenant)", {":tenant": f"{tenant}#"}, limit)
+        return [to_job(item) for item in items]
+
     async def _listed(self, where: str, values: Item, limit: int) -> list[Item]:
         return await self._dynamo.query(
             patterns.LIST_JOBS, f"#pk = :open AND {where}", {":open": OPEN, **values}, limit=limit

@@ -3,9 +3,10 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Final
 
 from tidings.model import limits
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import StoreUnavailable, TenantDeleted
 from tidings.ports.people import (
     Listed,
     Quotas,
@@ -48,6 +49,8 @@ from tidings.stores.dynamodb.identity.items import (
 )
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.stores.dynamodb.patterns import Pattern
+
+_IS_THERE: Final = "attribute_exists(#pk) AND attribute_not_exists(#deleted_at)"
 
 
 class TokenKeys:
@@ -138,6 +141,8 @@ class DynamoTenants(TokenKeys):
         found = await self.get(tenant.tenant) or await self._create(tenant, signing)
         if found is None:
             return tenant, True
+        if found.deleted_at is not None:
+            raise TenantDeleted
         if tenant.name is None:
             return found, False
         renamed = await self._dynamo.update(
@@ -172,7 +177,8 @@ class DynamoTenants(TokenKeys):
 
     async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
         if not is_suspended:
-            return await self._change(RESUME_TENANT, tenant, "REMOVE #suspended_at")
+            found = await self._change(RESUME_TENANT, tenant, "REMOVE #suspended_at")
+            return found or await self.get(tenant)
         change = Update(
             "tenants",
             tenant_key(tenant),
@@ -192,15 +198,14 @@ class DynamoTenants(TokenKeys):
         self, pattern: Pattern, tenant: str, update: str, values: Values | None = None
     ) -> Tenant | None:
         try:
-            item = await self._dynamo.update(
-                pattern, tenant_key(tenant), update, "attribute_exists(#pk)", values
-            )
+            item = await self._dynamo.update(pattern, tenant_key(tenant), update, _IS_THERE, values)
         except ConditionFailed:
             return None
         return to_tenant(item)
 
     async def add_key(self, key: TenantKey) -> bool:
-        if await self.get(key.tenant) is None:
+        tenant = await self.get(key.tenant)
+        if tenant is None or tenant.deleted_at is not None:
             return False
         await self._dynamo.put(ADD_LISTING, listings.key_listing(key))
         item = api_key_item(key)
@@ -228,7 +233,8 @@ class DynamoTenants(TokenKeys):
 
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
         names, end = await listings.newest(self._dynamo, [listings.TENANTS], below, limit)
-        return Listed([to_tenant(item) for item in await self._listed(map(tenant_key, names))], end)
+        items = await self._listed(map(tenant_key, names))
+        return Listed([to_tenant(item) for item in items if "deleted_at" not in item], end)
 
     async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
         partitions = [listings.keys_of(tenant)]

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of, user_key
-from tidings.model.refusals import PhoneTaken, StoreUnavailable
+from tidings.model.refusals import PhoneTaken, StoreUnavailable, UserDeleted
 from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -24,6 +24,7 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     VERIFY_NUMBER,
 )
 from tidings.stores.dynamodb.identity.phone_claims import (
+    IS_NOT_DELETED,
     IS_USER,
     REVOKES,
     PhoneClaims,
@@ -68,6 +69,7 @@ class DynamoUsers:
         changes |= fields.changes()
         async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+            _refuse_deleted(found)
             if phone_number in (None, (found or {}).get("phone_number")):
                 return await self._put(user, found, changes, now)
             changed = await self._claims.claim(user, found, changes, now)
@@ -85,6 +87,7 @@ class DynamoUsers:
             found = await self._create(made)
             if found is None:
                 return self._result(made, is_new=True)
+            _refuse_deleted(found)
         # The number is left out, because the user may have another number by now.
         changes = {
             name: value
@@ -94,12 +97,13 @@ class DynamoUsers:
         if not changes:
             return to_user(found), False
         changes["updated_at"] = now
-        changed = await self._dynamo.update(
-            patterns.CHANGE_USER,
-            key_of(user),
-            setting(changes),
-            values=values_of(changes),
-        )
+        try:
+            changed = await self._dynamo.update(
+                patterns.CHANGE_USER, key_of(user), setting(changes), IS_NOT_DELETED,
+                values_of(changes),
+            )  # fmt: skip
+        except ConditionFailed:
+            raise UserDeleted from None
         return to_user(changed), False
 
     def _result(self, item: Item, *, is_new: bool) -> tuple[User, bool]:
@@ -190,7 +194,7 @@ class DynamoUsers:
                 REACTIVATE_USER,
                 key_of(user),
                 "SET #updated_at = :now REMOVE #deactivated_at",
-                f"{IS_USER} AND attribute_exists(#deactivated_at)",
+                f"{IS_USER} AND attribute_exists(#deactivated_at) AND {IS_NOT_DELETED}",
                 {":now": now},
             )
         except ConditionFailed as failed:
@@ -221,7 +225,8 @@ class DynamoUsers:
         return to_user(item) if item else None
 
     async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
-        return {user: to_user(item) for user, item in (await self._found(users)).items()}
+        found = {user: to_user(item) for user, item in (await self._found(users)).items()}
+        return {user: one for user, one in found.items() if one.deleted_at is None}
 
     async def by_id(
         self, tenant: str, *, prefix: str, after: str | None, limit: int
@@ -230,10 +235,13 @@ class DynamoUsers:
         names, end = await listings.by_name(self._dynamo, partitions, prefix, after, limit)
         users = [user_key(tenant, name) for name in names]
         items = await self._found(users)
-        return Listed([to_user(items[user]) for user in users if user in items], end)
+        shown = (items[user] for user in users if user in items)
+        return Listed([to_user(item) for item in shown if "deleted_at" not in item], end)
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
         found = await self._found(users)
+        for item in found.values():
+            _refuse_deleted(item)
         return [user for user in users if user not in found]
 
     async def _found(self, users: Sequence[UserKey]) -> dict[UserKey, Item]:
@@ -313,7 +321,7 @@ class DynamoUsers:
                 patterns.KEEP_LAST_SEEN,
                 key_of(user),
                 "SET #last_seen_at = :time",
-                "attribute_exists(#user_id)"
+                f"attribute_exists(#user_id) AND {IS_NOT_DELETED}"
                 " AND (attribute_not_exists(#last_seen_at) OR #last_seen_at < :time)",
                 {":time": time},
             )
@@ -324,6 +332,11 @@ class DynamoUsers:
         """Write pending last-seen times and user counts; give up those that the store refuses."""
         await self._background.finish()
         await self._user_counts.close()
+
+
+def _refuse_deleted(item: Item | None) -> None:
+    if item is not None and "deleted_at" in item:
+        raise UserDeleted
 
 
 _conforms: type[UserStore] = DynamoUsers

@@ -12,6 +12,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     CHAT_COUNTS,
     CHAT_DELETIONS,
     DECLINED_INVITES,
+    DELETION_MARKS,
     ERASED_AUTHORS,
     EXPORT_PARTS,
     IDENTITY_TABLES,
@@ -319,6 +320,7 @@ MIGRATIONS: Final = (
     MARKS_AND_TIMES,
     EXPORT_PARTS,
     PROFILES,
+    DELETION_MARKS,
 )
 VERSION: Final = len(MIGRATIONS)
 

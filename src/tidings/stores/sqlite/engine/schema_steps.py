@@ -252,3 +252,29 @@ CREATE TABLE export_parts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX export_parts_expiring ON export_parts (expires_at);
 """
+
+
+# A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
+# sessions that have ended.
+DELETION_MARKS: Final = """
+ALTER TABLE users ADD COLUMN deleted_at INTEGER;
+ALTER TABLE tenants ADD COLUMN deleted_at INTEGER;
+DROP TRIGGER users_come;
+CREATE TRIGGER users_come AFTER INSERT ON users WHEN new.deleted_at IS NULL BEGIN
+    INSERT INTO user_counts VALUES (substr(new.user_id, 1, instr(new.user_id, ':') - 1), 1)
+        ON CONFLICT DO UPDATE SET users = users + 1;
+END;
+DROP TRIGGER users_go;
+CREATE TRIGGER users_go AFTER DELETE ON users WHEN old.deleted_at IS NULL BEGIN
+    UPDATE user_counts SET users = users - 1
+        WHERE tenant = substr(old.user_id, 1, instr(old.user_id, ':') - 1);
+END;
+CREATE TABLE known_erasures (
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (kind, subject)
+) STRICT, WITHOUT ROWID;
+DROP INDEX sessions_of_users;
+CREATE INDEX sessions_of_users ON sessions (user_id, created_at);
+"""

@@ -35,7 +35,6 @@ from tidings.ports.export_facts import (
     SessionFact,
     SigningKeyFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     UserFact,
     entry_fact,
@@ -55,12 +54,14 @@ from tidings.ports.export_inbox_facts import (
     converted,
     read_state_facts,
 )
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_entry
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
+from tidings.stores.sqlite.identity.ledger import known_erasures
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.inbox.copies import read_state
@@ -194,6 +195,8 @@ class SqliteSource:
             yield from self._select(kind, rows)
         for row in self._db.execute(JOBS):
             yield converted(TenantJobFact, from_job_row(row))
+        for erasure in known_erasures(self._db):
+            yield converted(ErasureFact, erasure)
         yield from self._select(UserFact, "users ORDER BY user_id")
         valid = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
         yield from self._select(SessionFact, valid, now)

@@ -36,7 +36,6 @@ from tidings.ports.export_facts import (
     SessionFact,
     SigningKeyFact,
     TenantFact,
-    TenantJobFact,
     TenantKeyFact,
     UserCount,
     UserFact,
@@ -57,12 +56,19 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
 )
+from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.people import AuditEntry
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
+from tidings.stores.sqlite.identity.ledger import (
+    LEDGER,
+    NOTE_ERASURE,
+    append_lines,
+    known_erasures,
+)
 from tidings.stores.sqlite.identity.tenant_jobs import KEEP_JOB, to_job_row
 from tidings.stores.sqlite.inbox.jobs import (
     KEEP_DEAD_LETTER,
@@ -99,7 +105,7 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "invites", "audit", "chat_deletions", "tenant_jobs",
+    "login_codes", "budgets", "invites", "audit", "chat_deletions", "tenant_jobs", "known_erasures",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
@@ -126,12 +132,13 @@ _CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at", "u
 # An existing user is not changed. A phone number that another user already has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
-    deactivated_at, revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at)
+    deactivated_at, revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at,
+    deleted_at)
 SELECT ?1, ?2, iif(EXISTS (
     SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
             = substr(?1, 1, instr(?1, ':') - 1)
         AND phone_number = ?3
-), NULL, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
 WHERE true ON CONFLICT (user_id) DO NOTHING
 """
 _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
@@ -184,8 +191,9 @@ _decode = msgspec.json.Decoder(ExportProgress).decode
 class SqliteTarget:
     """The store that an import fills."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, folder: Path) -> None:
         self._db = db
+        self._folder = folder
 
     async def begin(self) -> ExportProgress:
         found = _progress(self._db)
@@ -215,6 +223,9 @@ class SqliteTarget:
             raise StoreUnavailable(f"the store cannot be written: {error}") from error
 
     async def finish(self, epoch: str) -> None:
+        erasures = known_erasures(self._db)
+        if erasures:
+            append_lines(self._folder / LEDGER, erasures)
         with self._db:
             self._keep("epoch", epoch)
             self._db.execute("DELETE FROM deployment WHERE name = ?", (_IMPORT,))
@@ -258,6 +269,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             # transactions could finish it. Its client got no answer, and creates a new chat when
             # it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
+        case ErasureFact():
+            return [(NOTE_ERASURE, msgspec.structs.astuple(fact))]
         case TenantJobFact():
             return [(KEEP_JOB, to_job_row(converted(TenantJob, fact)))]
         case ChatFact() | UserCount():
@@ -312,7 +325,7 @@ async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)
         db.pragma("wal_autocheckpoint", _LOG_PAGES_MAX)
-        yield SqliteTarget(db)
+        yield SqliteTarget(db, folder)
 
 
 _conforms: type[Target] = SqliteTarget

@@ -67,6 +67,11 @@ class SqliteTenantJobs:
 
         return await self._readers.read(read)
 
+    async def running(self, tenant: str, limit: int) -> list[TenantJob]:
+        return await self._readers.read(
+            lambda db: [from_job_row(row) for row in db.execute(_UNFINISHED, (tenant, limit))]
+        )
+
     async def lease(self, job: TenantJob, holder: str, now: int) -> TenantJob | None:
         found = await self.get(job.tenant, job.job_id)
         return found if found is not None and found.state == "running" else None

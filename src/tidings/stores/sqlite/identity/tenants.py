@@ -7,6 +7,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.model.refusals import TenantDeleted
 from tidings.ports.people import (
     Listed,
     Quotas,
@@ -26,7 +27,7 @@ from tidings.stores.sqlite.identity.sessions import revoked
 _QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
 """Columns of the quotas, in the order of the fields of `Quotas`."""
 _TENANTS: Final = (
-    f"SELECT tenant, name, created_at, suspended_at, {', '.join(_QUOTAS)} FROM tenants"
+    f"SELECT tenant, name, created_at, suspended_at, {', '.join(_QUOTAS)}, deleted_at FROM tenants"
 )
 _NEWEST_FIRST: Final = "tenant = ? ORDER BY created_at DESC, key_id DESC"
 
@@ -42,7 +43,7 @@ class SqliteTenants:
         return await self._writer.write(lambda db: _put_tenant(db, tenant, signing))
 
     async def get(self, tenant: str) -> Tenant | None:
-        return await self._readers.read(lambda db: _tenant(db, tenant))
+        return await self._readers.read(lambda db: find_tenant(db, tenant))
 
     async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
         return await self._writer.write(lambda db: _set_suspended(db, tenant, is_suspended, now))
@@ -53,13 +54,14 @@ class SqliteTenants:
                 f"UPDATE tenants SET {' = ?, '.join(_QUOTAS)} = ? WHERE tenant = ?",
                 (*msgspec.structs.astuple(quotas), tenant),
             )
-            return _tenant(db, tenant)
+            return find_tenant(db, tenant)
 
         return await self._writer.write(write)
 
     async def add_key(self, key: TenantKey) -> bool:
         def write(db: apsw.Connection) -> bool:
-            if _tenant(db, key.tenant) is None:
+            tenant = find_tenant(db, key.tenant)
+            if tenant is None or tenant.deleted_at is not None:
                 return False
             insert(db, "tenant_keys", key)
             return True
@@ -92,7 +94,7 @@ class SqliteTenants:
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
         def read(db: apsw.Connection) -> list[Tenant]:
             statement = (
-                f"{_TENANTS} WHERE (created_at, tenant) < (?, ?)"
+                f"{_TENANTS} WHERE (created_at, tenant) < (?, ?) AND deleted_at IS NULL"
                 " ORDER BY created_at DESC, tenant DESC LIMIT ?"
             )
             return [
@@ -185,24 +187,26 @@ class SqliteTenants:
         await self._writer.write(write)
 
 
-def _tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
+def find_tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
+    """Return a tenant; of a deleted tenant, the mark that is left."""
     row = db.execute(f"{_TENANTS} WHERE tenant = ?", (tenant,)).fetchone()
     return _from_row(row) if row else None
 
 
 def _from_row(row: tuple[Any, ...]) -> Tenant:
-    tenant, name, created_at, suspended_at, *quotas = row
+    tenant, name, created_at, suspended_at, *quotas, deleted_at = row
     return Tenant(
         tenant=tenant,
         name=name,
         created_at=created_at,
         suspended_at=suspended_at,
         quotas=from_row(Quotas, tuple(quotas)),
+        deleted_at=deleted_at,
     )
 
 
 def _put_tenant(db: apsw.Connection, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
-    present = _tenant(db, tenant.tenant)
+    present = find_tenant(db, tenant.tenant)
     if present is None:
         db.execute(
             "INSERT INTO tenants (tenant, name, created_at) VALUES (?, ?, ?)",
@@ -210,6 +214,8 @@ def _put_tenant(db: apsw.Connection, tenant: Tenant, signing: SigningKey) -> tup
         )
         insert(db, "signing_keys", signing)
         return tenant, True
+    if present.deleted_at is not None:
+        raise TenantDeleted
     if tenant.name is None:
         return present, False
     db.execute("UPDATE tenants SET name = ? WHERE tenant = ?", (tenant.name, tenant.tenant))
@@ -217,8 +223,8 @@ def _put_tenant(db: apsw.Connection, tenant: Tenant, signing: SigningKey) -> tup
 
 
 def _set_suspended(db: apsw.Connection, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
-    present = _tenant(db, tenant)
-    if present is None or (present.suspended_at is not None) == is_suspended:
+    present = find_tenant(db, tenant)
+    if present is None or present.deleted_at or bool(present.suspended_at) == is_suspended:
         return present
     since = now if is_suspended else None
     db.execute("UPDATE tenants SET suspended_at = ? WHERE tenant = ?", (since, tenant))

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import UserKey, revoked_up_to, tenant_of, user_id, user_key
-from tidings.model.refusals import PhoneTaken
+from tidings.model.refusals import PhoneTaken, UserDeleted
 from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
@@ -19,12 +19,14 @@ from tidings.stores.sqlite.identity.sessions import revoked
 
 _USERS: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
-    revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at
+    revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at, deleted_at
 FROM users
 """
 _USER: Final = f"{_USERS} WHERE user_id = ?"
 _ALL: Final = f"{_USERS} WHERE user_id IN (SELECT value FROM json_each(?))"
-_BY_ID: Final = f"{_USERS} WHERE user_id >= ? AND user_id < ? ORDER BY user_id LIMIT ?"
+_BY_ID: Final = f"""
+{_USERS} WHERE user_id >= ? AND user_id < ? AND deleted_at IS NULL ORDER BY user_id LIMIT ?
+"""
 # The expression is that of the unique index: no two users of a tenant have the same phone number.
 BY_PHONE: Final = """
 SELECT phone_number, user_id FROM users
@@ -32,7 +34,14 @@ WHERE substr(user_id, 1, instr(user_id, ':') - 1) = ?
     AND phone_number IN (SELECT value FROM json_each(?))
 """
 _VERIFY: Final = "UPDATE users SET phone_verified_at = ? WHERE user_id = ? AND phone_number = ?"
-_SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
+_SEEN: Final = """
+UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?)
+WHERE user_id = ? AND deleted_at IS NULL
+"""
+_ANY_DELETED: Final = """
+SELECT 1 FROM users WHERE user_id IN (SELECT value FROM json_each(?))
+    AND deleted_at IS NOT NULL LIMIT 1
+"""
 # The limits on chats per user and on members of a small chat bound this query.
 _PEERS: Final = """
 SELECT DISTINCT m.user_id FROM delivery_state AS d
@@ -142,7 +151,7 @@ class SqliteUsers:
 
         def read(db: apsw.Connection) -> dict[UserKey, User]:
             found = [from_row(User, row) for row in db.execute(_ALL, (wanted,))]
-            return {user.user: user for user in found}
+            return {user.user: user for user in found if user.deleted_at is None}
 
         return await self._readers.read(read)
 
@@ -170,7 +179,10 @@ class SqliteUsers:
                 " ORDER BY wanted.key",
                 (wanted,),
             )
-            return [user for (user,) in rows]
+            found = [user for (user,) in rows]
+            if db.execute(_ANY_DELETED, (wanted,)).get:
+                raise UserDeleted
+            return found
 
         return await self._readers.read(read)
 
@@ -214,6 +226,8 @@ def _put_user(db: apsw.Connection, user: UserKey, changes: _Changes, now: int) -
         if holder != user:
             raise PhoneTaken
     before = find_user(db, user)
+    if before is not None and before.deleted_at is not None:
+        raise UserDeleted
     if before is None:
         row = {"user_id": user, **changes, "created_at": now, "updated_at": now}
         marks = ", ".join("?" * len(row))
@@ -239,7 +253,7 @@ def _change_user(db: apsw.Connection, before: User, changed: _Changes, now: int)
 
 def _set_active(db: apsw.Connection, user: UserKey, is_active: bool, now: int) -> User | None:
     before = find_user(db, user)
-    if before is None or (before.deactivated_at is None) == is_active:
+    if before is None or (before.deactivated_at is None) == is_active or before.deleted_at:
         return before
     db.execute(
         "UPDATE users SET deactivated_at = ?, updated_at = ? WHERE user_id = ?",

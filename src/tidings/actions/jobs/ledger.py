@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record erasures in the ledger, and carry them out again in a store that was restored."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from tidings.ports.ledger import ErasureKind, Ledger, LedgerEntry
+from tidings.ports.world import Clock
+
+log = logging.getLogger("tidings.jobs")
+
+Redo = Callable[[str], Awaitable[object]]
+"""Carries out the erasure of a subject, whatever of it is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasures:
+    """The ledger, as the actions that erase something use it."""
+
+    ledger: Ledger
+    clock: Clock
+
+    async def record(self, kind: ErasureKind, subject: str) -> None:
+        """Record an erasure that is about to be carried out; durable when it returns.
+
+        If the process dies before the erasure, the request was not answered and must be repeated.
+        """
+        await self.ledger.append(LedgerEntry(kind, subject, self.clock.now()))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayErasures:
+    """Carry out the erasures that the store does not know, because it was restored."""
+
+    ledger: Ledger
+    redo: Mapping[ErasureKind, Redo]
+
+    async def __call__(self) -> int:
+        """Return the number of erasures that were carried out again.
+
+        Raises:
+            StoreUnavailable: Some were not carried out; a repeat continues.
+        """
+        erasures = await self.ledger.unknown()
+        for erasure in erasures:
+            await self.redo[erasure.kind](erasure.subject)
+            await self.ledger.note(erasure)
+        if erasures:
+            extra = {"action": "erasures_replayed", "erasures": len(erasures)}
+            log.warning("the store was restored: erasures were carried out again", extra=extra)
+        return len(erasures)

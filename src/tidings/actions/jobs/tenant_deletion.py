@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delete an inbox, or a tenant with everything that belongs to it.
+
+The job of a tenant first destroys the key of the tenant's notifications. Then it starts a deletion
+for each chat, user and inbox. When these are finished, it removes the tenant's keys and settings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.chat.deleting import DeleteChat
+from tidings.actions.identity.caller import Caller, require_root, require_tenant
+from tidings.actions.inbox.settings import InboxConfigs
+from tidings.actions.inbox.showing import author_of
+from tidings.actions.jobs.ledger import Erasures
+from tidings.actions.jobs.starting import StartJob
+from tidings.actions.jobs.user_deletion import INBOXES_AT_ONCE, ContentPart, DeleteUser
+from tidings.model.ids import ChatId, UserKey, user_id, user_key
+from tidings.model.limits import SECOND_MS
+from tidings.model.refusals import InboxNotFound, TenantNotFound
+from tidings.ports.chats import Chats
+from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.people import Tenants, UserStore
+from tidings.ports.personal_data import PersonalData
+from tidings.ports.tenant_data import TenantData
+from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
+from tidings.ports.world import Clock
+
+_DONE: Final = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class InboxDeletion:
+    """The work of a job that deletes an inbox."""
+
+    tenant_data: TenantData
+    notifications: Notifications
+    users: UserStore
+    copies: Copies
+    personal_data: PersonalData
+
+    async def step(self, job: TenantJob) -> TenantJob:
+        """Do the next part of the work."""
+        match job.phase:
+            case "started":
+                await self.tenant_data.forget_inbox(job.tenant, job.subject)
+                return job.at("inbox_removed")
+            case "inbox_removed":
+                return await self._notifications(job)
+            case "notifications_emptied":
+                return await self._broadcasts(job)
+            case _:
+                return await self._copies(job)
+
+    async def _notifications(self, job: TenantJob) -> TenantJob:
+        if job.pending:
+            for name in job.pending:
+                await self.notifications.empty(job.tenant, job.subject, name)
+            return msgspec.structs.replace(job, pending=())
+        found = await self.notifications.newest(
+            job.tenant, job.subject, before=job.cursor, limit=PENDING_MAX
+        )
+        if not found:
+            return job.at("notifications_emptied")
+        names = [each.notification_id for each in found if each.box is not None]
+        return _counted(job, names, found[-1].notification_id, notifications=len(names))
+
+    async def _broadcasts(self, job: TenantJob) -> TenantJob:
+        if job.pending:
+            for name in job.pending:
+                await self.notifications.retract_broadcast(job.tenant, job.subject, int(name))
+            return msgspec.structs.replace(job, pending=())
+        before = None if job.cursor is None else int(job.cursor)
+        found = await self.notifications.last_broadcasts(
+            job.tenant, job.subject, before=before, limit=PENDING_MAX
+        )
+        if not found:
+            return job.at("broadcasts_emptied")
+        names = [str(each.sequence) for each in found if each.box is not None]
+        return _counted(job, names, str(found[-1].sequence), broadcasts=len(names))
+
+    async def _copies(self, job: TenantJob) -> TenantJob:
+        """Remove the copies and read marks of some users, who may be many."""
+        page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
+        for user in page.rows:
+            await self._forget(user.user, job.subject)
+        if page.end is not None:
+            return msgspec.structs.replace(job, cursor=page.end)
+        return msgspec.structs.replace(job.at(_DONE), state="done")
+
+    async def _forget(self, user: UserKey, inbox: str) -> None:
+        while copies := await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX):
+            names = [copy.notification_id for copy in copies]
+            await self.personal_data.forget_copies(user, inbox, names)
+        await self.personal_data.forget_marks(user, inbox)
+
+
+def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
+    """Return the job with things that the next step removes, and the place after them."""
+    return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteInbox:
+    """Delete an inbox of the tenant with all its notifications."""
+
+    settings: InboxSettings
+    configs: InboxConfigs
+    tenant_data: TenantData
+    jobs: TenantJobs
+    erasures: Erasures
+    start: StartJob
+
+    async def __call__(self, caller: Caller, tenant: str, inbox: str) -> TenantJob:
+        """Remove the inbox and start the job. Within a second, the inbox does not exist any more.
+
+        A repeat returns the same job, until an inbox of this name is created again.
+
+        Raises:
+            InboxNotFound: The tenant has no such inbox.
+        """
+        require_tenant(caller, tenant)
+        job_id = job_id_of("inbox.delete", inbox)
+        if await self.settings.config(tenant, inbox) is None:
+            job = await self.jobs.get(tenant, job_id)
+            if job is None:
+                raise InboxNotFound
+            return job
+        await self.erasures.record("inbox", f"{tenant}/{inbox}")
+        return await self.begin(tenant, inbox)
+
+    async def begin(self, tenant: str, inbox: str) -> TenantJob:
+        """Store the job, then remove the inbox; the job removes it if a process dies in between."""
+        earlier = await self.jobs.get(tenant, job_id_of("inbox.delete", inbox))
+        if earlier is not None and earlier.state == "done":
+            await self.jobs.remove(tenant, earlier.job_id)
+        job = await self.start(tenant, "inbox.delete", inbox)
+        await self.tenant_data.forget_inbox(tenant, inbox)
+        self.configs.forget(tenant, inbox)
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class TenantDeletion:
+    """The work of a job that deletes a tenant."""
+
+    tenant_data: TenantData
+    chats: Chats
+    users: UserStore
+    settings: InboxSettings
+    jobs: TenantJobs
+    content: ContentPart
+    delete_chat: DeleteChat
+    delete_user: DeleteUser
+    delete_inbox: DeleteInbox
+    clock: Clock
+
+    async def step(self, job: TenantJob) -> TenantJob:
+        """Do the next part of the work."""
+        match job.phase:
+            case "started":
+                await self.tenant_data.mark_deleted(job.tenant, self.clock.now())
+                return job.at("suspended")
+            case "suspended":
+                return await self._erase(job)
+            case "content_erased":
+                return await self._delete_chats(job)
+            case "chats_deleted":
+                return await self._delete_users(job)
+            case "users_deleted":
+                return await self._delete_inboxes(job)
+            case _:
+                return await self._finish(job)
+
+    async def _erase(self, job: TenantJob) -> TenantJob:
+        author = author_of(job.tenant)
+        if job.pending:
+            await self.content.remove(author, job.pending)
+            return job.at("content_erased")
+        found = await self.content.find(author)
+        if not found.names:
+            return job.at("content_erased")
+        return msgspec.structs.replace(job.counting(**found.counts), pending=tuple(found.names))
+
+    async def _delete_chats(self, job: TenantJob) -> TenantJob:
+        if job.pending:
+            for chat in job.pending:
+                await self.delete_chat.begin(job.tenant, ChatId(chat))
+            return msgspec.structs.replace(job, pending=())
+        page = await self.chats.of_tenant(job.tenant, below=job.cursor, limit=PENDING_MAX)
+        names = [chat.chat_id for chat in page.rows]
+        if not names:
+            return job.at("chats_deleted")
+        return _counted(job, names, names[-1], chats=len(names))
+
+    async def _delete_users(self, job: TenantJob) -> TenantJob:
+        if job.pending:
+            for name in job.pending:
+                user = user_key(job.tenant, name)
+                found = await self.users.get(user)
+                await self.delete_user.begin(user, found.phone_number if found else None)
+            return msgspec.structs.replace(job, pending=())
+        page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
+        names = [user_id(user.user) for user in page.rows]
+        if not names:
+            return job.at("users_deleted")
+        return _counted(job, names, names[-1], users=len(names))
+
+    async def _delete_inboxes(self, job: TenantJob) -> TenantJob:
+        await self._wait_for_others(job)  # the jobs of users need the list of inboxes
+        if job.pending:
+            for inbox in job.pending:
+                await self.delete_inbox.begin(job.tenant, inbox)
+            return msgspec.structs.replace(job, pending=())
+        page = await self.settings.configs(job.tenant, after=job.cursor, limit=INBOXES_AT_ONCE)
+        names = [inbox for inbox, _ in page.rows][:PENDING_MAX]
+        if not names:
+            return job.at("inboxes_deleted")
+        return _counted(job, names, names[-1], inboxes=len(names))
+
+    async def _finish(self, job: TenantJob) -> TenantJob:
+        await self._wait_for_others(job)
+        await self.tenant_data.forget(job.tenant)
+        return msgspec.structs.replace(job.at(_DONE), state="done")
+
+    async def _wait_for_others(self, job: TenantJob) -> None:
+        running = await self.jobs.running(job.tenant, 2)
+        if any(other.job_id != job.job_id for other in running):
+            raise NotYet(self.clock.now() + SECOND_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTenant:
+    """Delete a tenant with everything that belongs to it, for good."""
+
+    tenants: Tenants
+    tenant_data: TenantData
+    jobs: TenantJobs
+    erasures: Erasures
+    start: StartJob
+    clock: Clock
+
+    async def __call__(self, caller: Caller, tenant: str) -> TenantJob:
+        """Suspend the tenant for good and start the job. A repeat returns the same job.
+
+        Raises:
+            TenantNotFound: There is no such tenant.
+        """
+        require_root(caller, tenant)
+        found = await self.tenants.get(tenant)
+        if found is None:
+            raise TenantNotFound
+        job = await self.jobs.get(tenant, job_id_of("tenant.delete", tenant))
+        if job is not None and found.deleted_at is not None:
+            return job
+        await self.erasures.record("tenant", tenant)
+        return await self.begin(tenant)
+
+    async def begin(self, tenant: str) -> TenantJob:
+        """Store the job, then the mark. If a process dies in between, the job stores the mark."""
+        job = await self.start(tenant, "tenant.delete", tenant)
+        await self.tenant_data.mark_deleted(tenant, self.clock.now())
+        return job

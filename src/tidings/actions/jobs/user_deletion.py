@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delete a user: the mark first, then credentials, content, chats and inboxes, then the receipt.
+
+Each part of the work first finds some things of the user, at most 25. They are stored in the job
+together with their number, and removed in the next step. When every part finds nothing, the job
+waits until no request from before the mark can be under way, and lets every part look once more.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from tidings.actions.chat.changes import Removing
+from tidings.actions.chat.members import removal
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.jobs.ledger import Erasures
+from tidings.actions.jobs.receipts import ErasureReceipts
+from tidings.actions.jobs.starting import StartJob
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
+from tidings.model.refusals import ChatNotFound, UserNotFound
+from tidings.ports.chats import Chats
+from tidings.ports.inboxes import Copies, InboxSettings
+from tidings.ports.people import UserStore
+from tidings.ports.personal_data import PersonalData
+from tidings.ports.secrets import DataKeys
+from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
+from tidings.ports.world import Clock
+
+SETTLING: Final = "settling"
+INBOXES_AT_ONCE: Final = 100
+ERASE_SECONDS: Final = 0.2
+"""How long a step waits for the destruction of a key. The jobs of others must not wait longer."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Things of a user that one step removes."""
+
+    names: Sequence[str]
+    counts: dict[str, int]
+
+
+NOTHING: Final = Found((), {})
+
+
+class Part(Protocol):
+    """One part of the work."""
+
+    @property
+    def phase(self) -> str:
+        """The phase that is reached when nothing of this part is left."""
+        ...
+
+    async def find(self, user: UserKey) -> Found:
+        """Return some things of the user that are still there."""
+        ...
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        """Remove these things; those that are gone already are skipped."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPart:
+    """Sessions, and with them the names of devices and the refresh tokens."""
+
+    personal_data: PersonalData
+    phase: str = "sessions_removed"
+
+    async def find(self, user: UserKey) -> Found:
+        names = await self.personal_data.sessions(user, PENDING_MAX)
+        return Found(names, {"sessions": len(names)})
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        await self.personal_data.forget_sessions(names)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPart:
+    """The data key, without which no content of the user can be read."""
+
+    data_keys: DataKeys
+    vault: Vault
+    clock: Clock
+    phase: str = "content_erased"
+
+    async def find(self, user: UserKey) -> Found:
+        has_key = await self.data_keys.current(user) is not None
+        return Found(["key"], {"keys": 1}) if has_key else NOTHING
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        try:
+            async with asyncio.timeout(ERASE_SECONDS):
+                await self.vault.erase(user)
+        except TimeoutError:
+            # The erasure goes on; with several processes it takes some seconds.
+            raise NotYet(self.clock.now() + limits.SECOND_MS) from None
+
+
+@dataclass(frozen=True, slots=True)
+class InvitePart:
+    """Invitations to groups, and idempotency keys of requests that created chats."""
+
+    personal_data: PersonalData
+    phase: str = "invites_removed"
+
+    async def find(self, user: UserKey) -> Found:
+        chats = await self.personal_data.invites(user, PENDING_MAX)
+        if chats:
+            return Found([f"invite {chat}" for chat in chats], {"invitations": len(chats)})
+        keys = await self.personal_data.requests(user, PENDING_MAX)
+        return Found([f"request {key}" for key in keys], {"request_keys": len(keys)})
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        split = [name.partition(" ")[::2] for name in names]
+        chats = [ChatId(rest) for kind, rest in split if kind == "invite"]
+        await self.personal_data.forget_invites(user, chats)
+        keys = [rest for kind, rest in split if kind == "request"]
+        await self.personal_data.forget_requests(user, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPart:
+    """Memberships. In a direct chat the other user stays, alone, and can send nothing."""
+
+    chats: Chats
+    removing: Removing
+    phase: str = "chats_left"
+
+    async def find(self, user: UserKey) -> Found:
+        page = await self.chats.of_user(user, below=None, limit=PENDING_MAX)
+        groups = sum(chat.type == "group" for chat in page.rows)
+        counts = {"groups_left": groups, "direct_chats_left": len(page.rows) - groups}
+        return Found([chat.chat_id for chat in page.rows], counts)
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        for chat in names:
+            try:
+                await self.removing(ChatId(chat), user, lambda state, _: _leave(state, user))
+            except ChatNotFound:
+                continue  # the chat was deleted meanwhile
+
+
+def _leave(state: ChatState, user: UserKey) -> list[Entry]:
+    member = state.members.get(user)
+    if member is None:
+        return []
+    return removal(state, tenant_itself(state.tenant), user, member)
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPart:
+    """Copies of notifications, and read marks."""
+
+    settings: InboxSettings
+    copies: Copies
+    personal_data: PersonalData
+    phase: str = "inbox_removed"
+
+    async def find(self, user: UserKey) -> Found:
+        after: str | None = None
+        while True:
+            page = await self.settings.configs(tenant_of(user), after=after, limit=INBOXES_AT_ONCE)
+            for inbox, _ in page.rows:
+                found = await self._in_inbox(user, inbox)
+                if found.names:
+                    return found
+            if page.end is None:
+                return NOTHING
+            after = page.end
+
+    async def _in_inbox(self, user: UserKey, inbox: str) -> Found:
+        copies = await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX)
+        if copies:
+            names = [f"{inbox}/{copy.notification_id}" for copy in copies]
+            return Found(names, {"notifications": len(names)})
+        marks = await self.copies.read_state(user, inbox)
+        if marks.before or marks.announced or marks.singly:
+            return Found([f"{inbox}/"], {"inboxes": 1})
+        return NOTHING
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        by_inbox: dict[str, list[str]] = {}
+        for name in names:
+            inbox, _, notification_id = name.partition("/")
+            by_inbox.setdefault(inbox, []).append(notification_id)
+        for inbox, copies in by_inbox.items():
+            if copies == [""]:
+                await self.personal_data.forget_marks(user, inbox)
+            else:
+                await self.personal_data.forget_copies(user, inbox, copies)
+
+
+@dataclass(frozen=True, slots=True)
+class UserDeletion:
+    """The work of a job that deletes a user."""
+
+    personal_data: PersonalData
+    parts: tuple[Part, ...]
+    receipts: ErasureReceipts
+    clock: Clock
+    settle_ms: int
+    """Time after the mark in which requests that began before it may still add something."""
+
+    async def step(self, job: TenantJob) -> TenantJob:
+        """Do the next part of the work."""
+        user = user_key(job.tenant, job.subject)
+        if job.phase == "started":
+            return await self._mark(job, user)
+        if job.pending:
+            return await self._remove(job, user)
+        if job.phase == SETTLING:
+            return await self._look_again(job, user)
+        part, following = self._part_after(job.phase)
+        found = await part.find(user)
+        return _pending(job, part, found) if found.names else job.at(following)
+
+    async def _mark(self, job: TenantJob, user: UserKey) -> TenantJob:
+        mark = await self.personal_data.mark_deleted(user, self.clock.now())
+        if job.cursor is not None:
+            await self.personal_data.forget_code(job.tenant, job.cursor)
+        assert mark.deleted_at is not None
+        return job.at("marked")
+
+    def _part_after(self, phase: str) -> tuple[Part, str]:
+        """Return the part that follows a phase, and the phase after that part."""
+        phases = ["marked", *(part.phase for part in self.parts)]
+        index = phases.index(phase)
+        is_last = index == len(self.parts) - 1
+        return self.parts[index], SETTLING if is_last else self.parts[index].phase
+
+    async def _remove(self, job: TenantJob, user: UserKey) -> TenantJob:
+        name, _, _ = job.pending[0].partition(":")
+        part = next(part for part in self.parts if part.phase == name)
+        await part.remove(user, [each.partition(":")[2] for each in job.pending])
+        return msgspec.structs.replace(job, pending=())
+
+    async def _look_again(self, job: TenantJob, user: UserKey) -> TenantJob:
+        mark = await self.personal_data.mark_deleted(user, self.clock.now())
+        assert mark.deleted_at is not None
+        if self.clock.now() < mark.deleted_at + self.settle_ms:
+            raise NotYet(mark.deleted_at + self.settle_ms)
+        for part in self.parts:
+            found = await part.find(user)
+            if found.names:
+                return _pending(job, part, found)
+        receipt = await self.receipts.of_user(user, job, mark.deleted_at)
+        return msgspec.structs.replace(job.at("done"), state="done", result=receipt)
+
+
+def _pending(job: TenantJob, part: Part, found: Found) -> TenantJob:
+    counted = job.counting(**{name: number for name, number in found.counts.items() if number})
+    return msgspec.structs.replace(
+        counted, pending=tuple(f"{part.phase}:{name}" for name in found.names)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteUser:
+    """Delete a user of the tenant, for good. A repeat returns the same job."""
+
+    users: UserStore
+    personal_data: PersonalData
+    jobs: TenantJobs
+    erasures: Erasures
+    start: StartJob
+    clock: Clock
+
+    async def __call__(self, caller: Caller, tenant: str, user_id: str) -> TenantJob:
+        """Mark the user as deleted and start the job. Once this returns, the id is refused.
+
+        Raises:
+            UserNotFound: The tenant has no such user.
+        """
+        require_tenant(caller, tenant)
+        if USER.fullmatch(user_id) is None:
+            raise UserNotFound
+        user = user_key(tenant, user_id)
+        found = await self.users.get(user)
+        if found is None:
+            raise UserNotFound
+        job = await self.jobs.get(tenant, job_id_of("user.delete", user_id))
+        if job is not None and found.deleted_at is not None:
+            return job
+        await self.erasures.record("user", user)
+        return await self.begin(user, found.phone_number)
+
+    async def begin(self, user: UserKey, phone_number: str | None) -> TenantJob:
+        """Store the job, then the mark. If a process dies in between, the job stores the mark."""
+        tenant, _, user_id = user.partition(":")
+        job = await self.start(tenant, "user.delete", user_id, cursor=phone_number)
+        await self.personal_data.mark_deleted(user, self.clock.now())
+        return job

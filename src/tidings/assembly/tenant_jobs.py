@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the verbs that start tenants' jobs, the work of each kind of job, and the replay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidings.actions.chat.changes import Removing
+from tidings.actions.jobs.ledger import Erasures, ReplayErasures
+from tidings.actions.jobs.person_export import ExportPerson
+from tidings.actions.jobs.receipts import ErasureReceipts
+from tidings.actions.jobs.starting import GetJob
+from tidings.actions.jobs.tenant_deletion import (
+    DeleteInbox,
+    DeleteTenant,
+    InboxDeletion,
+    TenantDeletion,
+)
+from tidings.actions.jobs.user_deletion import (
+    ChatPart,
+    ContentPart,
+    DeleteUser,
+    InboxPart,
+    InvitePart,
+    Part,
+    SessionPart,
+    UserDeletion,
+)
+from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs
+from tidings.assembly.foundation import Foundation
+from tidings.config import Config, DynamoDb
+from tidings.model import limits
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.tenant_jobs import JobKind, JobSteps
+
+
+@dataclass(frozen=True, slots=True)
+class TenantWork:
+    """Everything about tenants' jobs in one process."""
+
+    verbs: JobVerbs
+    kinds: Mapping[JobKind, JobSteps]
+    replay: ReplayErasures
+
+
+def make_tenant_work(
+    config: Config, base: Foundation, chats: ChatVerbs, inbox: InboxVerbs, erasures: Erasures
+) -> TenantWork:
+    """Make the verbs and the work of all kinds of jobs."""
+    store = base.store
+    verbs = _verbs(config, base, inbox, erasures)
+    inbox_deletion = InboxDeletion(
+        store.tenant_data, store.notifications, store.users, store.copies, store.personal_data
+    )
+    kinds: dict[JobKind, JobSteps] = {
+        "user.delete": _user_deletion(config, base, verbs.receipts),
+        "inbox.delete": inbox_deletion,
+        "tenant.delete": _tenant_deletion(base, chats, verbs),
+        "user.export": ExportPerson(store, base.vault, inbox.list, base.clock),
+    }
+    return TenantWork(verbs, kinds, _replay(base, chats, verbs))
+
+
+def _verbs(config: Config, base: Foundation, inbox: InboxVerbs, erasures: Erasures) -> JobVerbs:
+    store, clock, start = base.store, base.clock, base.start_job
+    jobs, tenant_data = store.tenant_jobs, store.tenant_data
+    days = _backup_days(config)
+    return JobVerbs(
+        get=GetJob(jobs, store.deletions),
+        delete_user=DeleteUser(store.users, store.personal_data, jobs, erasures, start, clock),
+        delete_inbox=DeleteInbox(
+            store.inbox_settings, inbox.configs, tenant_data, jobs, erasures, start
+        ),
+        delete_tenant=DeleteTenant(store.tenants, tenant_data, jobs, erasures, start, clock),
+        receipts=ErasureReceipts(store.deployment, base.vault.wrapping, clock, base.chance, days),
+    )
+
+
+def _user_deletion(config: Config, base: Foundation, receipts: ErasureReceipts) -> UserDeletion:
+    settle_ms = limits.USER_SETTLE_MS if config.is_alone else limits.USER_SETTLE_MANY_MS
+    parts = _parts_of_user(base)
+    return UserDeletion(base.store.personal_data, parts, receipts, base.clock, settle_ms)
+
+
+def _tenant_deletion(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> TenantDeletion:
+    store = base.store
+    return TenantDeletion(
+        tenant_data=store.tenant_data,
+        chats=store.chats,
+        users=store.users,
+        settings=store.inbox_settings,
+        jobs=store.tenant_jobs,
+        content=ContentPart(store.data_keys, base.vault, base.clock),
+        delete_chat=chats.delete,
+        delete_user=verbs.delete_user,
+        delete_inbox=verbs.delete_inbox,
+        clock=base.clock,
+    )
+
+
+def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasures:
+    async def erase(author: str) -> None:
+        await base.vault.erase(UserKey(author))
+
+    async def delete_user(user: str) -> None:
+        await verbs.delete_user.begin(UserKey(user), None)
+        await erase(user)
+
+    async def delete_chat(chat: str) -> None:
+        await chats.delete.again(ChatId(chat))
+
+    async def delete_inbox(name: str) -> None:
+        await verbs.delete_inbox.begin(*name.split("/", 1))
+
+    return ReplayErasures(
+        base.store.ledger,
+        {
+            "user": delete_user,
+            "content": erase,
+            "chat": delete_chat,
+            "inbox": delete_inbox,
+            "tenant": verbs.delete_tenant.begin,
+        },
+    )
+
+
+def _parts_of_user(base: Foundation) -> tuple[Part, ...]:
+    store, clock = base.store, base.clock
+    removing = Removing(base.appender, store.invites, clock)
+    return (
+        SessionPart(store.personal_data),
+        ContentPart(store.data_keys, base.vault, clock),
+        InvitePart(store.personal_data),
+        ChatPart(store.chats, removing),
+        InboxPart(store.inbox_settings, store.copies, store.personal_data),
+    )
+
+
+def _backup_days(config: Config) -> int | None:
+    """Return for how many days the deployment's own backups may have deleted data."""
+    if not isinstance(config.store, DynamoDb):
+        return None
+    from tidings.stores.dynamodb.tables import BACKUP_DAYS
+
+    return BACKUP_DAYS

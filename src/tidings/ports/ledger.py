@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port for the ledger of erasures, which outlives the restoring of a backup.
+
+The store is restored from a backup, the ledger is not. A store that was restored therefore knows
+fewer erasures than the ledger, and those that it does not know are carried out again.
+"""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+ErasureKind = Literal["user", "content", "chat", "inbox", "tenant"]
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """Something that was erased. Nobody may ever restore it."""
+
+    kind: ErasureKind
+    subject: str
+    """Key of the user, id of the chat or of the tenant, or `tenant/inbox`."""
+    at: int
+
+
+class Ledger(Protocol):
+    """Erasures of the deployment. Every write is durable when it returns."""
+
+    async def append(self, erasure: LedgerEntry) -> None:
+        """Record an erasure in the ledger, then note in the store that it is known.
+
+        Both happen before the erasure itself. Of several erasures of the same subject, only the
+        last one has to be kept.
+        """
+        ...
+
+    async def unknown(self) -> list[LedgerEntry]:
+        """Return the erasures in the ledger that the store does not know, oldest first."""
+        ...
+
+    async def note(self, erasure: LedgerEntry) -> None:
+        """Note in the store that an erasure was carried out again."""
+        ...
