@@ -42,7 +42,7 @@ def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: IdentityCas
 # What the design promises.
 
 BUDGETS: dict[str, Budget] = {
-    cases.ASK: (Units(4, 0), Units(17, 4)),
+    cases.ASK: (Units(8, 0), Units(17, 4)),
     cases.FIRST_LOGIN: (Units(16, 6), Units(17, 6)),
     cases.NEXT_LOGIN: (Units(14, 8), Units(14, 8)),
     cases.REFRESH: (Units(2, 4), Units(2, 4)),

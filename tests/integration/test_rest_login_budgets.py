@@ -25,9 +25,14 @@ async def test_a_number_gets_three_codes_in_ten_minutes_and_ten_a_day(
 ) -> None:
     number = new_number()
     rest.clock.time += limits.DAY_MS - rest.clock.time % limits.DAY_MS  # a day begins
-    for _ in range(limits.NUMBER_DAY_CODES_MAX + limits.NUMBER_CODES_MAX):
-        for _ in range(limits.NUMBER_CODES_MAX + 1):
-            await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
+    for turn in range(limits.NUMBER_DAY_CODES_MAX + limits.NUMBER_CODES_MAX):
+        for _ in range(limits.NUMBER_CODES_MAX):
+            await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
+        answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
+        assert problem(answer) == (429, "rate.limited")
+        if not turn:
+            left_ms = limits.CODES_MS - rest.clock.time % limits.CODES_MS
+            assert int(answer.headers["Retry-After"]) == -(-left_ms // limits.SECOND_MS)
         rest.clock.time += limits.CODES_MS
         count = len(phones.texts[number])
         assert count % limits.NUMBER_CODES_MAX == 0 or count == limits.NUMBER_DAY_CODES_MAX
@@ -86,12 +91,14 @@ async def test_all_together_get_no_more_codes_than_a_day_may_cost(
 
 @pytest.mark.attack("B01")
 async def test_what_was_spent_is_known_after_a_restart(tmp_path: Path, phones: Phones) -> None:
-    number = new_number()
+    number, statuses = new_number(), list[int]()
     for sent in (1, 2, 3, 3):
         async with open_rest(tmp_path, settings=phones.settings) as rest:
             await login_tenant(rest)
-            await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
+            answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
+            statuses.append(answer.status_code)
         assert len(phones.texts[number]) == sent
+    assert statuses == [202, 202, 202, 429]
 
 
 @pytest.mark.attack("B08")
@@ -207,8 +214,10 @@ async def test_codes_asked_for_at_one_tenant_keep_nobody_from_logging_in_at_anot
 ) -> None:
     number = new_number()
     await login_tenant(rest, "neighbour")
-    for _ in range(limits.NUMBER_CODES_MAX + 1):
+    for _ in range(limits.NUMBER_CODES_MAX):
         await rest.nobody.ok("POST", "/v1/auth/codes", wish(number, "neighbour"))
+    wanted = wish(number, "neighbour")
+    assert (await rest.nobody.refused("POST", "/v1/auth/codes", wanted))[0] == 429
     code = await ask_for_code(rest, phones, number)
     assert (await try_code(rest, number, code)).status_code == 201
 

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,10 +22,11 @@ from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.assembly.system import SystemChance
 from tidings.model import limits
-from tidings.model.refusals import CodeWrong, SmsUnavailable, StoreUnavailable
+from tidings.model.refusals import CodeWrong, RateLimited, SmsUnavailable, StoreUnavailable
 from tidings.ports.delivery import TextRejected
 from tidings.tasks import BackgroundQueue
 
+_made_up = count()
 NUMBER, OTHER = "+41791234567", "+41781234567"
 HERE = "192.0.2.1"
 
@@ -86,7 +88,7 @@ class Login:
         self.calls.clear()
         try:
             await work
-        except CodeWrong:
+        except (CodeWrong, RateLimited):
             pass
         return self.calls.copy()
 
@@ -133,7 +135,42 @@ async def test_asking_is_the_same_work_whether_a_text_is_sent_or_not(tmp_path: P
             await login.queue.settled()
         assert seen == [["spend"]] * 4
         assert len(login.provider.texts) == limits.NUMBER_CODES_MAX + 1
-        assert login.send.withheld == {"number": 1}
+
+
+@pytest.mark.attack("S25", "B05")
+async def test_a_number_of_nobody_is_refused_like_a_number_with_a_user(tmp_path: Path) -> None:
+    async with a_login(tmp_path) as login:
+        answers: dict[str, list[int | None]] = {}
+        for tenant in ("acme", "closed", "nowhere"):
+            for _ in range(limits.NUMBER_CODES_MAX + 1):
+                answers.setdefault(tenant, []).append(await wait_of(login, tenant))
+        left = limits.CODES_MS - NOW % limits.CODES_MS
+        assert list(answers.values()) == [[None] * limits.NUMBER_CODES_MAX + [left]] * 3
+        assert len(login.provider.texts) == limits.NUMBER_CODES_MAX
+
+
+@pytest.mark.attack("S25", "B08")
+async def test_while_texts_fail_no_request_is_counted_whoever_has_the_number(
+    tmp_path: Path,
+) -> None:
+    async with a_login(tmp_path) as login:
+        login.provider.trouble = SmsUnavailable()
+        for _ in range(limits.NUMBER_CODES_MAX + 1):
+            assert await wait_of(login, "acme") is None
+            assert await wait_of(login, "closed") is None
+            login.health.worked()  # not so often that the provider counts as down
+            login.health.failed()
+
+
+async def wait_of(login: Login, tenant: str) -> int | None:
+    """How long who asks for a code has to wait; None if it was accepted."""
+    try:
+        await login.ask(tenant, NUMBER, None)
+    except RateLimited as refused:
+        return refused.retry_after_ms
+    finally:
+        await login.queue.settled()
+    return None
 
 
 @pytest.mark.attack("S25", "B05")
@@ -158,8 +195,8 @@ async def test_a_code_that_cannot_be_sent_is_logged_counted_and_given_back(
     async with a_login(tmp_path) as login:
         for trouble, reason in (
             (SmsUnavailable(), "provider"),
-            (TextRejected(), "rejected"),
             (StoreUnavailable(), "store"),
+            (TextRejected(), "rejected"),
         ):
             login.provider.trouble = trouble
             for _ in range(limits.NUMBER_CODES_MAX):
@@ -167,9 +204,10 @@ async def test_a_code_that_cannot_be_sent_is_logged_counted_and_given_back(
                 await login.queue.settled()
             assert login.send.failed[reason] == limits.NUMBER_CODES_MAX
         login.provider.trouble = None
-        await login.ask("acme", NUMBER, None)
+        assert await wait_of(login, "acme") is not None, "a rejected text counts for the number"
+        await login.ask("acme", OTHER, None)
         await login.queue.settled()
-        assert [number for number, _ in login.provider.texts] == [NUMBER]
+        assert [number for number, _ in login.provider.texts] == [OTHER]
         assert login.send.withheld == {}
         assert {vars(one).get("action") for one in caplog.records} == {"code_failed"}
         assert not any(NUMBER in str(vars(one)) for one in caplog.records)
@@ -208,21 +246,21 @@ async def test_what_was_taken_on_before_an_outage_was_known_is_not_tried(tmp_pat
 @pytest.mark.attack("B08")
 async def test_a_store_that_fails_before_the_text_is_logged_and_counted(tmp_path: Path) -> None:
     async with a_login(tmp_path) as login:
-        login.store_trouble = StoreUnavailable()
         await login.ask("acme", NUMBER, None)
+        login.store_trouble = StoreUnavailable()
         await login.queue.settled()
         assert (login.send.failed, login.provider.texts) == ({"store": 1}, [])
 
 
 @pytest.mark.attack("B08")
-async def test_who_is_not_counted_by_address_gets_nothing_back_for_it(tmp_path: Path) -> None:
+async def test_what_is_not_tried_is_given_back(tmp_path: Path) -> None:
     async with a_login(tmp_path) as login:
         await login.ask("acme", NUMBER, None)
         for _ in range(limits.SMS_FAILURES_MAX):
             login.health.failed()
         login.calls.clear()
         await login.queue.settled()
-        assert (login.send.failed, login.calls) == ({"provider_down": 1}, [])
+        assert (login.send.failed, login.calls) == ({"provider_down": 1}, ["give_back"])
 
 
 @pytest.mark.attack("S25", "B08")
@@ -237,7 +275,8 @@ async def test_a_full_queue_refuses_every_number_alike_and_counts_nothing(tmp_pa
         await login.queue.settled()
         assert len(login.provider.texts) == 1
         for _ in range(limits.ADDRESS_CODES_MAX - 1):
-            assert await login.ask.budgets.spend_for_address(HERE, NOW) is None
+            number = f"+4178{next(_made_up):07d}"
+            assert await login.ask.budgets.spend_for_request("acme", number, HERE, NOW) is None
 
 
 # --- The queue ---------------------------------------------------------------------------------

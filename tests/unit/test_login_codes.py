@@ -3,6 +3,7 @@
 
 import os
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,6 @@ def test_a_digest_of_a_code_is_for_one_number_of_one_tenant_of_one_deployment() 
 
 
 NUMBERS: dict[Kind, list[str]] = {
-    "number": ["+41791234567"] * 3,
-    "number_day": ["+41791234567"] * 3,
     "number_all_tenants": ["+41791234567"] * 3,
     "prefix": ["+41791234567", "+41791230000", "+41791239999"],
     "known_prefix": ["+41791234567", "+41791230000", "+41791239999"],
@@ -84,7 +83,7 @@ async def test_each_budget_ends_by_itself_and_counts_nothing_more(
         assert spent == [None, None, kind]
         # What was refused has cost nothing: the first one given back, there is room again.
         is_known = kind.startswith("known")
-        await budgets.give_back("acme", NUMBERS[kind][0], None, NOW, is_known=is_known)
+        await budgets.give_back("acme", NUMBERS[kind][0], NOW, is_known=is_known)
         assert await spend(NUMBERS[kind][2], NOW) is None
         assert await spend(NUMBERS[kind][0], NOW) == kind
         assert await spend(NUMBERS[kind][0], NOW + limits.DAY_MS) is None
@@ -95,12 +94,29 @@ async def test_a_number_is_counted_for_each_tenant_by_itself(tmp_path: Path) -> 
     number = "+41791234567"
     async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 10_000)
+        left = limits.CODES_MS - NOW % limits.CODES_MS
         for tenant in ("acme", "beta"):
             spent = [
-                await budgets.spend(tenant, number, NOW, is_known=False)
+                await budgets.spend_for_request(tenant, number, None, NOW)
                 for _ in range(limits.NUMBER_CODES_MAX + 1)
             ]
-            assert spent == [None] * limits.NUMBER_CODES_MAX + ["number"]
+            assert spent == [None] * limits.NUMBER_CODES_MAX + [left]
+        await budgets.give_back_request("acme", number, None, NOW)
+        assert await budgets.spend_for_request("acme", number, None, NOW) is None
+        assert await budgets.spend_for_request("acme", number, None, NOW) == left
+
+
+@pytest.mark.attack("B02")
+async def test_a_number_is_counted_for_the_day_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(phone_numbers._MOST, "number_day", 1)
+    async with open_small_deployment(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
+        spend = partial(budgets.spend_for_request, "acme", "+41791234567", None)
+        assert await spend(NOW) is None
+        assert await spend(NOW) == limits.DAY_MS - NOW % limits.DAY_MS
+        assert await spend(NOW + limits.DAY_MS) is None
 
 
 @pytest.mark.attack("S12", "B01")
@@ -140,13 +156,18 @@ async def test_a_number_that_all_tenants_send_to_is_left_alone_unless_its_user_a
 async def test_an_address_is_counted_by_itself(tmp_path: Path) -> None:
     async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
+        numbers = (f"+4179{last:07d}" for last in count())
+
+        async def spend(address: str | None, now: int) -> int | None:
+            return await budgets.spend_for_request("acme", next(numbers), address, now)
+
         for _ in range(limits.ADDRESS_CODES_MAX):
-            assert await budgets.spend_for_address("192.0.2.1", NOW) is None
+            assert await spend("192.0.2.1", NOW) is None
         left = limits.CODES_MS - NOW % limits.CODES_MS
-        assert await budgets.spend_for_address("192.0.2.1", NOW) == left
-        assert await budgets.spend_for_address("192.0.2.1", NOW + left) is None
-        assert await budgets.spend_for_address("192.0.2.2", NOW) is None
-        assert await budgets.spend_for_address(None, NOW) is None
+        assert await spend("192.0.2.1", NOW) == left
+        assert await spend("192.0.2.1", NOW + left) is None
+        assert await spend("192.0.2.2", NOW) is None
+        assert await spend(None, NOW) is None
 
 
 async def test_a_budget_s_name_says_nothing_about_a_number(tmp_path: Path) -> None:
@@ -154,7 +175,7 @@ async def test_a_budget_s_name_says_nothing_about_a_number(tmp_path: Path) -> No
     async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
         await budgets.spend("acme", number, NOW, is_known=False)
-        await budgets.spend_for_address("192.0.2.1", NOW)
+        await budgets.spend_for_request("acme", number, "192.0.2.1", NOW)
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"codes:number:" in kept
     for hidden in (number, number[1:], number[1:-4], "192.0.2.1"):

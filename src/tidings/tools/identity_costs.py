@@ -16,12 +16,12 @@ from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
 
 SESSION_BYTES: Final = 360
 """Size of a session's item after a refresh, including attribute names and digests."""
-CODE_BUDGETS: Final = 6
-"""Number of budgets that a code to a user's number is charged to, in one transaction: two of the
-number, and those of the prefix, country, tenant and deployment. A code to a number without a user
-is charged to three more."""
-ADDRESS_BUDGETS: Final = 2
-"""Number of budgets of the caller's address: one for some minutes, one for the day."""
+CODE_BUDGETS: Final = 4
+"""Number of budgets that a code to a user's number is charged to, in one transaction: prefix,
+country, tenant and deployment. A code to a number without a user is charged to three more."""
+REQUEST_BUDGETS: Final = 4
+"""Number of budgets of the number and the caller's address: of each, one for some minutes and one
+for the day."""
 REDEEMED_BUDGETS: Final = 2
 """Number of budgets whose charge is undone when a code is redeemed: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
@@ -58,10 +58,11 @@ def _revoked(table: str, units: int) -> list[Charge]:
 def ask_for_code() -> Cost:
     """Return the cost of requesting a code.
 
-    The caller's address is charged before the answer. The cost does not include the text message.
+    The number and the caller's address are charged before the answer. The cost does not include
+    the text message.
     """
     return Cost(
-        [_writes("spend", "sessions", IN_TRANSACTION * ADDRESS_BUDGETS)],
+        [_writes("spend", "sessions", IN_TRANSACTION * REQUEST_BUDGETS)],
         [
             _writes("spend", "sessions", IN_TRANSACTION * CODE_BUDGETS),
             _reads("find_tenant", "tenants", 1),

@@ -93,6 +93,11 @@ class ProviderHealth:
         left = self._down_until - self._now()
         return max(0, round(left * limits.SECOND_MS))
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last text failed."""
+        return self._failures > 0
+
     def worked(self) -> None:
         """Record that the provider accepted a text."""
         if self._failures >= limits.SMS_FAILURES_MAX:
@@ -150,7 +155,7 @@ class SendCode:
         try:
             if self.health.down_ms():
                 # The order was queued before the outage was known: fail without trying.
-                await self.budgets.give_back_address(order.address, order.asked_at)
+                await self._give_back(order)
                 self._fail("provider_down", order)
             else:
                 await self._decide(self.sms, order)
@@ -165,7 +170,10 @@ class SendCode:
         if used_up is not None:
             self._withhold(used_up, tenant)
         elif found is None or not (is_known or found.may_register):
-            await self.budgets.give_back(tenant, number, None, now, is_known=is_known)
+            await self.budgets.give_back(tenant, number, now, is_known=is_known)
+            if self.health.is_failing:
+                # A request for a number with a user is not counted either while texts fail.
+                await self._give_back(order)
             # Store a code that is not sent, so that checking a guess takes equally long.
             await self.codes.put(self._stored_code(order, new_code(self.chance)))
         else:
@@ -188,14 +196,19 @@ class SendCode:
                 await self.codes.restore(stored, before)
         except StoreUnavailable:
             failure = "store"
-        # A number that the provider rejects may be made up: its request stays charged to the
-        # address.
-        address = None if failure == "rejected" else order.address
         with suppress(StoreUnavailable):
             await self.budgets.give_back(
-                order.tenant, order.number, address, order.asked_at, is_known=is_known
+                order.tenant, order.number, order.asked_at, is_known=is_known
             )
+            # A number that the provider rejects may be made up: its request stays charged.
+            if failure != "rejected":
+                await self._give_back(order)
         self._fail(failure, order)
+
+    async def _give_back(self, order: CodeOrder) -> None:
+        await self.budgets.give_back_request(
+            order.tenant, order.number, order.address, order.asked_at
+        )
 
     async def _send_text(self, sms: Sms, number: str, text: str) -> Failure | None:
         try:

@@ -33,8 +33,9 @@ from tidings.tasks import BackgroundQueue
 class RequestCode:
     """Accept a request for a login code.
 
-    Nothing that depends on the tenant or the number is read before the answer. The answer and its
-    timing are therefore the same whether a code is sent or not.
+    Before the answer, only the requests for this number are counted. Nothing else that depends on
+    the tenant or the number is read. The answer and its timing are therefore the same whether a
+    code is sent or not, and whether the number belongs to a user or not.
     """
 
     send: SendCode
@@ -48,7 +49,7 @@ class RequestCode:
         Raises:
             LoginOff: This deployment sends no codes.
             Invalid: The phone number or the tenant is malformed.
-            RateLimited: Too many codes were requested from this address.
+            RateLimited: Too many codes were requested for this number or from this address.
             SmsUnavailable: The provider is down, or too many codes are waiting to be sent. Neither
                 depends on the number.
         """
@@ -59,13 +60,13 @@ class RequestCode:
         if down_ms := self.send.health.down_ms():
             raise SmsUnavailable(retry_after_ms=down_ms)
         now = self.clock.now()
-        wait_ms = await self.budgets.spend_for_address(address, now)
+        wait_ms = await self.budgets.spend_for_request(tenant, number, address, now)
         if wait_ms is not None:
             raise RateLimited("too many codes were requested", wait_ms)
         order = CodeOrder(tenant, number, address, now)
         if not self.queue.put(f"{tenant}{number}", partial(self.send, order)):
             with suppress(StoreUnavailable):
-                await self.budgets.give_back_address(address, now)
+                await self.budgets.give_back_request(tenant, number, address, now)
             raise SmsUnavailable(retry_after_ms=limits.SMS_DOWN_MS)
 
 

@@ -129,16 +129,26 @@ class LoginBudgets:
     per_day: int
     """Daily limit for the whole deployment."""
 
-    async def spend_for_address(self, address: str | None, now: int) -> int | None:
-        """Charge a code to the address; return the milliseconds to wait, or None if allowed."""
-        if address is None:
-            return None
-        allowances = self._of_address(address, now)
+    async def spend_for_request(
+        self, tenant: str, number: str, address: str | None, now: int
+    ) -> int | None:
+        """Charge a request to the number at this tenant, and to the address unless it is None.
+
+        Returns the milliseconds to wait, or None if a code may be requested. The number is charged
+        whether or not it belongs to a user, so that the answer does not reveal this.
+        """
+        allowances = self._of_request(tenant, number, address, now)
         used_up = await self.budgets.spend(allowances)
         return next((each.expires_at - now for each in allowances if each.name == used_up), None)
 
+    async def give_back_request(
+        self, tenant: str, number: str, address: str | None, now: int
+    ) -> None:
+        """Undo the `spend_for_request` made at `now`."""
+        await self.budgets.give_back(self._of_request(tenant, number, address, now))
+
     async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
-        """Charge a code to all budgets that apply to this number; return None on success.
+        """Charge a code to the budgets that protect the operator; return None on success.
 
         If a budget is used up, charge nothing and return that budget. `is_known` means that the
         number belongs to a user of the tenant.
@@ -147,19 +157,10 @@ class LoginBudgets:
         used_up = await self.budgets.spend(list(allowances.values()))
         return next((kind for kind, each in allowances.items() if each.name == used_up), None)
 
-    async def give_back(
-        self, tenant: str, number: str, address: str | None, now: int, *, is_known: bool
-    ) -> None:
-        """Undo the `spend` made at `now`, and the charge to the address unless it is None."""
-        allowances = list(self._allowances(tenant, number, now, is_known).values())
-        if address is not None:
-            allowances += self._of_address(address, now)
-        await self.budgets.give_back(allowances)
-
-    async def give_back_address(self, address: str | None, now: int) -> None:
-        """Undo the `spend_for_address` made at `now`."""
-        if address is not None:
-            await self.budgets.give_back(self._of_address(address, now))
+    async def give_back(self, tenant: str, number: str, now: int, *, is_known: bool) -> None:
+        """Undo the `spend` made at `now`."""
+        allowances = self._allowances(tenant, number, now, is_known)
+        await self.budgets.give_back(list(allowances.values()))
 
     async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
         """Undo the charges that limit unwanted texts, because the code was used for a login.
@@ -175,17 +176,21 @@ class LoginBudgets:
     def _allowances(
         self, tenant: str, number: str, now: int, is_known: bool
     ) -> dict[Kind, Allowance]:
-        # A number starts with a plus, which no tenant id contains, so subjects are unique.
-        own = f"{tenant}{number}"
-        subjects: dict[Kind, str] = {"number": own, "number_day": own}
-        subjects |= _reach(number, is_known)
+        subjects = _reach(number, is_known)
         subjects |= {"tenant": tenant, "all": ""}
         if not is_known:
             subjects |= {"tenant_unknown": tenant, "all_unknown": ""}
         return {kind: self._allowance(kind, of, now) for kind, of in subjects.items()}
 
-    def _of_address(self, address: str, now: int) -> list[Allowance]:
-        return [self._allowance(kind, address, now) for kind in ("address", "address_day")]
+    def _of_request(
+        self, tenant: str, number: str, address: str | None, now: int
+    ) -> list[Allowance]:
+        # A number starts with a plus, which no tenant id contains, so subjects are unique.
+        own = f"{tenant}{number}"
+        subjects: dict[Kind, str] = {"number": own, "number_day": own}
+        if address is not None:
+            subjects |= {"address": address, "address_day": address}
+        return [self._allowance(kind, of, now) for kind, of in subjects.items()]
 
     def _allowance(self, kind: Kind, subject: str, now: int) -> Allowance:
         length = limits.CODES_MS if kind in _SHORT else limits.DAY_MS
