@@ -195,6 +195,10 @@ OPERATIONS: Final[dict[str, Row]] = {
     "remove_reaction": chat(204),
     "mark_receipt": chat(200),
     "list_receipts": chat(200),
+    "list_message_receipts": chat(200),
+    "mark_unread": chat(200),
+    "hide_chat": chat(200),
+    "get_unread": users(200),
     # Inboxes, for the tenant and for its users.
     "get_settings": tenant(200),
     "put_settings": tenant(200),

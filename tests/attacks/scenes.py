@@ -297,6 +297,8 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "post_message": lambda scene: {"client_message_id": "m2", "content": "new"},
     "edit_message": lambda scene: {"content": "changed"},
     "mark_receipt": lambda scene: {"read": MESSAGE},
+    "mark_unread": lambda scene: {"from": None},
+    "hide_chat": lambda scene: {"hidden": True},
     "put_settings": lambda scene: {"theme": "dark"},
     "put_inbox": lambda scene: {"title": "Other news"},
     "post_notification": lambda scene: NOTICE,

@@ -27,6 +27,8 @@ BODIES: Final[dict[str, Json]] = {
     "post_message": {"client_message_id": "intruder", "content": "hello"},
     "edit_message": {"content": "changed"},
     "mark_receipt": {"read": 1},
+    "mark_unread": {"from": 1},
+    "hide_chat": {"hidden": True},
 }
 
 

@@ -142,6 +142,9 @@ class FakeConnection:
         self.frames.append(msgspec.json.decode(frame))
         self._notify()
 
+    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
+        self.saw = saw
+
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         self.send(encode(refused(refusal, request)))
 

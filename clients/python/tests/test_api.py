@@ -77,6 +77,15 @@ async def test_asking(town: Town) -> None:
         await api.react(chat.chat_id, sent.sequence, "👍")
         page = await api.chats(limit=1)
         assert page.next_cursor is None
+        receipts = await api.message_receipts(chat.chat_id, sent.sequence, limit=1)
+        assert (receipts.delivered, receipts.read, receipts.next_cursor) == (0, 0, None)
+        assert [(one.user_id, one.read_at) for one in receipts.data] == [("bob", None)]
+        marked = await api.mark_unread(chat.chat_id, sent.sequence)
+        assert (marked.marked_unread, marked.unread) == (True, 0), "it is an own message"
+        await api.hide(chat.chat_id)
+        record = await api.chat(chat.chat_id)
+        assert (record.marked_unread, record.hidden) == (True, True)
+        assert (await api.unread()).total == 0
         assert page.data[0].last_message is not None
         assert page.data[0].last_message.preview == "hello"
         assert [member.user_id for member in await api.members(chat.chat_id)] == ["alice", "bob"]

@@ -48,6 +48,11 @@ def chat_list_cost(rows: int) -> int:
     return _portions(rows, limits.CHAT_LIST_ROWS_PER_TOKEN)
 
 
+def receipts_cost(rows: int) -> int:
+    """Return the cost of listing who read a message, which may read all receipts of a chat."""
+    return _portions(rows, limits.RECEIPTS_PER_TOKEN)
+
+
 def group_cost(members: int) -> int:
     """Return the cost of a new chat, which needs several writes per member."""
     return _portions(members, limits.GROUP_MEMBERS_PER_TOKEN)

@@ -7,6 +7,7 @@ from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenan
 from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
@@ -64,6 +65,7 @@ class ChatVerbs:
     react: React
     reactions: ListReactions
     receipts: ListReceipts
+    message_receipts: ListMessageReceipts
     mark: MarkReceipt
     mark_unread: MarkUnread
     hide: HideChat

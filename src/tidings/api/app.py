@@ -29,6 +29,7 @@ from tidings.api import (
     reading,
     stack,
     tenants,
+    unread,
     users,
 )
 from tidings.api.access import Access, HeadersMiddleware, PreflightMiddleware
@@ -49,6 +50,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *members.OPERATIONS,
     *messages.OPERATIONS,
     *reading.OPERATIONS,
+    *unread.OPERATIONS,
     *notifications.OPERATIONS,
     *inboxes.OPERATIONS,
     *stack.OPERATIONS,

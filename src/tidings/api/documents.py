@@ -36,6 +36,7 @@ _FROM_SERVER: Final = (
     frames.TypingNotice,
     frames.Presence,
     frames.UnreadFrame,
+    frames.UnreadTotalFrame,
     frames.ChatChangedFrame,
     frames.InvitedFrame,
     frames.ProfileFrame,

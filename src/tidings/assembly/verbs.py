@@ -14,6 +14,7 @@ from tidings.actions.chat.invites import (
     StrangerBudget,
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     CoalescedReceipts,
     ListMembers,
@@ -167,6 +168,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         react=React(appender, log),
         reactions=ListReactions(log),
         receipts=ListReceipts(store.receipts),
+        message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock),
         mark=MarkReceipt(store.receipts, receipts, count, bus, clock),
         mark_unread=MarkUnread(store.receipts, receipts, count, bus),
         hide=HideChat(store.receipts, bus),

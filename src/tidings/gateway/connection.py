@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
@@ -63,6 +63,8 @@ class Connection(WSListener):
         self._takes_more: asyncio.Event | None = None
         """Event for which senders wait while the socket is full; otherwise None, because an event
         takes 0.8 KB and most connections never need one."""
+        self._saw: Callable[[bytes], None] | None = None
+        """Called with each frame that is sent; None for nearly all connections."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -189,7 +191,13 @@ class Connection(WSListener):
 
         A client that leaves more than a megabyte unread is disconnected.
         """
+        if self._saw is not None:
+            self._saw(frame)
         self._queue(TEXT, frame)
+
+    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
+        """Call `saw` with every frame that is sent from now on."""
+        self._saw = saw
 
     def _queue(self, kind: int, payload: bytes) -> None:
         if self._transport is None:

@@ -81,6 +81,10 @@ class ClientConnection(Protocol):
         """Send a frame."""
         ...
 
+    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
+        """Call `saw` with every frame that is sent from now on."""
+        ...
+
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""
         ...

@@ -15,6 +15,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.heads import Early, UnfollowedChats
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
+from tidings.gateway.totals import UnreadTotals
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey
@@ -93,15 +94,21 @@ class Stream:
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
             chats = await self._context.chats_of(caller.user)
+            totals = self._totals(chats) if hello.totals else None
             await self._catch_up_at_hello(chats, hello)
             await self._context.tell_erasures(self._connection, hello)
             await self._context.greet_inboxes(caller.user, self._connection, hello)
             if self._greeted is not None:
                 self._greeted.set()
             self._connection.send(LIVE)
+            if totals is not None:
+                totals.start()
             await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
+
+    def _totals(self, chats: list[ChatHead]) -> UnreadTotals:
+        return UnreadTotals(self._context.verbs, self._connection, self._user, chats)
 
     async def _catch_up_at_hello(self, chats: list[ChatHead], hello: Hello) -> None:
         self._is_same_epoch = hello.epoch in (None, self._context.epoch)

@@ -141,14 +141,16 @@ class UnreadFound(msgspec.Struct, frozen=True):
     unread: Unread
     by_key: UnreadByKey = {}
     """Empty if the log was not read."""
+    up_to: int = 0
+    """Sequence of the last entry that was considered."""
 
 
 NOTHING_UNREAD = Unread(0)
 
 
-def found_in_log(by_key: UnreadByKey) -> UnreadFound:
-    """Return the unread messages that were counted in the log."""
-    return UnreadFound(Unread(sum(by_key.values())), by_key)
+def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
+    """Return the unread messages that were counted in the log up to a sequence."""
+    return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 
 def unread_without_a_look(
@@ -187,6 +189,34 @@ def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]
                 left -= entries
         found.append(unread)
     return found
+
+
+class UnreadTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a user has not read."""
+
+    chats: int
+    """Number of chats with unread messages."""
+    messages: int
+    mentions: int = 0
+    inboxes: dict[str, int]
+    exact: bool
+
+    @property
+    def total(self) -> int:
+        """Number of messages and notifications. Mentions are messages, so they are not added."""
+        return self.messages + sum(self.inboxes.values())
+
+
+def total_of(chats: Iterable[Unread], inboxes: Mapping[str, Unread]) -> UnreadTotal:
+    """Add up the unread counts of a user's chats and inboxes."""
+    unread = [one for one in chats if one.count > 0]
+    counts = [*unread, *inboxes.values()]
+    return UnreadTotal(
+        chats=len(unread),
+        messages=sum(one.count for one in unread),
+        inboxes={name: one.count for name, one in inboxes.items()},
+        exact=all(one.exact for one in counts),
+    )
 
 
 def check_unread_from(first: int, head: int, joined: int) -> None:

@@ -14,7 +14,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
 from tidings.model.notifications import NOTIFICATION
-from tidings.wire.records import EntryRecord, entry_fields
+from tidings.wire.records import EntryRecord, UnreadTotalRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 RequestId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -47,6 +47,8 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello"):
         | None
     ) = None
     """For each inbox, the newest notification that the client has; null or "" if it has none."""
+    totals: bool = False
+    """Whether the client wants `unread_total` frames."""
 
 
 class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
@@ -211,6 +213,11 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     chat: str
     unread: int
     unread_exact: bool
+
+
+class UnreadTotalFrame(UnreadTotalRecord, tag_field="op", tag="unread_total"):
+    """The number of unread messages and notifications has changed, or the device is live. Sent if
+    `hello` had `totals: true`."""
 
 
 class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):

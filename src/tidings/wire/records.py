@@ -2,6 +2,7 @@
 """Public records of entries, messages, chats, members and receipts, as clients see them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -13,9 +14,10 @@ from tidings.model.chats import (
     Receipt,
     ShownMember,
     Status,
+    UnreadTotal,
     status,
 )
-from tidings.model.entries import Entry, Kind
+from tidings.model.entries import Entry, Gone, Kind
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
 
@@ -75,11 +77,13 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
-    """The newest message of a chat; the preview is null if the content is gone."""
+    """The newest message of a chat; the preview is null if the content is gone, and `gone` says
+    why."""
 
     sequence: int
     sender_id: str
     preview: str | None
+    gone: Gone | None
     created_at: str
 
 
@@ -109,6 +113,8 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     message_count: int
     unread: int
     unread_exact: bool
+    marked_unread: bool
+    hidden: bool
     muted_until: str | None
     deleted_user: bool
 
@@ -132,6 +138,18 @@ class ReceiptRecord(msgspec.Struct):
     user_id: str
     delivered: int
     read: int
+
+
+class UnreadTotalRecord(msgspec.Struct, kw_only=True):
+    """Everything that a user has not read. `total` counts messages and notifications; `mentions`
+    are among the messages."""
+
+    chats: int
+    messages: int
+    mentions: int
+    inboxes: dict[str, int]
+    total: int
+    exact: bool
 
 
 class ReactionRecord(msgspec.Struct):
@@ -259,6 +277,8 @@ def chat_record(row: ChatRow) -> ChatRecord:
         message_count=row.head.number,
         unread=row.unread.count,
         unread_exact=row.unread.exact,
+        marked_unread=row.receipt.is_marked_unread,
+        hidden=row.is_hidden,
         muted_until=_time(row.muted_until),
         deleted_user=row.type == "direct" and row.member_count < DIRECT_MEMBERS,
     )
@@ -279,11 +299,17 @@ def member_record(shown: ShownMember) -> MemberRecord:
     )
 
 
+def total_fields(total: UnreadTotal) -> dict[str, Any]:
+    """Return the fields of the record and of the frame with everything unread."""
+    return {"total": total.total, **msgspec.structs.asdict(total)}
+
+
 def _last_message(entry: Entry) -> LastMessage:
     return LastMessage(
         sequence=entry.sequence,
         sender_id=user_id(entry.sender),
         preview=entry.content[: limits.PREVIEW_CHARS_MAX] if entry.content else None,
+        gone=entry.gone,
         created_at=rfc3339(entry.created_at),
     )
 

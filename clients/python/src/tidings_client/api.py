@@ -17,11 +17,14 @@ from tidings_client.records import (
     Job,
     Left,
     Member,
+    MessageReceipts,
     MessageRecord,
     Profile,
     ProfileChange,
     Reaction,
     Receipt,
+    UnreadState,
+    UnreadTotal,
 )
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
@@ -197,6 +200,32 @@ class Api:
     async def receipts(self, chat: str) -> list[Receipt]:
         """Return the receipts of all members of a chat."""
         return await self._list(Receipt, _path(chat, "receipts"))
+
+    async def message_receipts(
+        self, chat: str, sequence: int, limit: int = 50, cursor: str | None = None
+    ) -> MessageReceipts:
+        """Return a page of who has received and read a message, and when."""
+        path = _path(chat, "messages", str(sequence), "receipts")
+        query = part_of(limit, cursor)
+        return await self._rest.ask(MessageReceipts, "GET", path, query=query)
+
+    # What is unread, and what is shown.
+
+    async def mark_unread(self, chat: str, first: int | None) -> UnreadState:
+        """Mark a chat as unread from a sequence on, for this user alone; None ends the mark.
+
+        The mark also ends when the user reads further or writes in the chat. Call this with None
+        when the user opens the chat.
+        """
+        return await self._rest.ask(UnreadState, "PUT", _path(chat, "unread"), {"from": first})
+
+    async def hide(self, chat: str, *, hidden: bool = True) -> None:
+        """Hide a chat for this user until its next message, or show it again."""
+        await self._rest.request("PUT", _path(chat, "hidden"), {"hidden": hidden})
+
+    async def unread(self) -> UnreadTotal:
+        """Return the number of unread messages and notifications."""
+        return await self._rest.ask(UnreadTotal, "GET", "/v1/unread")
 
     # Notifications.
 

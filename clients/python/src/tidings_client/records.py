@@ -16,6 +16,8 @@ class LastMessage(msgspec.Struct, frozen=True):
     sender_id: str
     preview: str | None
     created_at: datetime
+    gone: WhyGone | None = None
+    """Why there is no preview, if the content is gone."""
 
 
 class ShownUser(msgspec.Struct, frozen=True):
@@ -81,6 +83,10 @@ class Chat(msgspec.Struct, frozen=True):
     """The first of `members` with name and avatar: three in the chat list, ten in a single chat."""
     deleted_user: bool = False
     """Whether the other user of a direct chat is deleted; nothing can be sent then."""
+    marked_unread: bool = False
+    hidden: bool = False
+    """Whether the user hid the chat, and no message came since. `Api.chats` returns such chats,
+    too."""
 
 
 class ChatPage(msgspec.Struct, frozen=True):
@@ -163,6 +169,48 @@ class Receipt(msgspec.Struct, frozen=True):
     user_id: str
     delivered: int
     read: int
+
+
+class MessageReceipt(msgspec.Struct, frozen=True):
+    """Whether and when a member received and read a message.
+
+    A time is also None if it is no longer known.
+    """
+
+    user_id: str
+    delivered: bool
+    delivered_at: datetime | None
+    read: bool
+    read_at: datetime | None
+
+
+class MessageReceipts(msgspec.Struct, frozen=True):
+    """A page of the members who could have received a message, and counts of all of them."""
+
+    data: list[MessageReceipt]
+    delivered: int
+    read: int
+    as_of: datetime
+    next_cursor: str | None
+
+
+class UnreadState(msgspec.Struct, frozen=True):
+    """The number of unread messages of a chat, and whether the user marked it as unread."""
+
+    marked_unread: bool
+    unread: int
+    unread_exact: bool
+
+
+class UnreadTotal(msgspec.Struct, frozen=True):
+    """Everything that the user has not read; an upper bound unless `exact`."""
+
+    chats: int
+    messages: int
+    mentions: int
+    inboxes: dict[str, int]
+    total: int
+    exact: bool
 
 
 class Reaction(msgspec.Struct, frozen=True):

@@ -5,11 +5,9 @@ There is one way to count: the store finds the visible messages after the read m
 erased ones are subtracted. Only the data keys show which messages are erased.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.content.vault import Vault
@@ -23,6 +21,8 @@ from tidings.model.chats import (
     Receipt,
     Unread,
     UnreadFound,
+    UnreadTotal,
+    total_of,
     unread_without_a_look,
 )
 from tidings.model.entries import Head
@@ -53,8 +53,13 @@ class UnreadCounter:
 
     async def __call__(self, user: UserKey, chat: ChatId) -> Unread | None:
         """Return the unread count; None if the user is not a member."""
+        counted = await self.up_to(user, chat)
+        return None if counted is None else counted[0]
+
+    async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+        """Return the unread count, and the sequence up to which entries are in it."""
         found = await self.receipts.unread(user, chat, self.clock.now())
-        return None if found is None else await self.without_erased(found)
+        return None if found is None else (await self.without_erased(found), found.up_to)
 
     async def after(self, chat: ChatId, head: Head, receipt: Receipt) -> Unread:
         """Return the unread count for a head and a receipt that were just read."""
@@ -159,34 +164,6 @@ class HideChat:
         self.bus.publish(ChatChanged(user, chat))
 
 
-class UnreadTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a user has not read."""
-
-    chats: int
-    """Number of chats with unread messages."""
-    messages: int
-    mentions: int = 0
-    inboxes: dict[str, int]
-    exact: bool
-
-    @property
-    def total(self) -> int:
-        """Number of messages and notifications. Mentions are messages, so they are not added."""
-        return self.messages + sum(self.inboxes.values())
-
-
-def total_of(chats: Iterable[Unread], inboxes: Mapping[str, Unread]) -> UnreadTotal:
-    """Add up the unread counts of a user's chats and inboxes."""
-    unread = [one for one in chats if one.count > 0]
-    counts = [*unread, *inboxes.values()]
-    return UnreadTotal(
-        chats=len(unread),
-        messages=sum(one.count for one in unread),
-        inboxes={name: one.count for name, one in inboxes.items()},
-        exact=all(one.exact for one in counts),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CountTotal:
     """Count everything that a user has not read, with a bounded amount of work."""
@@ -203,14 +180,18 @@ class CountTotal:
         return total_of((await self.of_chats(user)).values(), await self.of_inboxes(user))
 
     async def of_chats(self, user: UserKey) -> dict[ChatId, Unread]:
-        """Return the unread count of each chat with unread messages.
+        """Return the unread count of each chat with unread messages."""
+        return await self.of_heads(await self.chats.list_heads(user))
+
+    async def of_heads(self, chats: Sequence[ChatHead]) -> dict[ChatId, Unread]:
+        """Return the unread count of each of a user's chats, latest first, with unread messages.
 
         The newest of these chats are counted in the log if few entries follow the read mark. For
         the others the numbers of messages are subtracted, which gives an upper bound.
         """
         counts: dict[ChatId, Unread] = {}
         to_count: list[ChatHead] = []
-        for chat in await self.chats.list_heads(user):
+        for chat in chats:
             left = chat.head.number - chat.receipt.unread_after_number
             if left <= 0:
                 continue
@@ -219,7 +200,7 @@ class CountTotal:
             is_looked_at = len(counts) <= TOTAL_CHATS_MAX
             if is_looked_at and entries <= TOTAL_ENTRIES_MAX:
                 to_count.append(chat)
-        found = await self.receipts.count(to_count, self.clock.now())
+        found = await self.receipts.count(to_count, self.clock.now()) if to_count else []
         for chat, one in zip(to_count, found, strict=True):
             counts[chat.chat_id] = await self.count.without_erased(one)
         return counts

@@ -155,7 +155,15 @@ class DynamoReceipts:
 
     async def count(self, chats: Sequence[ChatHead], now: int) -> list[UnreadFound]:
         return await gather_bounded(
-            partial(count_unread, self._dynamo, chat.chat_id, chat.receipt, now) for chat in chats
+            partial(
+                count_unread,
+                self._dynamo,
+                chat.chat_id,
+                chat.receipt,
+                now,
+                up_to=chat.head.sequence,
+            )
+            for chat in chats
         )
 
     async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
@@ -341,19 +349,25 @@ async def unread_of(
     """Return the user's unread messages; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
-        return UnreadFound(known)
-    return await count_unread(dynamo, chat, receipt, now)
+        return UnreadFound(known, up_to=head.sequence)
+    return await count_unread(dynamo, chat, receipt, now, up_to=head.sequence)
 
 
-async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> UnreadFound:
-    """Count the unread messages among the first thousand entries after the read mark."""
+async def count_unread(
+    dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, *, up_to: int | None = None
+) -> UnreadFound:
+    """Count the unread messages up to a sequence.
+
+    By default those among the first thousand entries after the read mark are counted.
+    """
+    last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
     items = await dynamo.query(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {
             ":chat": chat,
             ":first": receipt.unread_after + 1,
-            ":last": receipt.unread_after + limits.UNREAD_ENTRIES_MAX,
+            ":last": last,
             ":message": "message",
             ":reader": receipt.user,
             ":now": now,
@@ -362,7 +376,8 @@ async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int)
         shown="#sender, #box_key",
     )
     # Expiring messages of earlier versions do not name their key.
-    return found_in_log(Counter((item["sender"], item.get("box_key", 0)) for item in items))
+    counts = Counter((item["sender"], item.get("box_key", 0)) for item in items)
+    return found_in_log(counts, last)
 
 
 _conforms: type[Receipts] = DynamoReceipts

@@ -187,7 +187,7 @@ def unread_of(
     """Return the user's unread messages; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
-        return UnreadFound(known)
+        return UnreadFound(known, up_to=head.sequence)
     return count_unread(db, chat, head, receipt, now)
 
 
@@ -197,7 +197,7 @@ def count_unread(
     """Count the unread messages up to the head."""
     after = receipt.unread_after
     rows = db.execute(_COUNT_UNREAD, (chat, after, head.sequence, receipt.user, now))
-    return found_in_log({(sender, key): count for sender, key, count in rows})
+    return found_in_log({(sender, key): count for sender, key, count in rows}, head.sequence)
 
 
 def _with_times(row: tuple[Any, ...]) -> ReceiptWithTimes:

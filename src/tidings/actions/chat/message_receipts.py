@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List who has received and read a message, and when.
+
+In a large chat this reads the receipts of many members. All requests that a process gets for the
+same chat within half a minute therefore share one read.
+"""
+
+import asyncio
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from tidings.actions.chat.sending import find_message
+from tidings.actions.content.wrapping import Cursors
+from tidings.caches import LruCache
+from tidings.model import limits
+from tidings.model.chats import ReceiptWithTimes
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound
+from tidings.ports.chats import Receipts
+from tidings.ports.log import Log
+from tidings.ports.world import Clock
+
+LARGE_AGE_MS_MAX: Final = 30 * limits.SECOND_MS
+"""Greatest age of the receipts of a large chat."""
+LARGE_CHATS_MAX: Final = 32
+"""Large chats whose receipts are kept; those of a thousand members take about a megabyte."""
+
+
+class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the members who could have received a message, and counts of all of them."""
+
+    page: list[ReceiptWithTimes]
+    cursor: str | None
+    delivered: int
+    read: int
+    as_of: int
+
+
+class _Known(msgspec.Struct, frozen=True):
+    at: int
+    members: list[ReceiptWithTimes]
+
+
+class ListMessageReceipts:
+    """List the receipts of a message, earliest joined member first."""
+
+    def __init__(self, log: Log, receipts: Receipts, cursors: Cursors, clock: Clock) -> None:
+        self._log = log
+        self._receipts = receipts
+        self._cursors = cursors
+        self._clock = clock
+        self._large: LruCache[ChatId, _Known] = LruCache(LARGE_CHATS_MAX)
+        self._locks: WeakValueDictionary[ChatId, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(
+        self, reader: UserKey, chat: ChatId, sequence: int, cursor: str | None, limit: int
+    ) -> MessageReceipts:
+        """Return a page; the sender and those who joined after the message are left out.
+
+        Raises:
+            ChatNotFound: The reader is not a member.
+            MessageNotFound: There is no such message.
+            CursorInvalid: The cursor is not for this list.
+        """
+        purpose = f"receipts\0{chat}\0{sequence}"
+        after = self._cursors.position(purpose, reader, cursor)
+        message = await find_message(self._log, reader, chat, sequence)
+        known = await self._members(chat, reader)
+        concerned = [
+            member
+            for member in known.members
+            if member.joined < sequence and member.receipt.user != message.sender
+        ]
+        rest = [member for member in concerned if after is None or _position(member) > after]
+        end = _position(rest[limit - 1]) if len(rest) > limit else None
+        return MessageReceipts(
+            page=rest[:limit],
+            cursor=self._cursors.after(purpose, reader, end),
+            delivered=sum(member.receipt.delivered >= sequence for member in concerned),
+            read=sum(member.receipt.read >= sequence for member in concerned),
+            as_of=known.at,
+        )
+
+    async def _members(self, chat: ChatId, reader: UserKey) -> _Known:
+        """Return the receipts of a chat whose member the reader is."""
+        async with self._locks.setdefault(chat, asyncio.Lock()):
+            now = self._clock.now()
+            known = self._large.get(chat)
+            if known is not None and 0 <= now - known.at < LARGE_AGE_MS_MAX:
+                return known
+            members = await self._receipts.with_times(chat, reader)
+            if members is None:
+                raise ChatNotFound
+            known = _Known(now, members)
+            if len(members) > limits.SMALL_CHAT_MEMBERS_MAX:
+                self._large.put(chat, known)
+            return known
+
+
+def _position(member: ReceiptWithTimes) -> str:
+    """Return the place of a member in the list, as text that sorts by the time of joining."""
+    return f"{member.joined:016d}#{member.receipt.user}"

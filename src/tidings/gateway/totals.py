@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a connected user informed of everything unread, if the client asked for it in hello.
+
+Everything is counted once when the connection is live, and again every ten minutes. In between, the
+counts follow from the frames that the connection sends: a message of somebody else adds one. Frames
+that may lower a count, such as a redaction or `unread`, cause a new count of their chat only.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from tidings.actions.chat.unread import TOTAL_INBOX_MAX
+from tidings.actions.verbs import ChatVerbs
+from tidings.gateway.hub import ClientConnection
+from tidings.model.chats import ChatHead, Unread, UnreadTotal, total_of
+from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.refusals import Refusal
+from tidings.ports.store import set_requester, user_requester
+from tidings.wire.frames import UnreadTotalFrame, encode
+from tidings.wire.records import total_fields
+
+PAUSE_SECONDS: Final = 1.0
+"""Least time between two frames with the total."""
+RECOUNT_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 10.0
+"""Time until everything is counted again after the store did not answer."""
+
+_NOTHING: Final = Unread(0)
+_OP: Final = len('{"op":"')
+
+
+class _SentFrame(msgspec.Struct):
+    """The fields of a sent frame that change what is unread."""
+
+    op: str
+    chat: str | None = None
+    sequence: int = 0
+    kind: str = ""
+    sender: str = ""
+    users: list[str] = []
+    inbox: str | None = None
+    total: int = 0
+    chats: dict[str, Any] = {}
+
+
+_decode = msgspec.json.Decoder(_SentFrame).decode
+_RELEVANT: Final = frozenset(
+    (b"entry", b"unread", b"chat_changed", b"gone", b"heads", b"notification", b"erased")
+)
+
+
+class UnreadTotals:
+    """Sends the unread total of one connection's user whenever it has changed."""
+
+    def __init__(
+        self,
+        verbs: ChatVerbs,
+        connection: ClientConnection,
+        user: UserKey,
+        chats: Sequence[ChatHead],
+    ) -> None:
+        """Follow the frames of a connection; `chats` are the user's chats as hello has read them.
+
+        The entries up to their heads are counted in `start`, and not when they are sent.
+        """
+        self._verbs = verbs
+        self._connection = connection
+        self._user = user
+        self._name = user_id(user)
+        self._chats: dict[ChatId, Unread] = {}
+        self._inboxes: dict[str, Unread] = {}
+        self._heads: Sequence[ChatHead] | None = chats
+        self._counted_to = {chat.chat_id: chat.head.sequence for chat in chats}
+        """Sequence up to which the entries of a chat are in its count."""
+        self._stale: set[ChatId] = set()
+        """Chats that have to be counted again."""
+        self._is_all_stale = False
+        self._is_counting = True
+        """Whether counts are being read. Frames that are sent meanwhile make their chat stale."""
+        self._changed = asyncio.Event()
+        self._sent: UnreadTotal | None = None
+        connection.watch_frames(self.saw)
+
+    def start(self) -> None:
+        """Count everything, and send the total now and whenever it has changed."""
+        self._connection.start(self._work())
+
+    # Frames.
+
+    def saw(self, frame: bytes) -> None:
+        """Update the counts with a frame that is being sent."""
+        if frame[_OP : frame.find(b'"', _OP)] in _RELEVANT:
+            self._update(_decode(frame))
+            self._changed.set()
+
+    def _update(self, frame: _SentFrame) -> None:
+        if frame.inbox is not None:
+            self._update_inbox(frame)
+        elif frame.op == "heads":
+            self._stale.update(ChatId(chat) for chat in frame.chats)
+        elif frame.chat is None:
+            self._is_all_stale = True
+        elif frame.op == "gone" or self._ends(frame):
+            self._drop(ChatId(frame.chat))
+        elif frame.op != "entry":
+            # The frame may be older than entries that were sent before it.
+            self._stale.add(ChatId(frame.chat))
+        elif frame.sequence > self._counted_to.get(ChatId(frame.chat), 0):
+            self._update_chat(ChatId(frame.chat), frame)
+
+    def _update_inbox(self, frame: _SentFrame) -> None:
+        assert frame.inbox is not None
+        before = self._inboxes.get(frame.inbox, _NOTHING)
+        count = frame.total if frame.op == "unread" else before.count + 1
+        is_exact = count < TOTAL_INBOX_MAX and (before.exact or frame.op == "unread")
+        self._inboxes[frame.inbox] = Unread(min(count, TOTAL_INBOX_MAX), is_exact)
+
+    def _ends(self, frame: _SentFrame) -> bool:
+        """Return whether the user is no longer a member after an entry."""
+        return frame.kind == "deleted" or (frame.kind == "removed" and self._name in frame.users)
+
+    def _drop(self, chat: ChatId) -> None:
+        self._chats.pop(chat, None)
+        self._stale.discard(chat)
+
+    def _update_chat(self, chat: ChatId, entry: _SentFrame) -> None:
+        is_own = entry.sender == self._name
+        before = self._chats.get(chat, _NOTHING)
+        if entry.kind == "message" and not (is_own or self._is_counting):
+            self._chats[chat] = Unread(before.count + 1, before.exact)
+        elif entry.kind == "redacted" or (entry.kind == "message" and (not is_own or before.count)):
+            # An own message ends a mark as unread.
+            self._stale.add(chat)
+
+    # Counting.
+
+    async def _work(self) -> None:
+        set_requester(user_requester(self._user))
+        loop = asyncio.get_running_loop()
+        while True:
+            next_at = loop.time() + RETRY_SECONDS
+            with suppress(Refusal):
+                await self._count_all()
+                next_at = loop.time() + RECOUNT_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_at):
+                    await self._follow()
+
+    async def _follow(self) -> None:
+        """Send the total after each change, until everything has to be counted again."""
+        while not self._is_all_stale:
+            self._send()
+            await self._changed.wait()
+            await asyncio.sleep(PAUSE_SECONDS)
+            self._changed.clear()
+            await self._count_stale()
+
+    async def _count_all(self) -> None:
+        count = self._verbs.count_total
+        self._is_counting, self._is_all_stale = True, False
+        heads, self._heads = self._heads, None
+        if heads is None:
+            heads = await count.chats.list_heads(self._user)
+            self._counted_to = {chat.chat_id: chat.head.sequence for chat in heads}
+        self._chats = await count.of_heads(heads)
+        self._inboxes = await count.of_inboxes(self._user)
+        await self._count_stale()
+
+    async def _count_stale(self) -> None:
+        """Count the stale chats again; a chat that changes meanwhile is stale the next time."""
+        stale, self._stale = self._stale, set()
+        self._is_counting = True
+        try:
+            for chat in sorted(stale):
+                counted = await self._verbs.count_unread.up_to(self._user, chat)
+                self._chats[chat], self._counted_to[chat] = counted or (_NOTHING, 0)
+        except Refusal:
+            self._stale |= stale
+        finally:
+            self._is_counting = False
+        if self._stale:
+            self._changed.set()
+
+    def _send(self) -> None:
+        total = total_of(self._chats.values(), self._inboxes)
+        if total != self._sent:
+            self._sent = total
+            self._connection.send(encode(UnreadTotalFrame(**total_fields(total))))

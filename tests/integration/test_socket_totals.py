@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Over the socket: the total of everything unread, and chats that the user changed elsewhere."""
+
+import pytest
+
+from tests.integration.engines import engine as engine
+from tests.integration.socket_town import friends, settled, told
+from tests.support.client_socket import Frame, Socket
+from tests.support.people import Person, Town
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def live(person: Person, **hello: object) -> Socket:
+    """A device that has said hello and is live."""
+    socket = Socket(person.town.url)
+    await socket.open()
+    socket.tell({"op": "hello", "token": person.token, "device": "phone", **hello})
+    await socket.frame("live")
+    return socket
+
+
+def messages(frame: Frame) -> tuple[int, int]:
+    return frame["chats"], frame["messages"]
+
+
+async def until_total(device: Socket, chats: int, count: int) -> Frame:
+    """Wait until the last total says so."""
+    await device.until(
+        lambda: (totals := told(device, "unread_total")) and messages(totals[-1]) == (chats, count)
+    )
+    return told(device, "unread_total")[-1]
+
+
+async def until_changed(device: Socket, chat: str, times: int) -> None:
+    await device.until(lambda: len(told(device, "chat_changed", chat=chat)) == times)
+
+
+async def test_the_total_comes_at_live_and_after_every_change(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    other = await ann.create_direct(bob)
+    for _ in range(3):
+        await ann.send(chat)
+    device = await live(bob, totals=True)
+    first = await until_total(device, 1, 3)
+    assert (first["mentions"], first["total"], first["exact"]) == (0, 3, True)
+
+    sent = await ann.send(other)
+    await until_total(device, 2, 4)
+    await ann.call("DELETE", f"/v1/chats/{other}/messages/{sent['sequence']}")
+    await until_total(device, 1, 3)
+    await bob.call("PUT", f"/v1/chats/{chat}/receipt", {"read": 4})
+    await until_total(device, 0, 0)
+    await bob.call("PUT", f"/v1/chats/{chat}/unread", {"from": 3})
+    await until_total(device, 1, 2)
+    await bob.send(chat)
+    await until_total(device, 0, 0)
+    await ann.send(chat)
+    await until_total(device, 1, 1)
+    await ann.remove(chat, bob)
+    last = await until_total(device, 0, 0)
+    fetched = await bob.call("GET", "/v1/unread")
+    assert {"op": "unread_total", **fetched} == last
+    await device.drop()
+
+
+async def test_a_device_that_follows_no_chat_gets_totals_too(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    device = await live(bob, totals=True, catch_up="heads")
+    await until_total(device, 0, 0)
+    await ann.send(chat)
+    await until_total(device, 1, 1)
+    await device.drop()
+
+
+async def test_who_does_not_ask_gets_no_totals(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    device = await live(bob)
+    await ann.send(chat)
+    await device.frame("entry", chat=chat, sequence=2)
+    await settled(device)
+    assert told(device, "unread_total") == []
+    await device.drop()
+
+
+async def test_all_devices_learn_that_a_chat_was_changed(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    devices = [await live(bob), await live(bob, catch_up="heads")]
+    stranger = await live(ann)
+    changes = ({"from": 1}, "unread"), ({"hidden": True}, "hidden"), ({"until": None}, "mute")
+    for number, (body, what) in enumerate(changes, 1):
+        await bob.call("PUT", f"/v1/chats/{chat}/{what}", dict(body))
+        for device in devices:
+            await until_changed(device, chat, number)
+    await settled(stranger)
+    assert told(stranger, "chat_changed") == []
+    for device in (*devices, stranger):
+        await device.drop()
