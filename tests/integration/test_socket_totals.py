@@ -87,9 +87,13 @@ async def test_all_devices_learn_that_a_chat_was_changed(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     devices = [await live(bob), await live(bob, catch_up="heads")]
     stranger = await live(ann)
-    changes = ({"from": 1}, "unread"), ({"hidden": True}, "hidden"), ({"until": None}, "mute")
+    changes: list[tuple[Frame, str]] = [
+        ({"from": 1}, "unread"),
+        ({"hidden": True}, "hidden"),
+        ({"until": None}, "mute"),
+    ]
     for number, (body, what) in enumerate(changes, 1):
-        await bob.call("PUT", f"/v1/chats/{chat}/{what}", dict(body))
+        await bob.call("PUT", f"/v1/chats/{chat}/{what}", body)
         for device in devices:
             await until_changed(device, chat, number)
     await settled(stranger)

@@ -38,7 +38,7 @@ class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
     as_of: int
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _ReadReceipts(msgspec.Struct, frozen=True):
     at: int
     members: list[ReceiptWithTimes]
 
@@ -51,7 +51,7 @@ class ListMessageReceipts:
         self._receipts = receipts
         self._cursors = cursors
         self._clock = clock
-        self._large: LruCache[ChatId, _Known] = LruCache(LARGE_CHATS_MAX)
+        self._large: LruCache[ChatId, _ReadReceipts] = LruCache(LARGE_CHATS_MAX)
         self._locks: WeakValueDictionary[ChatId, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(
@@ -83,7 +83,7 @@ class ListMessageReceipts:
             as_of=known.at,
         )
 
-    async def _members(self, chat: ChatId, reader: UserKey) -> _Known:
+    async def _members(self, chat: ChatId, reader: UserKey) -> _ReadReceipts:
         """Return the receipts of a chat whose member the reader is."""
         async with self._locks.setdefault(chat, asyncio.Lock()):
             now = self._clock.now()
@@ -93,7 +93,7 @@ class ListMessageReceipts:
             members = await self._receipts.with_times(chat, reader)
             if members is None:
                 raise ChatNotFound
-            known = _Known(now, members)
+            known = _ReadReceipts(now, members)
             if len(members) > limits.SMALL_CHAT_MEMBERS_MAX:
                 self._large.put(chat, known)
             return known

@@ -97,7 +97,7 @@ class ReceiptTimes:
         return thinning
 
 
-class ReceiptChange(msgspec.Struct, frozen=True):
+class MarksUpdate(msgspec.Struct, frozen=True):
     """An update of a receipt's marks."""
 
     update: str

@@ -44,8 +44,8 @@ from tidings.stores.dynamodb.chat.pages import (
 )
 from tidings.stores.dynamodb.chat.receipt_times import (
     MARKED_UNREAD,
+    MarksUpdate,
     NotedTimes,
-    ReceiptChange,
     ReceiptTimes,
 )
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -249,7 +249,7 @@ class DynamoReceipts:
         (span,) = move.spans
         if numbers[move.chat, span.to_sequence] != span.to_number:
             return None
-        change = ReceiptChange(
+        change = MarksUpdate(
             f"SET {_SET_READ}, #own = :own",
             _OWN,
             _read_values(span.to_sequence, span.to_number) | {":own": True},
@@ -272,14 +272,14 @@ class DynamoReceipts:
         One update moves both marks, on condition that both advance. If the condition fails, each
         mark gets its own update.
         """
-        received = ReceiptChange(_SET_RECEIVED, _RECEIVED, {":delivered": move.delivered}, move.at)
+        received = MarksUpdate(_SET_RECEIVED, _RECEIVED, {":delivered": move.delivered}, move.at)
         if not move.read:
             return await self._update(key, received)
         values = _read_values(move.read, numbers[move.chat, move.read])
-        read = ReceiptChange(f"SET {_SET_READ}", _READ, values, move.at)
+        read = MarksUpdate(f"SET {_SET_READ}", _READ, values, move.at)
         if move.delivered <= move.read:  # reading is also receiving
             return await self._update(key, read)
-        both = ReceiptChange(
+        both = MarksUpdate(
             f"{_SET_RECEIVED}, {_SET_READ}",
             f"{_RECEIVED} AND {_READ}",
             received.new | read.new,
@@ -291,7 +291,7 @@ class DynamoReceipts:
         second = await self._update(key, received)
         return second or first
 
-    async def _update(self, key: Item, change: ReceiptChange) -> Receipt | None:
+    async def _update(self, key: Item, change: MarksUpdate) -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
         If the condition fails in a repeat, the new values are compared with the stored item. If
