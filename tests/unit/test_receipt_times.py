@@ -13,7 +13,6 @@ from tidings.model.receipt_times import (
     DELIVERED_TIMES_MAX,
     READ_TIMES_MAX,
     in_order,
-    last_time,
     noted,
     packed,
     thinned,
@@ -92,9 +91,6 @@ def test_a_burst_after_a_long_time_forgets_no_day(history: list[Moved]) -> None:
 def test_what_lies_beyond_the_last_mark_has_no_time() -> None:
     assert time_of([FLOOR, (9, 2_000)], 10) is None
     assert time_of([], 1) is None
-    assert last_time([FLOOR]) is None
-    assert last_time([]) is None
-    assert last_time([FLOOR, (9, 2_000)]) == 2_000 * SECOND
 
 
 @given(st.lists(st.tuples(st.integers(0, SEQUENCE_MAX), st.integers(0, 2**33)), max_size=12))

@@ -77,11 +77,6 @@ def time_of(times: MarkTimes, sequence: int) -> int | None:
     return None
 
 
-def last_time(times: MarkTimes) -> int | None:
-    """Return the time, in milliseconds, of the last move; None if no move is known."""
-    return times[-1][1] * limits.SECOND_MS if len(times) > 1 else None
-
-
 def packed(times: MarkTimes) -> bytes:
     """Encode times as differences, each with seven bits per byte."""
     data = bytearray()
