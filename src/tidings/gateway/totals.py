@@ -16,9 +16,10 @@ import msgspec
 from tidings.actions.chat.unread import TOTAL_INBOX_MAX
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection
-from tidings.model.chats import ChatHead, Unread, UnreadTotal, total_of
+from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import Refusal
+from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.store import set_requester, user_requester
 from tidings.wire.frames import UnreadTotalFrame, encode
 from tidings.wire.records import total_fields

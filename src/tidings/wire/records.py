@@ -14,12 +14,12 @@ from tidings.model.chats import (
     Receipt,
     ShownMember,
     Status,
-    UnreadTotal,
     status,
 )
 from tidings.model.entries import Entry, Gone, Kind
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
+from tidings.model.unread_totals import UnreadTotal
 
 
 class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):

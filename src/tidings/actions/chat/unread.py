@@ -21,13 +21,12 @@ from tidings.model.chats import (
     Receipt,
     Unread,
     UnreadFound,
-    UnreadTotal,
-    total_of,
     unread_without_a_look,
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound
+from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.world import Clock
