@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.users import ANN, BOB
@@ -227,6 +228,23 @@ async def test_a_device_that_is_away_gets_entries_and_holds_back_no_push(
     await line.until(lambda: answers)
     assert answers == [["here"]]
     assert (line.sequences(chat), other.sequences(chat)) == ([1, 2], [1, 2])
+
+
+async def test_entries_from_other_processes_may_come_in_any_order(bench: GatewayBench) -> None:
+    chat, other = await bench.group(ANN, BOB), await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, catch_up="heads")
+    for sequence in (5, 3):
+        line.stream.offer(an_entry(chat, sequence), b"", is_small=True)
+    assert line.reconcile({chat: 4})
+    await line.until(lambda: line.heads[chat] == 5)
+    removal = msgspec.structs.replace(an_entry(chat, 4), kind="removed", removed=(BOB,))
+    line.stream.offer(removal, b"", is_small=True)
+    assert not line.of("gone"), "an entry after it shows that the user is back"
+    for place in (chat, NOWHERE):
+        last = msgspec.structs.replace(removal, chat_id=place, sequence=6)
+        line.stream.offer(last, b"", is_small=True)
+    assert line.of("gone") == [{"op": "gone", "chat": chat}]
+    assert line.progress.chats() == [other]
 
 
 def an_entry(chat: ChatId, sequence: int) -> EncodedEntry:
