@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.integration.cores import all_of
 from tests.integration.socket_town import sequences, told, troubles, until_entries
-from tests.support.client_socket import Refused
+from tests.support.client_socket import Refused, Socket
 from tests.support.cluster import Cluster, Services, a_cluster
 from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
@@ -105,6 +105,28 @@ async def test_what_rest_does_reaches_every_gateway(cluster: Cluster, town: Town
         await ann.call("PUT", f"/v1/chats/{chat}/messages/{sent['sequence']}/reactions/👍")
         for device in (first, second):
             assert await until_entries(device, chat, 3) == [1, 2, 3]
+
+
+async def test_by_heads_news_and_entries_come_from_other_gateways(
+    cluster: Cluster, town: Town
+) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat, other = [await ann.create_group(name, [bob]) for name in ("Team", "Other")]
+    socket = Socket(cluster.processes["gateway-2"].url)
+    await socket.open()
+    socket.tell({"op": "hello", "token": bob.token, "device": "phone", "catch_up": "heads"})
+    await socket.frame("live")
+    socket.tell({"op": "follow", "chat": chat, "after": 0})
+    async with cluster.device(ann, "gateway-1") as device:
+        for _ in range(3):
+            await device.send(chat)
+            await device.send(other)
+        assert await until_entries(socket, chat, 4) == [1, 2, 3, 4]
+        await socket.until(lambda: told(socket, "heads")[-1]["chats"].get(other) == 4)
+        assert not told(socket, "entry", chat=other)
+        await ann.call("DELETE", f"/v1/chats/{other}/members/{bob.user_id}")
+        await socket.frame("gone", chat=other)
+    await socket.drop()
 
 
 async def test_a_deleted_chat_takes_nothing_in_on_any_gateway(cluster: Cluster, town: Town) -> None:
