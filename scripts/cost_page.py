@@ -59,6 +59,7 @@ PAGE: Final = 50
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
 """Connected readers by members of the chat: all of them, except in the largest."""
+ELSEWHERE: Final = "send, 1:1, online, the reader at another gateway"
 _DESIGNS: Final = (ROW_PER_MEMBER, SINGLE_TABLE, COUNTER_AND_ROWS)
 
 _HEADS: Final = ("Use case", "Until the answer", "In total", "Price of a million")
@@ -177,6 +178,7 @@ def use_cases() -> Iterator[UseCase]:
     expiring = chat_costs.send(2, SMALL, 1, expires=True)
     sent = ROW_PER_MEMBER.send(2, SMALL) + ROW_PER_MEMBER.deliver(2, SMALL, 1)
     yield UseCase("send, 1:1, online, expires", expiring, sent)
+    yield UseCase(ELSEWHERE, chat_costs.send(2, SMALL, 1))
     yield UseCase("send, 1:1, two processes in turn", chat_costs.send_in_turn(2, SMALL))
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))

@@ -12,6 +12,7 @@ import pytest
 
 from scripts.cost_page import (
     CHATS,
+    ELSEWHERE,
     FEW,
     LARGE,
     MISSED,
@@ -29,6 +30,7 @@ from tests.support.waiting import until
 from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
+from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.tools.charges import Units
 
@@ -123,6 +125,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         chat = await ground.chat(2)
         await send(ground, "send, 1:1, online, expires", chat, SMALL, 1, ttl=60)
         await send_in_turn(ground)
+        await send_elsewhere(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
         await deleting(ground)
@@ -157,6 +160,27 @@ async def send_in_turn(ground: Ground) -> None:
         await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()
     ground.keep("send, 1:1, two processes in turn", answer, one, other)
+
+
+async def send_elsewhere(ground: Ground) -> None:
+    """A message to somebody at another gateway, who has read there before."""
+    chat, (ann, bob) = await ground.chat(2)
+    async with ground.process() as one, ground.process() as other:
+        await one.warm_up(ann, chat)
+        sent = await one.send(ann, chat, text(SMALL))
+        await _read_elsewhere(other, bob, sent)
+        await one.rest(ann)
+        ground.start(one, other)
+        sent = await one.send(ann, chat, text(SMALL))
+        answer = one.meter.reading()
+        await _read_elsewhere(other, bob, sent)
+    ground.keep(ELSEWHERE, answer, one, other)
+
+
+async def _read_elsewhere(process: Process, reader: UserKey, sent: Entry) -> None:
+    process.store.chats.saw(sent.chat_id, head_of(sent))  # it was handed over
+    process.devices.by_user.clear()
+    await process.read_by([reader], sent, is_small=True)
 
 
 async def changes_of_a_message(ground: Ground) -> None:

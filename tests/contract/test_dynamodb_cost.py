@@ -57,6 +57,7 @@ BUDGETS: dict[str, Budget] = {
     "send, 100 members, online, 100 bytes": (Units(2, 0), Units(103, 198)),
     "send, 1,000 members, 100 online, 100 bytes": (Units(2, 0), Units(104, 200)),
     "send, 1:1, online, expires": (Units(3, 0), Units(7, 2)),
+    "send, 1:1, online, the reader at another gateway": (Units(2, 0), Units(6, 2)),
     "send, 1:1, two processes in turn": (Units(3, 1), Units(5, 1)),
     "edit": (Units(6, 4.5), Units(8, 4.5)),
     "redact": (Units(6, 4.5), Units(8, 5.5)),

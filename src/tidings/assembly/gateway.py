@@ -26,6 +26,7 @@ from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
+from tidings.ports.delivery import EncodedEntry
 from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close
 
@@ -118,11 +119,12 @@ class Exchange:
         hint: Callable[[InboxEvent], None],
     ) -> None:
         self._chats = core.store.chats
+        self._states = core.notice_states
         self._pulse = others.pulse
         reconciler = HeadReconciler(hub, core.store.chats)
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
         self._handover_receiver = others.handover_receiver(
-            HandoverReceiver(hub, self._registration.request_reconcile, hint)
+            HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard)
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
@@ -137,6 +139,11 @@ class Exchange:
             unregister=self._registration.unregister,
             gap_seconds=GAP_SECONDS,
         )
+
+    def _heard(self, entry: EncodedEntry) -> None:
+        """Learn from an entry of another process, which was handed over."""
+        self._chats.saw(entry.chat_id, entry.head)
+        self._states.heard(entry)
 
     async def _chats_of(self, user: UserKey) -> list[ChatHead]:
         """Return a user's chats with their heads, from the logs if delivery is behind."""
@@ -161,8 +168,8 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
 
 
 def _fan_out(core: Core, hub: Hub) -> FanOut:
-    appender = core.appender
-    return FanOut(core.bus, hub, appender.state_nowait, appender.state, count_unread(core))
+    states = core.notice_states
+    return FanOut(core.bus, hub, states.cached, states.state, count_unread(core))
 
 
 def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:

@@ -162,6 +162,10 @@ class Chats(Protocol):
         """
         ...
 
+    def saw(self, chat: ChatId, head: Head) -> None:
+        """Note the head of a log that another process has told this one of; it may be old."""
+        ...
+
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Make sure that the user's next list shows the chat's entries up to this sequence.
 

@@ -62,6 +62,8 @@ class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Users who are no longer members after this entry. It is the last entry that they receive."""
     is_small: bool
     frame: bytes
+    head: Head = Head()
+    """The head of the log after this entry; empty if an older process encoded it."""
 
 
 class Handover(Protocol):

@@ -95,6 +95,10 @@ class DynamoChatList:
         found |= {chat: head.sequence for chat, head in looked.items()}
         return {chat: sequence for chat, sequence in found.items() if sequence}
 
+    def saw(self, chat: ChatId, head: Head) -> None:
+        """Note that a log reaches at least this head."""
+        self._heads.saw(chat, head)
+
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Read the head of a log, unless this process knows that it reaches this sequence."""
         if self._heads.known(chat).sequence < sequence:

@@ -12,7 +12,7 @@ from tidings.model.chats import (
     ChatRow,
     TenantChat,
 )
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
@@ -95,6 +95,9 @@ class DynamoChats:
 
     async def list_heads(self, user: UserKey, *, from_log: bool = False) -> list[ChatHead]:
         return await self._list.list_heads(user, from_log=from_log)
+
+    def saw(self, chat: ChatId, head: Head) -> None:
+        self._list.saw(chat, head)
 
     async def look(self, chat: ChatId, sequence: int) -> None:
         await self._list.look(chat, sequence)

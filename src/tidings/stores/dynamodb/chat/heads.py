@@ -68,7 +68,7 @@ SET_HEAD: Final = (
 IS_LATER: Final = "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #sequence < :sequence)"
 EPOCH_CHARS: Final = 8
 IS_UNTOUCHED: Final = "(attribute_not_exists(#touched) OR #touched < :last_message)"
-_IS_LAST: Final = "#last_message = :last_message"
+_IS_LAST: Final = "(attribute_not_exists(#last_message) OR #last_message = :last_message)"
 _TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
 _MAY_SHOW: Final = (
     "(attribute_not_exists(#last_message) OR #last_message <= :target)"

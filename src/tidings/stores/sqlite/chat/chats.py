@@ -143,6 +143,9 @@ class SqliteChats:
             lambda db: [_chat_head(row) for row in db.execute(_OWN_HEADS, (user,))]
         )
 
+    def saw(self, chat: ChatId, head: Head) -> None:
+        """Do nothing: there is no other process."""
+
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Do nothing: every list shows all entries."""
 
