@@ -53,6 +53,8 @@ FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 SMALL: Final = 100
 LARGE: Final = limits.CONTENT_BYTES_MAX
 CHATS: Final = 50
+FEW: Final = 10
+"""Number of direct chats of a user who has mostly groups."""
 PAGE: Final = 50
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
@@ -163,6 +165,12 @@ def send_name(members: int, content: int, readers: int) -> str:
     return f"send, {people}, {online if readers else 'offline'}, {content:,} bytes"
 
 
+def chats_name(direct: int) -> str:
+    """Return the name of a user's chats in the table; those that are not direct are groups."""
+    groups = CHATS - direct
+    return f"{groups} groups and {direct} direct chats" if groups else f"{direct} direct chats"
+
+
 def use_cases() -> Iterator[UseCase]:
     """Yield all use cases in the order of the table."""
     yield from _sends()
@@ -203,18 +211,24 @@ def _send(members: int, content: int, readers: int) -> UseCase:
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
     yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
-    lists = (design.chat_list(CHATS) for design in _DESIGNS)
-    yield UseCase(f"chat list of {CHATS}", chat_costs.chat_list(CHATS), *lists)
+    yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
+    lists = [design.chat_list(CHATS) for design in _DESIGNS]
+    for direct in (CHATS, FEW):
+        cost = chat_costs.chat_list(direct, CHATS - direct, SMALL)
+        yield UseCase(f"chat list of {chats_name(direct)}", cost, *lists)
+    for direct in (CHATS, FEW):
+        yield UseCase(
+            f"hello, {chats_name(direct)}, nothing new",
+            chat_costs.hello(direct, CHATS - direct, direct, SMALL),
+            counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
+        )
     yield UseCase(
-        f"hello, {CHATS} chats, nothing new",
-        chat_costs.hello(CHATS, 1),
-        counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
+        f"hello by heads, {chats_name(CHATS)}, {MISSED} missed",
+        chat_costs.hello(CHATS, 0, CHATS, SMALL),
     )
-    yield UseCase(f"hello by heads, {CHATS} chats, {MISSED} missed", chat_costs.hello(CHATS, 1))
-    missed = chat_costs.reconnect(CHATS, 1, MISSED, SMALL)
     yield UseCase(
-        f"reconnect, {CHATS} chats, {MISSED} missed",
-        missed,
+        f"reconnect, {chats_name(CHATS)}, {MISSED} missed",
+        chat_costs.reconnect(CHATS, 0, CHATS, MISSED, SMALL),
         counter_and_rows=COUNTER_AND_ROWS.reconnect(CHATS, MISSED, SMALL),
     )
 

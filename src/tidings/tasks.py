@@ -3,6 +3,7 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -236,3 +237,28 @@ class BackgroundQueue:
                 )
             self._waiting -= 1
             queue.task_done()
+
+
+class Backlog:
+    """Work that was taken on and is not finished, and how old it is."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._begun: dict[object, float] = {}
+
+    def begin(self, work: object, age: float = 0.0) -> None:
+        """Note work that is taken on now, and its age; the object stands for it until its end."""
+        self._begun[work] = self._loop.time() - max(0.0, age)
+
+    def end(self, work: object) -> None:
+        """Note that the work is finished."""
+        self._begun.pop(work, None)
+
+    def end_later(self, work: object, seconds: float) -> None:
+        """Note that others will finish the work within this time."""
+        self._loop.call_later(seconds, self.end, work)
+
+    @property
+    def seconds(self) -> float:
+        """Age of the oldest unfinished work; 0 if there is none."""
+        return max(0.0, self._loop.time() - min(self._begun.values(), default=math.inf))

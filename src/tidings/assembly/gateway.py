@@ -23,7 +23,7 @@ from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
 from tidings.gateway.notices import InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
-from tidings.model.chats import Unread
+from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
 from tidings.tasks import TurnBudget
@@ -117,6 +117,8 @@ class Exchange:
         write_lease: WriteLease,
         hint: Callable[[InboxEvent], None],
     ) -> None:
+        self._chats = core.store.chats
+        self._pulse = others.pulse
         reconciler = HeadReconciler(hub, core.store.chats)
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
         self._handover_receiver = others.handover_receiver(
@@ -130,10 +132,16 @@ class Exchange:
         """
         return replace(
             context,
+            chats_of=self._chats_of,
             register=self._registration.register,
             unregister=self._registration.unregister,
             gap_seconds=GAP_SECONDS,
         )
+
+    async def _chats_of(self, user: UserKey) -> list[ChatHead]:
+        """Return a user's chats with their heads, from the logs if delivery is behind."""
+        is_current = await self._pulse.is_current()
+        return await self._chats.list_heads(user, from_log=not is_current)
 
     def open(self) -> None:
         """Start to receive handovers and to renew registrations."""

@@ -197,16 +197,19 @@ class DeliveryStore(Protocol):
         """
         ...
 
-    async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
+    async def advance(self, chat: ChatId, head: Head, last: Entry | None) -> None:
         """Store in the chat's head copy that entries up to `head` are delivered; durable on return.
 
         The copy only moves forward. It is written at most once a second per chat; a call that comes
-        sooner waits. `member_count` is given if the entries changed it.
+        sooner waits. `last` is the last message up to this head, if it is among the entries.
         """
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence in each chat's head copy, if it has one; read strongly."""
+        """Return the sequence up to which each chat is delivered, by its head copy; read strongly.
+
+        A chat without members needs no delivery, so its sequence is as high as any.
+        """
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:

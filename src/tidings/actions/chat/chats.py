@@ -221,10 +221,19 @@ class ListChats:
     clock: Clock
 
     async def __call__(
-        self, user: UserKey, cursor: str | None, limit: int
+        self,
+        user: UserKey,
+        cursor: str | None,
+        limit: int,
+        own_message: tuple[ChatId, int] | None = None,
     ) -> tuple[list[ChatRow], str | None]:
-        """Return rows with profiles and decrypted previews, and the cursor of the next page."""
+        """Return rows with profiles and decrypted previews, and the cursor of the next page.
+
+        `own_message` is a message that the list must include, although another process took it.
+        """
         now = self.clock.now()
+        if own_message is not None:
+            await self.chats.look(*own_message)
         below = self._below(user, cursor)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]

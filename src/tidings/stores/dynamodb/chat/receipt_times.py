@@ -107,6 +107,8 @@ class ReceiptChange(msgspec.Struct, frozen=True):
     at: int = 0
     others: Item = {}
     """Values that only the condition needs."""
+    removes: str = ""
+    """An attribute that the update removes."""
 
     @property
     def moves(self) -> dict[Mark, int]:
@@ -116,7 +118,9 @@ class ReceiptChange(msgspec.Struct, frozen=True):
 
     def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
         """Return update, condition and values, with those that keep the times."""
-        removed = f" REMOVE {MARKED_UNREAD}" if ":read" in self.new else ""
+        removes = [MARKED_UNREAD] if ":read" in self.new else []
+        removes += [self.removes] if self.removes else []
+        removed = f" REMOVE {', '.join(removes)}" if removes else ""
         return (
             f"{self.update}{times.update}{removed}",
             f"{self.condition}{times.condition}",
