@@ -53,6 +53,7 @@ class Ground(RuleBasedStateMachine):
         self.fresh = itertools.count()
 
     def teardown(self) -> None:
+        self.product.check_copies()
         self.product.close()
         for room in self.rooms.values():
             self.happened.update(line.kind for line in room.log)

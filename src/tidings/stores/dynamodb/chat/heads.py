@@ -71,7 +71,7 @@ IS_UNTOUCHED: Final = "(attribute_not_exists(#touched) OR #touched < :last_messa
 _IS_LAST: Final = "(attribute_not_exists(#last_message) OR #last_message = :last_message)"
 _TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
 _MAY_SHOW: Final = (
-    "(attribute_not_exists(#last_message) OR #last_message <= :target)"
+    "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #last_message <= :target)"
     " AND (attribute_not_exists(#touched) OR #touched < :target)"
 )
 
@@ -358,7 +358,8 @@ class Heads:
     async def _touch(self, pattern: Pattern, key: Item, target: int) -> None:
         condition = f"attribute_exists(#{next(iter(key))}) AND {_MAY_SHOW}"
         with suppress(ConditionFailed):  # it shows a later message, or the chat is gone
-            await self._dynamo.update(pattern, key, _TOUCH, condition, {":target": target})
+            values = {":target": target, ":epoch": self._epoch}
+            await self._dynamo.update(pattern, key, _TOUCH, condition, values)
 
     async def close(self) -> None:
         """Write the pending copies; later appends correct those that cannot be written now."""

@@ -255,20 +255,10 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
     if facts is None:
         return None
     items = [item for item in first["messages"] if item["kind"] == "message"]
-    reactions = [
-        reaction_key(chat, sequence, emoji, reader)
-        for item in items
-        for emoji in item.get("reactions", ())
-    ]
     users = await _receipt_users(dynamo, facts)
+    keys = {"delivery_state": [receipt_key(user, chat) for user in users]}
     rest = await dynamo.batch_get_all(
-        READ_MESSAGE_STATUS,
-        {
-            "chat_memberships": [member_key(chat, reader)],
-            "delivery_state": [receipt_key(user, chat) for user in users],
-            "reactions": reactions,
-            "bodies": [body_key(chat, item[BODY]) for item in items if BODY in item],
-        },
+        READ_MESSAGE_STATUS, {**_status_keys(chat, reader, items), **keys}
     )
     if not rest["chat_memberships"]:
         return None
@@ -281,6 +271,19 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
         member_count=facts["member_count"],
         receipts=tuple(by_user[user] for user in users if user in by_user),
     )
+
+
+def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:
+    """Return the keys of the reader's membership and reactions, and of expiring content."""
+    return {
+        "chat_memberships": [member_key(chat, reader)],
+        "reactions": [
+            reaction_key(chat, item["sequence"], emoji, reader)
+            for item in items
+            for emoji in item.get("reactions", ())
+        ],
+        "bodies": [body_key(chat, item[BODY]) for item in items if BODY in item],
+    }
 
 
 def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
