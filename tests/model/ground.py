@@ -51,6 +51,8 @@ class Ground(RuleBasedStateMachine):
         self.touched: set[ChatId] = set()
         """The chats that may have changed since they were last compared."""
         self.fresh = itertools.count()
+        self.kept_ms: int | None = None
+        """How long the tenant has content kept."""
 
     def teardown(self) -> None:
         self.product.close()
@@ -105,7 +107,7 @@ class Ground(RuleBasedStateMachine):
         """With something in it, for runs that happen to have few sends."""
         chat = self._create("group", "Red", USERS[0], USERS[1:3])
         for user in USERS[:2]:
-            self.rooms[chat].send(user, "a", canary("one"), None, self.now)
+            self.rooms[chat].send(user, "a", canary("one"), None, self.now, self.kept_ms)
             self.product.run(self.product.send(user, chat, "a", canary("one"), None))
         return chat
 

@@ -127,9 +127,15 @@ class Room:
     # Messages.
 
     def send(
-        self, user: str, cmid: str, content: str, ttl_seconds: int | None, now: int
+        self,
+        user: str,
+        cmid: str,
+        content: str,
+        ttl_seconds: int | None,
+        now: int,
+        kept_ms: int | None,
     ) -> tuple[int, bool]:
-        """The message's sequence, and whether it is a repeat."""
+        """The message's sequence, and whether it is a repeat; content is kept for `kept_ms`."""
         what = (content, ttl_seconds)
         known, sequence, until = self.keys.get((user, cmid), (None, 0, 0))
         is_known = until > now
@@ -139,7 +145,8 @@ class Room:
             if known != what:
                 raise SendConflict
             return sequence, True
-        expires_at = None if ttl_seconds is None else now + 1_000 * ttl_seconds
+        lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]
+        expires_at = min((now + ms for ms in lives if ms is not None), default=None)
         sequence = self._append(
             Line("message", user, now, cmid=cmid, content=content, expires_at=expires_at)
         )
