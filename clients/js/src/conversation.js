@@ -149,24 +149,22 @@ export class Conversation {
   }
 
   /**
-   * Do the regular work, twice a second; return a reason to drop the connection, if any.
+   * Do the regular work, twice a second; return whether the server seems to be gone.
    *
    * @param {number} now
    * @param {number} wall - Milliseconds since 1970.
-   * @returns {string | null}
    */
   tick(now, wall) {
     for (const message of this.#outbox.expired(wall)) {
       const failed = { code: "send.expired", detail: "The message was not sent within six days" };
       this.#listener.failed({ ...message, failed });
     }
-    if (!this.#say) return null;
-    if (this.#requests.isOverdue(now)) return "the server does not answer";
-    if (!this.#beat(now)) return "the server is silent";
+    if (!this.#say) return false;
+    if (this.#requests.isOverdue(now) || !this.#beat(now)) return true;
     this.leaving();
     if (this.isLive) this.#view.settle();
     this.pump(now);
-    return null;
+    return false;
   }
 
   /**

@@ -137,8 +137,8 @@ export class Keeper {
 
   #tick() {
     const now = this.#clock.now();
-    const reason = this.#conversation.tick(now, this.#clock.wall());
-    if (reason && this.#line) {
+    const isGone = this.#conversation.tick(now, this.#clock.wall());
+    if (isGone && this.#line) {
       const line = this.#line;
       setTimeout(() => {
         if (this.#line === line && this.#heardAt <= now) this.#ended({ code: 1006 });
