@@ -89,7 +89,7 @@ class HistoryImport:
                         await self._user(item)
                     case HistoryChat():
                         await self._chat(number, item)
-                    case HistoryMessage():
+                    case _:
                         await self._message(number, item)
             except StoreUnavailable:
                 raise
