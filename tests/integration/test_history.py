@@ -174,6 +174,11 @@ async def test_what_contradicts_the_tenant_is_refused(rest: Rest) -> None:
         await add(rest, START, user("a b"))
     with pytest.raises(BadLine, match="line 2: quota"):
         await add(rest, START, user("new"), store=FullStore(rest.core.store))
+    backend = await rest.tenant()
+    await rest.user("gone")
+    await backend.ok("DELETE", f"/v1/tenants/{TENANT}/users/gone")
+    with pytest.raises(BadLine, match="line 2: The user is deleted"):
+        await add(rest, START, user("gone"))
     many = [f"u{number}" for number in range(40)]
     group = [START, *map(user, many), chat("many", *many)]
     assert await add(rest, *group, message("many", 2, "u39")) == 1

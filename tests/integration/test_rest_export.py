@@ -190,11 +190,16 @@ async def test_what_goes_while_the_job_runs_is_left_out(rest: Rest) -> None:
     moved = msgspec.structs.replace(
         job, job_id="moved", state="done", result=f'{{"parts": 1, "expires_at": {2**50}}}'
     )
-    await core.store.tenant_jobs.create(moved)
-    download = f"{ACME}/jobs/moved/download"
-    assert await backend.refused("GET", download) == (404, "export.gone"), "only the job was moved"
+    ended = msgspec.structs.replace(moved, job_id="ended", result=None)
+    for done in (moved, ended):
+        await core.store.tenant_jobs.create(done)
+        download = f"{ACME}/jobs/{done.job_id}/download"
+        assert await backend.refused("GET", download) == (404, "export.gone"), "there are no parts"
 
-    ghost = await core.start_job(TENANT, "user.export", "ghost")
-    path = f"{ACME}/jobs/{ghost.job_id}"
-    assert "download" not in await finished(rest, path)
-    assert await backend.refused("GET", f"{path}/download") == (404, "export.gone")
+    await rest.user("max")
+    exports = [await core.start_job(TENANT, "user.export", name) for name in ("ghost", "max")]
+    await backend.ok("DELETE", f"{ACME}/users/max")
+    for export in exports:
+        after = await steps.step(export)
+        assert (after.state, after.result) == ("done", None), "there is no such user"
+        await core.store.tenant_jobs.remove(TENANT, export.job_id)
