@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.model.product import Engine, Product
 from tests.model.reference import Room
 from tests.support.canary import canary
-from tidings.model.chats import ChatType
+from tidings.model.chats import ChatType, Receipt
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 
@@ -81,6 +81,14 @@ class Ground(RuleBasedStateMachine):
         if pick % 8 == 0 or not members:
             return USERS[pick // 8 % len(USERS)]
         return UserKey(members[pick // 8 % len(members)])
+
+    def note_ended_mark(self, room: Room, user: str, receipt: Receipt) -> None:
+        """What ends a mark as unread does so a little later: see whether it has."""
+        member = room.members[user]
+        if member.mark_may_end and not receipt.is_marked_unread:
+            self.happened["mark ended"] += member.unread_from > 0
+            member.unread_from = 0
+        assert receipt.unread_from == member.unread_from
 
     def target(self, chat: ChatId, pick: int) -> int:
         """A message of the chat; now and then any place in its log, or one outside it."""
