@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client by heads: which chats it follows, on which connections, and what its events are."""
 
+from typing import Any
+
 from clients.python.tests.entries import NOON, message, messages
 from clients.python.tests.talking import Talk
 from tidings_client.client import CLIENT_NAME
@@ -151,7 +153,7 @@ async def test_totals_come_if_they_were_asked_for_and_so_do_changed_chats() -> N
     talk = Talk(selection=Selection(totals=True))
     hello = talk.connect()
     assert isinstance(hello, Hello) and hello.totals
-    numbers = {"chats": 1, "messages": 2, "mentions": 0, "total": 5, "exact": True}
+    numbers: dict[str, Any] = {"chats": 1, "messages": 2, "mentions": 0, "total": 5, "exact": True}
     talk.hear(UnreadTotalFrame(inboxes={"news": 3}, **numbers), ChatChangedFrame("c"))
     talk.hear(ChatChangedFrame())
     assert (await talk.take(3))[1:] == [
