@@ -20,6 +20,7 @@ OUTSIDE: Final = {
     "CHANGELOG.md": "project/changes.md",
     "RELEASING.md": "project/releasing.md",
     "changes/README.md": "project/change-fragments.md",
+    "clients/js/README.md": "project/javascript-client.md",
     "clients/python/README.md": "project/python-client.md",
     "deploy/compose/README.md": "project/compose.md",
 }

@@ -39,11 +39,6 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-# A busy machine may be late with an example; how long a test may take is the timeout's business.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="only tests that start no service and no process"

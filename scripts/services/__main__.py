@@ -11,6 +11,7 @@ from scripts.services import (
     dynamodb_local,
     elasticmq,
     kafka_broker,
+    node_tools,
     proxies,
     redis_server,
     running,
@@ -23,6 +24,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     kafka_broker.KafkaBroker.name: kafka_broker.obtain,
     redis_server.RedisServer.name: redis_server.obtain,
     elasticmq.ElasticMQ.name: elasticmq.obtain,
+    node_tools.NAME: node_tools.obtain,
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 

@@ -57,6 +57,7 @@ class Meter:
 
     def __call__(self, usage: Usage) -> None:
         name = usage.pattern.name
+        assert usage.keys or usage.operation == "Scan", f"{name}: whose load is it?"
         used = Units(usage.write_units, usage.read_units)
         if usage.operation in _NEVER_FREE and not used.read:
             used = Units(0, 1 if usage.consistent else 0.5)

@@ -10,11 +10,12 @@ import pytest
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import TENANT, Json, Rest, open_rest
 from tidings.actions.chat.retention import Retention
+from tidings.actions.export import history as history_module
 from tidings.actions.export.history import HistoryImport, chat_id_of
 from tidings.actions.export.history_lines import BadLine
 from tidings.cli import main
-from tidings.model.ids import from_rfc3339
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.ids import UserKey, from_rfc3339
+from tidings.model.refusals import LimitReached, StoreUnavailable
 from tidings.ports.log import Failed, Run, SlotTaken
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,6 +100,7 @@ async def test_people_find_what_they_wrote_elsewhere(rest: Rest) -> None:
     assert (await una.ok("GET", "/v1/me"))["display_name"] == "Una"
 
     assert await add(rest, *history) == 0, "a repeat adds nothing"
+    assert await add(rest, *history[:-1]) == 0, "nor does a part of it"
     await una.send(chat_id("plans"), "new")
     assert len(await contents(rest, "vic", "plans")) == 3
     vic = await rest.user("vic")
@@ -127,7 +129,10 @@ class FailingLog:
             self._real.append(run)
 
 
-async def test_an_import_that_broke_off_goes_on(rest: Rest) -> None:
+async def test_an_import_that_broke_off_goes_on(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "BUFFERED_MAX", 3)
     await rest.tenant()
     start = [START, user("wim"), user("xia"), chat("long", "wim", "xia")]
     lines = [*start, *(message("long", number, "wim") for number in range(2, 9))]
@@ -141,6 +146,23 @@ async def test_an_import_that_broke_off_goes_on(rest: Rest) -> None:
     ]
 
 
+class FullStore:
+    """The store, which has no room for another user."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.users = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, _user: UserKey) -> None:
+        return None
+
+    async def put(self, _user: UserKey, **_: Any) -> None:
+        raise LimitReached("quota")
+
+
 async def test_what_contradicts_the_tenant_is_refused(rest: Rest) -> None:
     await rest.tenant()
     yan, _ = await rest.users("yan", "zoe")
@@ -150,6 +172,13 @@ async def test_what_contradicts_the_tenant_is_refused(rest: Rest) -> None:
         await add(rest, *lines)
     with pytest.raises(BadLine, match="line 2: "):
         await add(rest, START, user("a b"))
+    with pytest.raises(BadLine, match="line 2: quota"):
+        await add(rest, START, user("new"), store=FullStore(rest.core.store))
+    backend = await rest.tenant()
+    await rest.user("gone")
+    await backend.ok("DELETE", f"/v1/tenants/{TENANT}/users/gone")
+    with pytest.raises(BadLine, match="line 2: The user is deleted"):
+        await add(rest, START, user("gone"))
     many = [f"u{number}" for number in range(40)]
     group = [START, *map(user, many), chat("many", *many)]
     assert await add(rest, *group, message("many", 2, "u39")) == 1

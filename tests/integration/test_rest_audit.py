@@ -119,7 +119,8 @@ async def test_of_settings_only_switches_are_told(rest: Rest, backend: Actor) ->
         ({"login": {"phone": True}, **own}, ["login.phone=true"]),
         ({"login": {"register": False}, "invites": "ask"}, ["login.register=false", "invites=ask"]),
         ({"invites": "Sk_0123456789", **own}, []),
-        ({"login": ["phone"]}, []),
+        ({"chats": {"keep_days": 30}}, ["chats.keep_days=30"]),
+        ({"invites": 4930901820, "login": ["phone"]}, []),
     ):
         await backend.call("PUT", path, body)
         assert (await acts_of(backend, limit=1))[0]["fields"] == fields

@@ -72,8 +72,8 @@ async def test_all_that_is_theirs_and_nothing_that_others_wrote(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PAGE_MAX", 2)
-    monkeypatch.setattr(limits, "EXPORT_STEP_PAGES", 1)
-    monkeypatch.setattr(limits, "EXPORT_STEP_CHATS", 2)
+    monkeypatch.setattr(limits, "EXPORT_STEP_PAGES", 2)
+    monkeypatch.setattr(limits, "EXPORT_STEP_CHATS", 1)
     monkeypatch.setattr(limits, "EXPORT_PART_CHARS_MAX", 300)
     backend = await rest.tenant()
     eva, finn = await rest.users("eva", "finn")
@@ -81,6 +81,8 @@ async def test_all_that_is_theirs_and_nothing_that_others_wrote(
     chats = sorted([await eva.group("finn", name=f"Group {n}") for n in range(3)])
     for chat in chats:
         await say(finn, chat, "not hers")
+    for number in range(6):
+        await say(finn, chats[1], f"not hers {number}")
     for number in range(4):
         await say(eva, chats[0], f"hers {number}")
     await eva.ok("PATCH", f"/v1/chats/{chats[0]}/messages/3", {"content": "better"})
@@ -129,6 +131,10 @@ async def test_an_export_is_made_anew_and_dies_with_the_persons_key(rest: Rest) 
     assert of(records, "message", "content") == [("before",), ("after",)]
 
     job = await backend.ok("GET", path)
+    rest.clock.time += limits.EXPORT_KEPT_MS
+    assert await backend.refused("GET", job["download"]) == (404, "export.gone")
+    rest.clock.time -= limits.EXPORT_KEPT_MS
+    assert (await backend.ok("GET", job["download"]))["data"]
     key = await rest.core.store.data_keys.end(user_key(TENANT, "gail"), rest.clock.time)
     assert key is not None
     await rest.core.watch.look()
@@ -181,7 +187,19 @@ async def test_what_goes_while_the_job_runs_is_left_out(rest: Rest) -> None:
     gone = msgspec.structs.replace(left, cursor='{"inbox": "gone", "page": "x"}')
     assert (await steps.step(gone)).counts == {}, "there is no such inbox"
 
-    ghost = await core.start_job(TENANT, "user.export", "ghost")
-    path = f"{ACME}/jobs/{ghost.job_id}"
-    assert "download" not in await finished(rest, path)
-    assert await backend.refused("GET", f"{path}/download") == (404, "export.gone")
+    moved = msgspec.structs.replace(
+        job, job_id="moved", state="done", result=f'{{"parts": 1, "expires_at": {2**50}}}'
+    )
+    ended = msgspec.structs.replace(moved, job_id="ended", result=None)
+    for done in (moved, ended):
+        await core.store.tenant_jobs.create(done)
+        download = f"{ACME}/jobs/{done.job_id}/download"
+        assert await backend.refused("GET", download) == (404, "export.gone"), "there are no parts"
+
+    await rest.user("max")
+    exports = [await core.start_job(TENANT, "user.export", name) for name in ("ghost", "max")]
+    await backend.ok("DELETE", f"{ACME}/users/max")
+    for export in exports:
+        after = await steps.step(export)
+        assert (after.state, after.result) == ("done", None), "there is no such user"
+        await core.store.tenant_jobs.remove(TENANT, export.job_id)

@@ -15,6 +15,8 @@ from tests.integration.inbox_world import (
 from tests.integration.rest_world import Json, Rest, problem
 from tests.support.canary import canary
 from tidings.model import limits
+from tidings.model.ids import rfc3339
+from tidings.model.retention import RULE_AGE_MS_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -272,3 +274,21 @@ async def test_the_other_paths_lead_to_the_same(rest: Rest) -> None:
         ("PUT", f"{elsewhere}/read/", {"ids": [one]}),
     ):
         assert await ann.actor.refused(method, path, body) == (404, "tenant.not_found")
+
+
+async def test_messages_are_kept_as_the_tenant_says(rest: Rest) -> None:
+    backend = await rest.tenant()
+    path = "/v1/tenants/acme/settings"
+    wrong = await backend.call("PUT", path, {"chats": {"keep_days": 0}})
+    assert problem(wrong) == INVALID
+    assert wrong.json()["errors"][0]["pointer"] == "/chats/keep_days"
+    ann, _ = await rest.users("keeper", "kept")
+    chat = await ann.group("kept")
+    for chats, days in (({"keep_days": 2}, 2), ({}, None)):
+        await backend.ok("PUT", path, {"chats": chats})
+        rest.clock.time += RULE_AGE_MS_MAX
+        body = {"client_message_id": f"m{days}", "content": canary("hi")}
+        sent = await ann.ok("POST", f"/v1/chats/{chat}/messages", body)
+        until = None if days is None else rest.clock.time + days * limits.DAY_MS
+        kept = await ann.ok("GET", f"/v1/chats/{chat}/messages/{sent['sequence']}")
+        assert kept.get("expires_at") == (None if until is None else rfc3339(until))

@@ -20,13 +20,20 @@ async def test_all_are_sent_home_spread_over_the_window(tmp_path: Path) -> None:
     async with server, Town(server.url, server.root_key) as town:
         users = await all_of(town.user(f"u{number}") for number in range(20))
         devices = await all_of(user.device().connect() for user in users)
-        async with await RawSocket.connect(server.port) as kept_alive:
-            kept_alive.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert await kept_alive.status() == 200
+        async with await kept_alive(server) as program, await kept_alive(server) as page:
             stopping = asyncio.create_task(server.terminate())
             ends = await all_of(end_of(device) for device in devices[:5])
-            kept_alive.write(upgrade_request(server.port))
-            status, headers, _ = await kept_alive.answer()
+            program.write(upgrade_request(server.port))
+            status, headers, _ = await program.answer()
+            page.write(upgrade_request(server.port, headers={"Origin": server.url}))
+            assert await page.status() == 101, "a page would not see a refusal of its handshake"
+            assert await page.frame("bye") == {
+                "op": "bye",
+                "code": 1012,
+                "reconnect": True,
+                "retry_after_ms": 1_000,
+            }
+            assert await page.close_code() == 1012
         ends += await all_of(end_of(device) for device in devices[5:])
 
         assert await stopping == 0
@@ -40,6 +47,14 @@ async def test_all_are_sent_home_spread_over_the_window(tmp_path: Path) -> None:
     assert all(0 <= wait <= 1_000 for wait in waits)
     assert len(set(waits)) > 5, "they would all come back at once"
     assert troubles(server) == []
+
+
+async def kept_alive(server: ServerProcess) -> RawSocket:
+    """An HTTP connection that has had an answer and stays open."""
+    raw = await RawSocket.connect(server.port)
+    raw.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert await raw.status() == 200
+    return raw
 
 
 async def end_of(device: Device) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.model.product import Engine, Product
 from tests.model.reference import Room
 from tests.support.canary import canary
-from tidings.model.chats import ChatType
+from tidings.model.chats import ChatType, Receipt
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 
@@ -51,6 +51,8 @@ class Ground(RuleBasedStateMachine):
         self.touched: set[ChatId] = set()
         """The chats that may have changed since they were last compared."""
         self.fresh = itertools.count()
+        self.kept_ms: int | None = None
+        """How long the tenant has content kept."""
 
     def teardown(self) -> None:
         self.product.check_copies()
@@ -81,6 +83,14 @@ class Ground(RuleBasedStateMachine):
             return USERS[pick // 8 % len(USERS)]
         return UserKey(members[pick // 8 % len(members)])
 
+    def note_ended_mark(self, room: Room, user: str, receipt: Receipt) -> None:
+        """What ends a mark as unread does so a little later: see whether it has."""
+        member = room.members[user]
+        if member.mark_may_end and not receipt.is_marked_unread:
+            self.happened["mark ended"] += member.unread_from > 0
+            member.unread_from = 0
+        assert receipt.unread_from == member.unread_from
+
     def target(self, chat: ChatId, pick: int) -> int:
         """A message of the chat; now and then any place in its log, or one outside it."""
         room = self.rooms[chat]
@@ -106,7 +116,7 @@ class Ground(RuleBasedStateMachine):
         """With something in it, for runs that happen to have few sends."""
         chat = self._create("group", "Red", USERS[0], USERS[1:3])
         for user in USERS[:2]:
-            self.rooms[chat].send(user, "a", canary("one"), None, self.now)
+            self.rooms[chat].send(user, "a", canary("one"), None, self.now, self.kept_ms)
             self.product.run(self.product.send(user, chat, "a", canary("one"), None))
         return chat
 

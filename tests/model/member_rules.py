@@ -51,6 +51,18 @@ class Mute(NamedTuple):
     until: int | None
 
 
+class MarkUnread(NamedTuple):
+    """From anywhere, or no longer."""
+
+    actor: int
+    first: int | None
+
+
+class Hide(NamedTuple):
+    actor: int
+    is_hidden: bool
+
+
 class Delete(NamedTuple):
     """Delete the whole chat; seldom, since then there is nothing more to do in it."""
 
@@ -64,6 +76,8 @@ renamings = st.builds(Rename, picks, names)
 deletions = st.builds(Delete, picks)
 marks = st.builds(Mark, picks, picks, picks)
 mutes = st.builds(Mute, picks, st.sampled_from([None, 5, 2_000_000_000_000]))
+unread_marks = st.builds(MarkUnread, picks, picks | st.none())
+hidings = st.builds(Hide, picks, st.booleans())
 
 
 class MemberRules(Ground):
@@ -143,8 +157,8 @@ class MemberRules(Ground):
             pass
         return await self.product.verbs.delete.as_owner(actor, chat)
 
-    @rule(chat=Ground.chats, doings=several(st.one_of(marks, marks, mutes)))
-    def mark_and_mute(self, chat: ChatId, doings: list[Mark | Mute]) -> None:
+    @rule(chat=Ground.chats, doings=several(st.one_of(marks, marks, mutes, unread_marks, hidings)))
+    def mark_and_mute(self, chat: ChatId, doings: list[Mark | Mute | MarkUnread | Hide]) -> None:
         self.room(chat)
         for doing in doings:
             user = self.who(chat, doing.actor)
@@ -153,20 +167,45 @@ class MemberRules(Ground):
                     self._mark(chat, user, delivered, read)
                 case Mute(_, until):
                     self._mute(chat, user, until)
+                case MarkUnread(_, first):
+                    self._mark_unread(chat, user, first)
+                case Hide(_, is_hidden):
+                    self._hide(chat, user, is_hidden)
 
     def _mark(self, chat: ChatId, user: UserKey, delivered: int, read: int) -> None:
         room = self.rooms[chat]
         places = len(room.log) + 2
         delivered, read = delivered % places, read % places
         both = self.same(
-            lambda: room.mark(user, delivered, read),
+            lambda: room.mark(user, delivered, read, self.now),
             self.product.verbs.mark(user, chat, delivered, read),
         )
         if both is not None:
             receipt, unread = both[1]
             assert receipt.read >= read
             assert receipt.delivered >= max(delivered, receipt.read)
+            self.note_ended_mark(room, user, receipt)
             assert (unread.count, unread.exact) == (room.unread(user, receipt.read, self.now), True)
+
+    def _mark_unread(self, chat: ChatId, user: UserKey, pick: int | None) -> None:
+        room = self.rooms[chat]
+        first = None if pick is None else pick % (len(room.log) + 2)
+        both = self.same(
+            lambda: room.mark_unread(user, first),
+            self.product.verbs.mark_unread(user, chat, first),
+        )
+        if both is not None:
+            receipt, unread = both[1]
+            assert receipt.unread_from == (first or 0)
+            assert (unread.count, unread.exact) == (room.unread(user, receipt.read, self.now), True)
+            self.happened["marked unread"] += first is not None
+
+    def _hide(self, chat: ChatId, user: UserKey, is_hidden: bool) -> None:
+        room = self.rooms[chat]
+        self.same(
+            lambda: room.hide(user, is_hidden),
+            self.product.verbs.hide(user, chat, is_hidden=is_hidden),
+        )
 
     def _mute(self, chat: ChatId, user: UserKey, until: int | None) -> None:
         room = self.rooms[chat]

@@ -121,7 +121,7 @@ class MessageRules(Ground):
         room = self.rooms[chat]
         cmid = doing.cmid or f"fresh-{next(self.fresh)}"
         both = self.same(
-            lambda: room.send(user, cmid, doing.text, doing.ttl_seconds, self.now),
+            lambda: room.send(user, cmid, doing.text, doing.ttl_seconds, self.now, self.kept_ms),
             self.product.send(user, chat, cmid, doing.text, doing.ttl_seconds),
         )
         if both is None:

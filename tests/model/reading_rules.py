@@ -87,6 +87,10 @@ class ReadingRules(Ground):
 
     @rule(user=users, limit=st.integers(1, 3))
     def chat_list(self, user: UserKey, limit: int) -> None:
+        for chat, room in self.rooms.items():
+            if user in room.members:
+                row = self.product.run(self.product.verbs.get(user, chat))
+                self.note_ended_mark(room, user, row.receipt)
         expected = [
             row_of_reference(chat, room, user, self.now)
             for chat, room in self.rooms.items()
@@ -114,6 +118,7 @@ class ReadingRules(Ground):
                 self._compare_reactions(chat, room)
                 self._compare_members(chat, room)
                 self._compare_receipts(chat, room)
+                self._compare_times(chat, room)
             self._keep_outsiders_out(chat, room)
         self.touched.clear()
 
@@ -145,6 +150,7 @@ class ReadingRules(Ground):
         """Members and roles, an owner among them; and for each of them the row, unread included."""
         for user in room.members:
             row = self.product.run(self.product.verbs.get(UserKey(user), chat))
+            self.note_ended_mark(room, user, row.receipt)
             assert row_of_product(row) == row_of_reference(chat, room, user, self.now)
         shown = self.product.run(self.product.verbs.members(UserKey(user), chat))
         members = {name: one.member for name, one in shown.items()}
@@ -168,6 +174,31 @@ class ReadingRules(Ground):
             assert receipt.delivered == max(member.delivered, receipt.read)
             self.happened["read mark moved by itself"] += receipt.read > member.read
             member.read, member.delivered = receipt.read, receipt.delivered
+
+    def _compare_times(self, chat: ChatId, room: Room) -> None:
+        """Who read a message, and no time earlier than the first mark that may have reached it."""
+        messages = [sequence for sequence, _ in room.messages()]
+        if not messages:
+            return
+        sequence = messages[self.steps % len(messages)]
+        sender = room.message(sequence).sender
+        reader = UserKey(min(room.members))
+        found = self.product.run(
+            self.product.verbs.message_receipts(reader, chat, sequence, None, 10)
+        )
+        concerned = {
+            user: member
+            for user, member in room.members.items()
+            if member.joined < sequence and user != sender
+        }
+        assert {one.receipt.user for one in found.page} == concerned.keys()
+        assert found.read == sum(member.read >= sequence for member in concerned.values())
+        for one in found.page:
+            times = [at for read, at in concerned[one.receipt.user].reads if read >= sequence]
+            read_at = one.read_at(sequence)
+            assert read_at is None or read_at >= times[0] // 1_000 * 1_000
+            assert read_at is not None or not times or len(times) > 1
+            self.happened["time of reading"] += read_at is not None
 
     def _keep_outsiders_out(self, chat: ChatId, room: Room) -> None:
         outsiders = [user for user in USERS if user not in room.members]

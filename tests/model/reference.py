@@ -13,6 +13,7 @@ from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
     Forbidden,
+    Invalid,
     LastOwner,
     MemberNotFound,
     MessageGone,
@@ -64,6 +65,13 @@ class Membership:
     due: int
     """Where the read mark has to be once everything has settled."""
     muted_until: int | None = None
+    unread_from: int = 0
+    """From where the chat is marked as unread; 0: it is not."""
+    mark_may_end: bool = False
+    """Whether something happened that ends the mark now or a little later."""
+    hidden_number: int = -1
+    reads: list[tuple[int, int]] = field(default_factory=list)
+    """Each mark that may have moved what is read, and when."""
 
 
 class Room:
@@ -104,8 +112,10 @@ class Room:
 
     def unread(self, user: str, read: int, now: int) -> int:
         """How many messages of others stand after the mark and can be read."""
+        first = self.members[user].unread_from
+        after = min(read, first - 1) if first else read
         return sum(
-            sequence > read and line.sender != user and line.gone(now) is None
+            sequence > after and line.sender != user and line.gone(now) is None
             for sequence, line in self.messages()
         )
 
@@ -127,9 +137,15 @@ class Room:
     # Messages.
 
     def send(
-        self, user: str, cmid: str, content: str, ttl_seconds: int | None, now: int
+        self,
+        user: str,
+        cmid: str,
+        content: str,
+        ttl_seconds: int | None,
+        now: int,
+        kept_ms: int | None,
     ) -> tuple[int, bool]:
-        """The message's sequence, and whether it is a repeat."""
+        """The message's sequence, and whether it is a repeat; content is kept for `kept_ms`."""
         what = (content, ttl_seconds)
         known, sequence, until = self.keys.get((user, cmid), (None, 0, 0))
         is_known = until > now
@@ -139,12 +155,14 @@ class Room:
             if known != what:
                 raise SendConflict
             return sequence, True
-        expires_at = None if ttl_seconds is None else now + 1_000 * ttl_seconds
+        lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]
+        expires_at = min((now + ms for ms in lives if ms is not None), default=None)
         sequence = self._append(
             Line("message", user, now, cmid=cmid, content=content, expires_at=expires_at)
         )
         self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
         member = self.members[user]
+        member.mark_may_end = True
         member.due = max(member.due, member.read)
         if self.number(member.due) == self.number(sequence) - 1:
             member.due = sequence
@@ -245,16 +263,34 @@ class Room:
         for line in self.log:
             line.content = None
 
-    def mark(self, user: str, delivered: int, read: int) -> None:
+    def mark(self, user: str, delivered: int, read: int, now: int) -> None:
         member = self.member(user)
         if max(delivered, read) > len(self.log):
             raise ReceiptBeyondHead
+        if read > member.read:
+            member.reads.append((read, now))
+            member.mark_may_end = True
+        if read > self.read_at_most(user):
+            member.unread_from = 0
         member.read = max(member.read, read)
         member.due = max(member.due, read)
         member.delivered = max(member.delivered, delivered, read)
 
     def mute(self, user: str, until: int | None) -> None:
         self.member(user).muted_until = until
+
+    def mark_unread(self, user: str, first: int | None) -> None:
+        member = self.member(user)
+        if first is not None and not max(1, member.joined) <= first <= len(self.log):
+            raise Invalid("out of range")
+        member.unread_from, member.mark_may_end = first or 0, False
+
+    def hide(self, user: str, is_hidden: bool) -> None:
+        self.member(user).hidden_number = self.number(len(self.log)) if is_hidden else -1
+
+    def is_hidden(self, user: str) -> bool:
+        """Whether no message came since the chat was hidden."""
+        return self.number(len(self.log)) <= self.members[user].hidden_number
 
     def _owners(self) -> list[str]:
         return [user for user, member in self.members.items() if member.role == "owner"]

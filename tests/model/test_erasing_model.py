@@ -49,8 +49,12 @@ class State(NamedTuple):
 
     time: int = 0
     ended_at: int | None = None
-    is_destroyed: bool = False
+    destroyed_at: int | None = None
     sender: Sender = Sender(held=1, read_at=0)
+
+    @property
+    def is_destroyed(self) -> bool:
+        return self.destroyed_at is not None
 
 
 class Rules(NamedTuple):
@@ -62,6 +66,8 @@ class Rules(NamedTuple):
     checks_after_a_slow_put: bool = True
     reads_again_on_news: bool = True
     gives_no_ending_key: bool = True
+    tells_devices_when_it_was_destroyed: bool = True
+    """Otherwise they are told when the erasure began."""
 
 
 def is_leased(state: State, steps: int) -> bool:
@@ -91,7 +97,7 @@ def moves_by(rules: Rules, state: State) -> Iterator[tuple[str, State]]:
     if state.ended_at is None:
         yield "the erasure begins", state._replace(ended_at=state.time)
     elif not state.is_destroyed and state.time >= state.ended_at + rules.wait:
-        yield "the key is destroyed, the erasure answered", state._replace(is_destroyed=True)
+        yield "the key is destroyed, the erasure answered", state._replace(destroyed_at=state.time)
     for name, sender in (
         *feed_and_loads(rules, state),
         *sending(rules, state),
@@ -155,11 +161,11 @@ def explore(rules: Rules, promise: str | None = None) -> Exploration[State]:
     return Exploration(
         State(),
         lambda state: moves_by(rules, state),
-        lambda state: promise is not None and broken(state) == promise,
+        lambda state: promise is not None and broken(rules, state) == promise,
     )
 
 
-def broken(state: State) -> str | None:
+def broken(rules: Rules, state: State) -> str | None:
     """Which promise a state breaks."""
     sender = state.sender
     if sender.step == "acknowledged" and sender.came_late:
@@ -169,6 +175,12 @@ def broken(state: State) -> str | None:
     shows = sender.held == 1 and is_leased(state, OPEN)
     if shows and state.ended_at is not None and state.time > state.ended_at + OPEN:
         return "shown too long"
+    before = state.destroyed_at if rules.tells_devices_when_it_was_destroyed else state.ended_at
+    if state.is_destroyed and before is not None and sender.step in ("landed", "acknowledged"):
+        if sender.sealed == 1 and sender.put_at > before:
+            return "kept on devices although it is erased"
+        if sender.sealed == 2 and sender.put_at < before:
+            return "dropped from devices although it is not erased"
     return None
 
 
@@ -176,7 +188,7 @@ def test_no_order_loses_a_message_or_shows_an_erased_one() -> None:
     explored = explore(Rules())
     assert len(explored) > STATES_MIN
     for state in explored.states:
-        assert broken(state) is None, explored.way_to(state)
+        assert broken(Rules(), state) is None, explored.way_to(state)
     ends = {(state.sender.step, state.sender.sealed) for state in explored.states}
     assert {("acknowledged", 1), ("acknowledged", 2), ("unknown", 1)} <= ends
 
@@ -190,9 +202,13 @@ def test_no_order_loses_a_message_or_shows_an_erased_one() -> None:
         (Rules(checks_after_a_slow_put=False), "acknowledged behind the destruction of its key"),
         (Rules(reads_again_on_news=False), "shown too long"),
         (Rules(gives_no_ending_key=False), "sealed with a destroyed key"),
+        (
+            Rules(tells_devices_when_it_was_destroyed=False),
+            "kept on devices although it is erased",
+        ),
     ],
     ids=str,
 )
 def test_nothing_can_be_left_out(rules: Rules, promise: str) -> None:
     explored = explore(rules, promise)
-    assert promise in {broken(state) for state in explored.states}
+    assert promise in {broken(rules, state) for state in explored.states}

@@ -22,6 +22,7 @@ from tidings.model.entries import Kind
 EVERYTHING: Final = {
     *get_args(Kind),
     *("repeat", "expired", "read mark moved by itself", "heir", "emptied group"),
+    *("marked unread", "mark ended", "time of reading", "Invalid"),
     *("ChatNotFound", "MessageNotFound", "MemberNotFound", "UserNotFound", "Forbidden"),
     *("SendConflict", "MessageGone", "DirectChatFixed", "LastOwner", "ReceiptBeyondHead"),
 }

@@ -6,9 +6,13 @@ from typing import Literal
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.model.ground import Ground
+from tests.model.ground import USERS, Ground
 from tests.model.reference import WEEK_MS
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, tenant_of
+from tidings.model.limits import DAY_MS
+from tidings.model.retention import RULE_AGE_MS_MAX
+
+TENANT = tenant_of(USERS[0])
 
 
 class TimeRules(Ground):
@@ -31,6 +35,15 @@ class TimeRules(Ground):
             self.move_clock(min(coming))
         if is_swept:
             self._sweep()
+
+    @rule(days=st.sampled_from([None, 1, 3]))
+    def keep_for(self, days: int | None) -> None:
+        """The tenant says how long content is kept; five seconds later all messages follow it."""
+        settings = self.product.deployment.core.store.inbox_settings
+        chats = {} if days is None else {"keep_days": days}
+        self.product.run(settings.put_settings(TENANT, {"chats": chats}))
+        self.kept_ms = None if days is None else days * DAY_MS
+        self.move_clock(self.now + RULE_AGE_MS_MAX)
 
     @rule(what=st.sampled_from(["sweep", "settle", "restart"]))
     def upkeep(self, what: Literal["sweep", "settle", "restart"]) -> None:

@@ -79,6 +79,8 @@ def row_of_reference(chat: str, room: Room, user: str, now: int) -> View:
         "last": entry_of_reference(room, last, user, now)["content"] if last else None,
         "last_sequence": last,
         "unread": (room.unread(user, member.read, now), True),
+        "marked_unread": member.unread_from > 0,
+        "hidden": room.is_hidden(user),
     }
 
 
@@ -98,4 +100,6 @@ def row_of_product(row: ChatRow) -> View:
         "last": row.last.content if row.last else None,
         "last_sequence": row.last.sequence if row.last else 0,
         "unread": (row.unread.count, row.unread.exact),
+        "marked_unread": row.receipt.is_marked_unread,
+        "hidden": row.is_hidden,
     }

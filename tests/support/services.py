@@ -36,6 +36,7 @@ __all__ = [
     "MotoServer",
     "RedisServer",
     "aws_endpoint",
+    "do_without",
     "dynamodb_endpoint",
     "kafka_address",
     "own_dynamodb",
@@ -179,14 +180,15 @@ def owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]
     try:
         service.start()
     except Unavailable as error:
-        _do_without(request.config, service.name, str(error))
+        do_without(request.config, service.name, str(error))
     try:
         yield service
     finally:
         service.stop()
 
 
-def _do_without(config: pytest.Config, name: str, why: str) -> NoReturn:
+def do_without(config: pytest.Config, name: str, why: str) -> NoReturn:
+    """Skip a test whose service cannot be had, and remember to say so; fail where it must run."""
     config.stash.setdefault(_MISSING, {})[name] = why
     if must_be_had():
         pytest.fail(f"{name} is needed here: {why}", pytrace=False)

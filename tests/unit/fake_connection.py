@@ -37,6 +37,7 @@ class FakeConnection:
         self.frames: list[Frame] = []
         self.closes: list[Close] = []
         self.time = 0
+        self.saw: Callable[[bytes], None] | None = None
         self._context = context
         self._tasks = Tasks("test")
         self._changed = asyncio.Event()
@@ -140,6 +141,8 @@ class FakeConnection:
 
     def send(self, frame: bytes) -> None:
         self.frames.append(msgspec.json.decode(frame))
+        if self.saw is not None:
+            self.saw(frame)
         self._notify()
 
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:

@@ -264,9 +264,9 @@ def test_a_client_whose_hello_is_never_looked_at_comes_back_later() -> None:
 
 
 @pytest.mark.attack("C17")
-def test_three_missing_heartbeats_end_it() -> None:
+def test_silence_ends_it() -> None:
     conversation = opened()
-    quiet = limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS
+    quiet = limits.SILENCE_MS_MAX
     assert conversation.overdue(quiet, 0) is None
     assert conversation.overdue(quiet + 1, 0) is Close.SILENT
 
@@ -274,6 +274,27 @@ def test_three_missing_heartbeats_end_it() -> None:
 @pytest.mark.parametrize("frame", [PING, SEND, b"nonsense"])
 def test_whatever_a_client_says_is_a_heartbeat(frame: bytes) -> None:
     conversation = opened()
-    quiet = limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS
+    quiet = limits.SILENCE_MS_MAX
     conversation.receive(frame, quiet)
     assert conversation.overdue(2 * quiet, 0) is None
+
+
+def test_a_pong_is_a_sign_of_life() -> None:
+    conversation = opened()
+    conversation.heard(limits.SILENCE_MS_MAX)
+    assert conversation.overdue(2 * limits.SILENCE_MS_MAX, 0) is None
+    assert conversation.overdue(2 * limits.SILENCE_MS_MAX + 1, 0) is Close.SILENT
+
+
+def test_a_silent_client_is_asked_for_a_sign_now_and_then() -> None:
+    conversation = opened()
+    assert not conversation.needs_probe(limits.PROBE_MS - 1)
+    assert conversation.needs_probe(limits.PROBE_MS)
+    assert not conversation.needs_probe(limits.PROBE_MS + 1)
+    assert conversation.needs_probe(2 * limits.PROBE_MS)
+    conversation.receive(PING, 3 * limits.PROBE_MS - 1)
+    assert not conversation.needs_probe(3 * limits.PROBE_MS)
+
+
+def test_nobody_is_asked_before_the_connection_is_open() -> None:
+    assert not Conversation(0).needs_probe(limits.PROBE_MS)

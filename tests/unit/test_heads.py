@@ -2,6 +2,7 @@
 """Hello with heads: nothing but heads until a chat is followed."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,9 +10,11 @@ import pytest
 
 from tests.support.users import ANN, BOB
 from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings.actions.chat.unread import UnreadCounter
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.model import limits
-from tidings.model.ids import ChatId
+from tidings.model.chats import Unread
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.delivery import EncodedEntry
 from tidings.wire.frames import HeadsFrame, encode
 
@@ -67,6 +70,29 @@ async def test_a_frame_has_so_many_heads_and_no_more(
 def test_the_longest_frame_is_no_longer_than_a_frame_may_be() -> None:
     most = {f"{number:026}": 2**53 - 1 for number in range(limits.HEADS_CHATS_MAX)}
     assert len(encode(HeadsFrame(most))) < limits.FRAME_BYTES_MAX
+
+
+async def test_heads_at_hello_cause_no_second_count_of_what_is_unread(bench: GatewayBench) -> None:
+    chats = [await bench.group(ANN, BOB) for _ in range(3)]
+    for chat in chats:
+        await bench.post(ANN, chat)
+    counted: list[ChatId] = []
+    verbs = bench.context.verbs
+
+    class Counting(UnreadCounter):
+        async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+            counted.append(chat)
+            return await super().up_to(user, chat)
+
+    real = verbs.count_unread
+    counting = replace(verbs, count_unread=Counting(real.receipts, real.vault, real.clock))
+    line = bench.line(context=replace(bench.context, verbs=counting))
+    await line.live(BOB, catch_up="heads", totals=True)
+    await line.until(lambda: line.of("unread_total"))
+    assert (line.of("unread_total")[-1]["messages"], counted) == (3, [])
+    await bench.post(ANN, chats[0])
+    await line.until(lambda: line.of("unread_total")[-1]["messages"] == 4)
+    assert counted == [chats[0]]
 
 
 # News.

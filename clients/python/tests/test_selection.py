@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client by heads: which chats it follows, on which connections, and what its events are."""
 
+from typing import Any
+
 from clients.python.tests.entries import NOON, message, messages
 from clients.python.tests.talking import Talk
 from tidings_client.client import CLIENT_NAME
 from tidings_client.events import (
+    ChatChanged,
     ChatGone,
     ChatHead,
     ChatResynced,
@@ -12,9 +15,11 @@ from tidings_client.events import (
     InboxMissed,
     InboxUnreadChanged,
     Message,
+    UnreadTotalChanged,
 )
 from tidings_client.frames import (
     Away,
+    ChatChangedFrame,
     Follow,
     Gone,
     Heads,
@@ -24,6 +29,7 @@ from tidings_client.frames import (
     NotificationFrame,
     RefusedFrame,
     UnreadFrame,
+    UnreadTotalFrame,
 )
 from tidings_client.selection import Selection
 
@@ -141,6 +147,19 @@ async def test_who_follows_all_says_nothing_of_chats() -> None:
     assert talk.connect() == Hello("token", "laptop", erasures=0, client=CLIENT_NAME)
     talk.conversation.follow("d")
     assert talk.heard_last() == []
+
+
+async def test_totals_come_if_they_were_asked_for_and_so_do_changed_chats() -> None:
+    talk = Talk(selection=Selection(totals=True))
+    hello = talk.connect()
+    assert isinstance(hello, Hello) and hello.totals
+    numbers: dict[str, Any] = {"chats": 1, "messages": 2, "mentions": 0, "total": 5, "exact": True}
+    talk.hear(UnreadTotalFrame(inboxes={"news": 3}, **numbers), ChatChangedFrame("c"))
+    talk.hear(ChatChangedFrame())
+    assert (await talk.take(3))[1:] == [
+        UnreadTotalChanged(inboxes={"news": 3}, **numbers),
+        ChatChanged(chat="c"),
+    ]
 
 
 async def test_inboxes_are_named_with_the_newest_that_came() -> None:

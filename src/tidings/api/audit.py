@@ -36,6 +36,7 @@ from tidings.ports.world import Chance
 TAG: Final = "Audit"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+_NUMBER_MAX: Final = 100_000
 _WORD: Final = re.compile(r"[a-z]{1,10}")
 _FORMS: Final = {
     "aside_id": ASIDE,
@@ -211,7 +212,10 @@ def _within(body: object, name: str) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, bool) or (isinstance(value, str) and bool(_WORD.fullmatch(value)))
+    """Return whether the value is a boolean, a small number or a word: nothing secret."""
+    if isinstance(value, int):
+        return 0 <= value < _NUMBER_MAX
+    return isinstance(value, str) and bool(_WORD.fullmatch(value))
 
 
 def _fields(body: object) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> 
     summary="Replace the settings of a tenant",
     key="tenant",
     refusals=(TenantNotFound,),
-    audit=Audited(settings=("login.phone", "login.register", "invites")),
+    audit=Audited(settings=("login.phone", "login.register", "invites", "chats.keep_days")),
 )
 async def put_settings(
     caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs

@@ -86,7 +86,7 @@ def make_rest(
         login_verbs=core.logins,
         job_verbs=core.tenant_work.verbs,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
-        exports=PersonExports(core.store, core.vault, core.start_job),
+        exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
         own_health=health,

@@ -10,7 +10,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
-from tidings.gateway.hub import PONG_FRAME, TEXT, backlog, header, may_be_sent
+from tidings.gateway.hub import PING_FRAME, PONG_FRAME, TEXT, backlog, header, may_be_sent
 from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
@@ -101,7 +101,10 @@ class Connection(WSListener):
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._take_part(frame)
         elif frame.msg_type == WSMsgType.PING:
+            self.conversation.heard(self.now())
             self._queue(PONG_FRAME, frame.get_payload_as_bytes())
+        elif frame.msg_type == WSMsgType.PONG:
+            self.conversation.heard(self.now())
         elif frame.msg_type == WSMsgType.CLOSE:
             self._answer_close(transport, frame.get_payload_as_bytes())
         elif frame.msg_type == WSMsgType.BINARY:
@@ -280,6 +283,8 @@ class Connection(WSListener):
             overdue = Close.OVERLOADED
         if overdue is not None:
             self.close(overdue)
+        elif self.conversation.needs_probe(self.now()):
+            self._queue(PING_FRAME, b"")
 
     def _drop_if_lingering(self, transport: WSTransport) -> None:
         """Disconnect a client that does not answer the close frame, so that the socket is freed."""

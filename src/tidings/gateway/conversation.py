@@ -73,6 +73,7 @@ class Conversation:
         """Whether the device is told of new erasures."""
         self._opened_at = now
         self._heard_at = now
+        self._probed_at = now
         self._bad_frames = 0
         self._early: list[ClientFrame] = []
         """Frames that arrived between hello and welcome. They are carried out after welcome."""
@@ -175,9 +176,22 @@ class Conversation:
         if self.state is State.OPEN:
             if self.caller is None or wall >= self.caller.expires_at:
                 return Close.NOT_AUTHENTICATED
-            if now - self._heard_at > limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS:
+            if now - self._heard_at > limits.SILENCE_MS_MAX:
                 return Close.SILENT
         return None
+
+    def heard(self, now: int) -> None:
+        """Record a sign of life that is not a frame of ours: a ping or pong of the protocol."""
+        self._heard_at = self._probed_at = now
+
+    def needs_probe(self, now: int) -> bool:
+        """Return whether the client was silent so long that it should be asked for a sign."""
+        if self.state is not State.OPEN:
+            return False
+        if now - max(self._heard_at, self._probed_at) < limits.PROBE_MS:
+            return False
+        self._probed_at = now
+        return True
 
 
 def refused(refusal: Refusal, request: str | None) -> Refused:

@@ -19,6 +19,7 @@ from tidings.wire.frames import ClientFrame
 
 TICK_SECONDS: Final = 1.0
 TEXT: Final = 0x81
+PING_FRAME: Final = 0x89
 PONG_FRAME: Final = 0x8A
 _STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_015)})
 

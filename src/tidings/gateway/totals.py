@@ -102,7 +102,12 @@ class UnreadTotals:
         if frame.inbox is not None:
             self._update_inbox(frame)
         elif frame.op == "heads":
-            self._stale.update(ChatId(chat) for chat in frame.chats)
+            # At hello the heads of all chats are sent; their entries are counted in `start`.
+            self._stale.update(
+                ChatId(chat)
+                for chat, head in frame.chats.items()
+                if head > self._counted_to.get(ChatId(chat), 0)
+            )
         elif frame.chat is None:
             self._is_all_stale = True
         elif frame.op == "gone" or self._ends(frame):

@@ -104,7 +104,12 @@ CACHED_PROFILE_MS: Final = 60 * SECOND_MS
 FRAME_BYTES_MAX: Final = 64 * KIB
 HELLO_MS_MAX: Final = 10 * SECOND_MS
 HEARTBEAT_MS: Final = 20 * SECOND_MS
-HEARTBEATS_MISSED_MAX: Final = 3
+SILENCE_MS_MAX: Final = 90 * SECOND_MS
+"""Time without a sign of life after which a connection is closed. Browsers delay the timers of
+hidden pages by up to a minute, so three missed heartbeats prove nothing."""
+PROBE_MS: Final = 30 * SECOND_MS
+"""Time without a sign of life after which the server asks for one with a ping of the WebSocket
+protocol, which browsers answer without the page, and again after each such time."""
 EARLY_FRAMES_MAX: Final = 32
 """Frames that a client may send between its hello and the server's answer."""
 BAD_FRAMES_MAX: Final = 3

@@ -20,6 +20,7 @@ from tidings_client.errors import (
     WrongUser,
 )
 from tidings_client.events import (
+    ChatChanged,
     ChatCreated,
     ChatDeleted,
     ChatGone,
@@ -50,6 +51,7 @@ from tidings_client.events import (
     Typing,
     Unreacted,
     UnreadChanged,
+    UnreadTotalChanged,
 )
 from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.listed import (
@@ -80,6 +82,7 @@ __all__ = [
     "AuditPage",
     "AuditRecord",
     "Backoff",
+    "ChatChanged",
     "ChatCreated",
     "ChatDeleted",
     "ChatGone",
@@ -144,6 +147,7 @@ __all__ = [
     "Unreacted",
     "Unread",
     "UnreadChanged",
+    "UnreadTotalChanged",
     "WrongUser",
 ]
 

@@ -68,6 +68,7 @@ class Client:
         client_name: str = CLIENT_NAME,
         catch_up: Literal["all", "heads"] = "all",
         inboxes: Iterable[str] = (),
+        totals: bool = False,
     ) -> None:
         """
         Args:
@@ -86,6 +87,7 @@ class Client:
             catch_up: "all" follows every chat of the user. With "heads", `events` yields a ChatHead
                 for each chat, and entries only of chats that you `follow` or send to.
             inboxes: Names of inboxes whose counts `events` yields after each connect.
+            totals: Whether `events` yields the number of everything unread.
         """
         self._url = url.rstrip("/")
         self._device = device
@@ -94,6 +96,7 @@ class Client:
         self._client_name = client_name
         self._is_by_heads = catch_up == "heads"
         self._inboxes = tuple(inboxes)
+        self._totals = totals
         self._world: World = world or SystemWorld()
         self._backoff = backoff or Backoff(self._world.jitter)
         self._journal = Journal(storage or MemoryStorage())
@@ -136,6 +139,7 @@ class Client:
             is_by_heads=self._is_by_heads,
             chats=[message.chat for message in saved.outbox],
             inboxes=self._inboxes,
+            totals=self._totals,
         )
         self._conversation = Conversation(
             saved, outbox, self._queue, self._journal, self._came_of, selection

@@ -167,6 +167,26 @@ class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
 
 
+class UnreadTotalChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of unread messages and notifications; upper bounds unless `exact`.
+
+    It comes after each connect and after changes, if the client was created with `totals=True`.
+    """
+
+    chats: int
+    messages: int
+    mentions: int
+    inboxes: dict[str, int]
+    total: int
+    exact: bool
+
+
+class ChatChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The user marked the chat as unread, hid it or muted it, on this device or another one."""
+
+    chat: str
+
+
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A notification in an inbox of the user.
 
@@ -292,6 +312,8 @@ Event = (
     | Presence
     | ProfileChanged
     | UnreadChanged
+    | UnreadTotalChanged
+    | ChatChanged
     | Notification
     | NotificationRetracted
     | InboxUnreadChanged

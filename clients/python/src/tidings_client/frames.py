@@ -23,6 +23,7 @@ class Hello(msgspec.Struct, tag_field="op", tag="hello", omit_defaults=True):
     client: str | None = None
     catch_up: str | None = None
     inboxes: dict[str, str | None] | None = None
+    totals: bool = False
 
 
 class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
@@ -216,6 +217,23 @@ class InboxMissedFrame(msgspec.Struct, tag_field="op", tag="inbox_missed"):
     exact: bool
 
 
+class UnreadTotalFrame(msgspec.Struct, tag_field="op", tag="unread_total", kw_only=True):
+    """Everything that the user has not read."""
+
+    chats: int
+    messages: int
+    mentions: int
+    inboxes: dict[str, int]
+    total: int
+    exact: bool
+
+
+class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):
+    """The user changed a chat on one of the devices."""
+
+    chat: str | None = None
+
+
 class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_only=True):
     """A new notification in an inbox."""
 
@@ -295,6 +313,8 @@ ServerFrame = (
     | ProfileFrame
     | UnreadFrame
     | InboxMissedFrame
+    | UnreadTotalFrame
+    | ChatChangedFrame
     | NotificationFrame
     | RetractedFrame
     | ErasedFrame

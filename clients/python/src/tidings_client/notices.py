@@ -3,7 +3,10 @@
 
 from collections.abc import Hashable
 
+import msgspec
+
 from tidings_client.events import (
+    ChatChanged,
     Event,
     InboxMissed,
     InboxUnreadChanged,
@@ -12,8 +15,10 @@ from tidings_client.events import (
     ReceiptMoved,
     Typing,
     UnreadChanged,
+    UnreadTotalChanged,
 )
 from tidings_client.frames import (
+    ChatChangedFrame,
     InboxMissedFrame,
     PresenceFrame,
     ProfileFrame,
@@ -21,6 +26,7 @@ from tidings_client.frames import (
     ServerFrame,
     TypingNotice,
     UnreadFrame,
+    UnreadTotalFrame,
 )
 
 
@@ -49,5 +55,9 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
         case UnreadFrame(chat=str(chat)):
             left = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
             return left, ("unread", chat)
+        case UnreadTotalFrame():
+            return UnreadTotalChanged(**msgspec.structs.asdict(frame)), ("unread total",)
+        case ChatChangedFrame(chat=str(chat)):
+            return ChatChanged(chat=chat), ("chat changed", chat)
         case _:
             return None

@@ -25,10 +25,12 @@ class Selection:
         is_by_heads: bool = False,
         chats: Iterable[str] = (),
         inboxes: Iterable[str] = (),
+        totals: bool = False,
     ) -> None:
         """`client` is the name and version of the program, `chats` are to be followed."""
         self.is_by_heads = is_by_heads
         self.is_away = False
+        self._totals = totals
         self.named: set[str] = set()
         """Chats of which the server has sent the head on this connection."""
         self._client = client
@@ -54,7 +56,9 @@ class Selection:
         self._refused.clear()
         catch_up = "heads" if self.is_by_heads else None
         inboxes = dict(self._inboxes) or None
-        return Hello(token, device, epoch, have, erasures, self._client, catch_up, inboxes)
+        return Hello(
+            token, device, epoch, have, erasures, self._client, catch_up, inboxes, self._totals
+        )
 
     def welcome(self, have: Mapping[str, int]) -> Iterator[ClientFrame]:
         """Yield the frames that repeat the choices on a new connection."""

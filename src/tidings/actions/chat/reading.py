@@ -169,6 +169,8 @@ class CoalescedReceipts:
         """Users who sent a message while older messages were unread. Their own messages must not
         advance their read mark."""
         self._written_at: dict[_Key, float] = {}
+        self._under_way: dict[_Key, asyncio.Future[None]] = {}
+        """Moves that are being written, with a future that is done afterwards."""
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -270,10 +272,18 @@ class CoalescedReceipts:
             self._written_at = {k: t for k, t in self._written_at.items() if now - t < longest}
 
     async def _write(self, moves: list[Move | OwnSends]) -> None:
+        keys = {(move.user, move.chat) for move in moves}
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._under_way.update(dict.fromkeys(keys, done))
         try:
             moved = await self._receipts.move(moves)
         except StoreUnavailable:
             return
+        finally:
+            done.set_result(None)
+            for key in keys:
+                if self._under_way.get(key) is done:
+                    del self._under_way[key]
         readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
         self._note_behind(moves, readers | {(receipt.user, chat) for chat, receipt in moved})
         for chat, receipt in moved:
@@ -290,7 +300,9 @@ class CoalescedReceipts:
                 self._behind.add(key)
 
     async def settle(self, user: UserKey, chat: ChatId) -> None:
-        """Write the moves of this user in this chat that still wait."""
+        """Write the moves of this user in this chat that still wait; wait for those under way."""
+        if (under_way := self._under_way.get((user, chat))) is not None:
+            await asyncio.shield(under_way)
         if moves := self._taken((user, chat)):
             await self._write(moves)
 

@@ -27,7 +27,7 @@ from tidings.model import limits
 from tidings.model.chats import Chat, ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, from_rfc3339, ulid, user_key
-from tidings.model.refusals import Refusal, StoreUnavailable
+from tidings.model.refusals import Refusal, StoreUnavailable, UserDeleted
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Failed, Kept, Outcome, Run
 from tidings.ports.store import Store
@@ -89,7 +89,7 @@ class HistoryImport:
                         await self._user(item)
                     case HistoryChat():
                         await self._chat(number, item)
-                    case HistoryMessage():
+                    case _:
                         await self._message(number, item)
             except StoreUnavailable:
                 raise
@@ -101,7 +101,10 @@ class HistoryImport:
 
     async def _user(self, line: HistoryUser) -> None:
         user = user_key(self._tenant, line.id)
-        if await self._store.users.get(user) is None:
+        found = await self._store.users.get(user)
+        if found is not None and found.deleted_at is not None:
+            raise UserDeleted
+        if found is None:
             at = from_rfc3339(line.created_at)
             await self._store.users.put(
                 user, display_name=line.display_name, phone_number=None, now=at

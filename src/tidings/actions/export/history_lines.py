@@ -121,7 +121,7 @@ class HistoryReader:
                 self._check_user(found)
             case HistoryChat():
                 self._check_chat(found)
-            case HistoryMessage():
+            case _:
                 self._check_message(found)
         return found
 
@@ -191,7 +191,7 @@ def check_history(
                 counts["user"] += 1
             case HistoryChat():
                 counts["chat"] += 1
-            case HistoryMessage():
+            case _:
                 counts["message"] += 1
     if bad:
         raise BadHistory(bad)

@@ -19,6 +19,7 @@ from tidings.model.refusals import (
 )
 from tidings.ports.store import Store
 from tidings.ports.tenant_jobs import JobKind, TenantJob, job_id_of
+from tidings.ports.world import Clock
 
 EXPORT: Final[JobKind] = "user.export"
 
@@ -26,10 +27,11 @@ EXPORT: Final[JobKind] = "user.export"
 class PersonExports:
     """Start the export of a person, and hand over its parts."""
 
-    def __init__(self, store: Store, vault: Vault, start: StartJob) -> None:
+    def __init__(self, store: Store, vault: Vault, start: StartJob, clock: Clock) -> None:
         self._store = store
         self._vault = vault
         self._start = start
+        self._clock = clock
 
     async def start(self, caller: Caller, tenant: str, user: str) -> TenantJob:
         """Start an export, which replaces a finished one; return a running one as it is.
@@ -71,8 +73,10 @@ class PersonExports:
         owner, cursors = UserKey(f"{tenant}:{job_id}"), self._vault.cursors
         number = int(cursors.position(PURPOSE, owner, cursor) or 0)
         result = result_of(job)
-        text = None if result is None else await self._text(job, number)
-        if result is None or text is None:
+        if result is None or result.expires_at <= self._clock.now():
+            raise ExportGone
+        text = await self._text(job, number)
+        if text is None:
             raise ExportGone
         following = str(number + 1) if number + 1 < result.parts else None
         records = [msgspec.Raw(record.encode()) for record in text.split("\n")]

@@ -22,16 +22,14 @@ from tidings.gateway.connection import Connection
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http.head import (
-    DRAINING,
     KEY_INVALID,
     NOT_AN_UPGRADE,
     ORIGIN_REFUSED,
-    REVOCATIONS_UNREAD,
     SOCKET_VERSION_UNKNOWN,
     Headers,
-    busy,
     header_values,
 )
+from tidings.gateway.http.later import DRAINING, REVOCATIONS_UNREAD, Later
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
 """Maximum size of a frame that picows reads. If a frame is larger, picows closes the connection
@@ -105,10 +103,6 @@ class Handshake:
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
         """Return the answer if the request is refused, or None if it is accepted."""
-        if self._context.write_lease.is_blind:
-            return REVOCATIONS_UNREAD
-        if self.is_draining:
-            return DRAINING
         if header_values(headers, b"sec-websocket-version") != [VERSION]:
             return SOCKET_VERSION_UNKNOWN
         if not self._is_allowed(headers):
@@ -117,8 +111,17 @@ class Handshake:
             return NOT_AN_UPGRADE
         if not _is_key(header_values(headers, b"sec-websocket-key")):
             return KEY_INVALID
+        later = self._later(headers, peer)
+        return None if later is None else later.answer(headers)
+
+    def _later(self, headers: Headers, peer: str | None) -> Later | None:
+        """Return why there is no socket for anybody, or for this address, at the moment."""
+        if self._context.write_lease.is_blind:
+            return REVOCATIONS_UNREAD
+        if self.is_draining:
+            return DRAINING
         if seconds := self._admission.wait_seconds(self._address(headers, peer)):
-            return busy("too many sockets are being opened", seconds)
+            return Later("too many sockets are being opened", seconds=seconds)
         return None
 
     def protocol(

@@ -103,9 +103,6 @@ SOCKET_VERSION_UNKNOWN: Final = refusal_bytes(
 ORIGIN_REFUSED: Final = refusal_bytes(
     HTTPStatus.FORBIDDEN, Forbidden, "this origin may not open a socket"
 )
-REVOCATIONS_UNREAD: Final = busy("revocations cannot be read")
-DRAINING: Final = busy("the server is restarting")
-SOCKETS_TAKEN: Final = busy("too many sockets are open", retry_seconds=5)
 
 
 def header_values(headers: Headers, name: bytes) -> list[bytes]:

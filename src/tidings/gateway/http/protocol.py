@@ -16,13 +16,13 @@ from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLi
 from tidings.gateway.http.head import (
     CONNECTIONS_TAKEN,
     NOT_HTTP,
-    SOCKETS_TAKEN,
     ReadGate,
     RequestHead,
     SocketMaker,
     hand_over,
     read_head,
 )
+from tidings.gateway.http.later import SOCKETS_TAKEN
 from tidings.gateway.http.parsing import ParsingProtocol, RequestRefused
 from tidings.gateway.http.uvicorn_internals import RequestResponseCycle, ServerState
 from tidings.model import limits
@@ -249,7 +249,7 @@ class HttpProtocol(ParsingProtocol):
             return
         refusal = self._sockets.refusal(self.headers, peer)
         if refusal is None and not self._limits.move_to_sockets(self._slot):
-            refusal = SOCKETS_TAKEN
+            refusal = SOCKETS_TAKEN.answer(self.headers)
         if refusal is not None:
             self._refuse(refusal)
             return

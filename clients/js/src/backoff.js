@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Decide whether and when to reconnect after a connection has ended. No I/O. */
+
+const PAUSE_MS_MIN = 1_000;
+const PAUSE_MS_MAX = 60_000;
+const DOUBLINGS_MAX = 16;
+
+export const NOT_AUTHENTICATED = 4401;
+export const TOO_MANY_CONNECTIONS = 4409;
+
+/** After these codes a new connection would end in the same way, until something is changed. */
+const FINAL = new Set([1002, 1007, 1009, 4400, 4403, 4413]);
+
+/**
+ * How a connection, or an attempt to connect, ended.
+ *
+ * @typedef {object} Ended
+ * @property {number} code - The close code; 1006 if the network failed or nobody answered.
+ * @property {number | undefined} [retryAfterMs] - When to reconnect, if the server said so.
+ * @property {number | undefined} [awayMs] - Minimum time before the next attempt, from a server
+ *   that refuses sockets for now. The usual random pause is added, because other clients were told
+ *   the same time.
+ * @property {boolean | undefined} [isFinal] - Whether the server told the client to stay away.
+ */
+
+/**
+ * What to do next: reconnect after a pause, with a new token if the last one was refused; or not.
+ *
+ * @typedef {{stop: true} | {stop: false, ms: number, needsToken: boolean}} Next
+ */
+
+/** Random pauses between 0 and a maximum, which doubles with each failure from 1 to 60 s. */
+export class Backoff {
+  #random;
+  #failures = 0;
+  #refusedTokens = 0;
+
+  /** @param {() => number} random - Returns a number from 0 up to 1. */
+  constructor(random) {
+    this.#random = random;
+  }
+
+  /**
+   * Return what to do after a connection has ended.
+   *
+   * @param {Ended} ended
+   * @returns {Next}
+   */
+  after(ended) {
+    if (ended.code === NOT_AUTHENTICATED) {
+      // The first refusal is usually a token that has just expired, so no pause is needed.
+      this.#refusedTokens += 1;
+      const ms = this.#refusedTokens > 1 ? this.#pause() : 0;
+      return { stop: false, ms, needsToken: true };
+    }
+    if (ended.isFinal || FINAL.has(ended.code)) return { stop: true };
+    const ms = ended.retryAfterMs ?? (ended.awayMs ?? 0) + this.#pause();
+    return { stop: false, ms, needsToken: false };
+  }
+
+  /** Make the next pause short again, because the connection has lasted for a while. */
+  steady() {
+    this.#failures = this.#refusedTokens = 0;
+  }
+
+  #pause() {
+    const longest = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** this.#failures);
+    this.#failures = Math.min(this.#failures + 1, DOUBLINGS_MAX);
+    return this.#random() * longest;
+  }
+}

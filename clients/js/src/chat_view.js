@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The live view of one chat: a window on its log, who types, and how far others have read. */
+
+import { Refused } from "./errors.js";
+import { current, patched, patchOf, rowOf } from "./rows.js";
+import { View } from "./view.js";
+
+/** @typedef {import("./frames.js").Entry} Entry */
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./requests.js").Page} Page */
+/** @typedef {import("./rows.js").Row} Row */
+/** @typedef {import("./core.js").Core} Core */
+
+/**
+ * @typedef {object} ChatSnapshot
+ * @property {string} id
+ * @property {import("./chats_view.js").ChatRecord | null} record - Null until it is loaded.
+ * @property {readonly Row[]} rows - Oldest first; messages that are not sent yet come last.
+ * @property {boolean} isLoaded
+ * @property {boolean} hasOlder
+ * @property {boolean} hasNewer
+ * @property {readonly string[]} typing - The other users who are typing.
+ * @property {number} delivered - All other members have received everything up to here.
+ * @property {number} read - All other members have read everything up to here.
+ * @property {number | null} mine - The user has read everything up to here; null until loaded.
+ * @property {string} draft
+ */
+
+const PAGE_ROWS = 50;
+/** The window never has more rows, so that a page can go through any log. */
+const WINDOW_ROWS_MAX = 400;
+const TYPING_MS = 6_000;
+const REREAD_MS = 300;
+const SEQUENCE_MAX = 2 ** 53 - 1;
+
+/** @extends {View<ChatSnapshot>} */
+export class ChatView extends View {
+  #core;
+  #rows = /** @type {Row[]} */ ([]);
+  /** The window covers the log from `#from` to `#to`; `#to` follows the head if `#isAtEnd`. */
+  #from = 0;
+  #to = 0;
+  #isAtEnd = true;
+  #isLoaded = false;
+  #loading = /** @type {Promise<void> | null} */ (null);
+  #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
+  #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
+  /** Messages whose reactions must be read again. */
+  #unsure = /** @type {Set<number>} */ (new Set());
+
+  /**
+   * @param {Core} core
+   * @param {string} id
+   */
+  constructor(core, id) {
+    super(() => this.#make());
+    this.#core = core;
+    this.id = id;
+  }
+
+  /** @returns {ChatSnapshot} */
+  #make() {
+    const wall = this.#core.clock.wall();
+    const others = [...this.#receipts].filter(([user]) => user !== this.#core.user);
+    /** @param {"delivered" | "read"} mark */
+    const all = (mark) => (others.length ? Math.min(...others.map(([, one]) => one[mark])) : 0);
+    return {
+      id: this.id,
+      record: this.#core.views.chats.record(this.id),
+      rows: [
+        ...this.#rows.map((row) => current(row, wall)),
+        ...this.#core.sending.rows(this.id, this.#core.user ?? ""),
+      ],
+      isLoaded: this.#isLoaded,
+      hasOlder: this.#from > 1,
+      hasNewer: !this.#isAtEnd,
+      typing: [...this.#typing.keys()],
+      delivered: all("delivered"),
+      read: all("read"),
+      mine: this.#receipts.get(this.#core.user ?? "")?.read ?? null,
+      draft: this.#core.drafts.get(this.id) ?? "",
+    };
+  }
+
+  watched() {
+    if (!this.#isLoaded) void this.latest();
+  }
+
+  // The window.
+
+  /** Show the newest rows. */
+  latest() {
+    return this.#load(async () => {
+      const { rows, range } = await this.#core.cache.page(this.id, Infinity, PAGE_ROWS);
+      if (range && rows.length) {
+        this.#show(rows, keptFrom(rows, range), range.have);
+        this.#core.follow(this.id, range.have);
+        // Another tab writes what is kept, so this one may know a little more.
+        this.#isAtEnd = this.#to >= (this.#core.at(this.id) ?? 0);
+        while (!this.#isAtEnd) await this.#append();
+      } else await this.#begin();
+      void this.#loadReceipts();
+    });
+  }
+
+  /** Show the newest page of the server, and follow the chat from there. */
+  async #begin() {
+    if (!this.#core.views.chats.record(this.id)) this.#core.views.chats.stale(this.id);
+    const page = await this.#core.ask({ chat: this.id, before: SEQUENCE_MAX, limit: PAGE_ROWS });
+    this.#show(rowsOf(page), startOf(page), page.head);
+    if (this.#core.at(this.id) === null) {
+      this.#core.cache.begin({ chat: this.id, start: this.#from, have: page.head }, this.#rows);
+    }
+    this.#core.follow(this.id, page.head);
+  }
+
+  /** Load rows before the window. */
+  older() {
+    return this.#load(async () => {
+      if (!this.#isLoaded || this.#from <= 1) return;
+      const { rows, range } = await this.#core.cache.page(this.id, this.#from, PAGE_ROWS);
+      if (range && range.start < this.#from && rows.length) {
+        return this.#prepend(rows, keptFrom(rows, range));
+      }
+      const page = await this.#core.ask({ chat: this.id, before: this.#from, limit: PAGE_ROWS });
+      this.#core.cache.extend(this.id, startOf(page), this.#from, rowsOf(page));
+      this.#prepend(rowsOf(page), startOf(page));
+    });
+  }
+
+  /** Load rows after the window, if it does not reach the end of the log. */
+  newer() {
+    return this.#load(async () => {
+      if (!this.#isAtEnd) await this.#append();
+    });
+  }
+
+  async #append() {
+    const page = await this.#core.ask({ chat: this.id, after: this.#to, limit: PAGE_ROWS });
+    this.#rows = [...this.#rows, ...rowsOf(page)];
+    this.#to = page.entries.at(-1)?.sequence ?? this.#to;
+    this.#isAtEnd = !page.more && this.#to >= (this.#core.at(this.id) ?? 0);
+    this.#trim("front");
+  }
+
+  /**
+   * Show the rows around a sequence.
+   *
+   * @param {number} sequence
+   */
+  around(sequence) {
+    return this.#load(async () => {
+      const before = sequence + PAGE_ROWS / 2;
+      const page = await this.#core.ask({ chat: this.id, before, limit: PAGE_ROWS });
+      const to = page.entries.at(-1)?.sequence ?? 0;
+      this.#show(rowsOf(page), startOf(page), to);
+      this.#isAtEnd = to >= page.head;
+    });
+  }
+
+  /**
+   * Run one change of the window after the other.
+   *
+   * @param {() => Promise<void>} work
+   */
+  #load(work) {
+    const before = this.#loading ?? Promise.resolve();
+    const mine = before.catch(() => {}).then(work);
+    this.#loading = mine;
+    return mine.then(() => this.changed());
+  }
+
+  /**
+   * @param {Row[]} rows
+   * @param {number} from
+   * @param {number} to
+   */
+  #show(rows, from, to) {
+    this.#rows = rows;
+    this.#from = from;
+    this.#to = to;
+    this.#isAtEnd = this.#isLoaded = true;
+  }
+
+  /**
+   * @param {Row[]} rows
+   * @param {number} from
+   */
+  #prepend(rows, from) {
+    this.#rows = [...rows, ...this.#rows];
+    this.#from = from;
+    this.#trim("end");
+  }
+
+  /** @param {"front" | "end"} side - The side that is far from what the user looks at. */
+  #trim(side) {
+    if (this.#rows.length <= WINDOW_ROWS_MAX) return;
+    if (side === "front") {
+      this.#rows = this.#rows.slice(-WINDOW_ROWS_MAX);
+      this.#from = this.#rows[0]?.sequence ?? this.#from;
+    } else {
+      this.#rows = this.#rows.slice(0, WINDOW_ROWS_MAX);
+      this.#to = this.#rows.at(-1)?.sequence ?? this.#to;
+      this.#isAtEnd = false;
+    }
+  }
+
+  // What the connection brings.
+
+  /**
+   * @param {Entry} entry
+   * @param {number} [asOf]
+   */
+  applied(entry, asOf) {
+    if (!this.#isLoaded) return;
+    const patch = patchOf(entry);
+    if (patch) this.#patch(patch.target, entry);
+    else if (this.#isAtEnd && entry.sequence > this.#to) {
+      this.#rows = [...this.#rows, rowOf(entry, asOf)];
+      if (this.#rows.length > WINDOW_ROWS_MAX) this.#trim("front");
+    }
+    if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
+    this.#stopTyping(entry.sender);
+    this.changed();
+  }
+
+  /**
+   * @param {number} target
+   * @param {Entry} entry
+   */
+  #patch(target, entry) {
+    const index = this.#rows.findIndex((row) => row.sequence === target);
+    const row = this.#rows[index];
+    if (!row) return;
+    const next = patched(row, entry);
+    if (next) this.#rows = this.#rows.with(index, next);
+    else {
+      if (!this.#unsure.size) setTimeout(() => void this.#reread(), REREAD_MS);
+      this.#unsure.add(target);
+    }
+  }
+
+  /** Read messages again whose reactions may or may not contain those that came later. */
+  async #reread() {
+    const targets = [...this.#unsure];
+    this.#unsure.clear();
+    for (const target of targets) {
+      const page = await this.#core
+        .ask({ chat: this.id, after: target - 1, limit: 1 })
+        .catch(() => null);
+      const [row] = page ? rowsOf(page) : [];
+      if (row) this.replace((old) => (old.sequence === row.sequence ? row : old));
+    }
+  }
+
+  /** The senders of all rows. */
+  get senders() {
+    return this.#rows.map((row) => row.sender);
+  }
+
+  /** @param {(row: Row) => Row} change */
+  replace(change) {
+    this.#rows = this.#rows.map(change);
+    this.changed();
+  }
+
+  /** Begin again, because the entries so far are not valid any more. */
+  restarted() {
+    if (this.#isLoaded) void this.latest();
+  }
+
+  /**
+   * @param {string} user
+   * @param {number} delivered
+   * @param {number} read
+   */
+  receipt(user, delivered, read) {
+    this.#receipts.set(user, { delivered, read });
+    this.changed();
+  }
+
+  async #loadReceipts() {
+    const record = this.#core.views.chats.record(this.id);
+    if (!record || record.member_count > 64) return;
+    const { data } = await this.#core.rest.request("GET", `/v1/chats/${this.id}/receipts`);
+    for (const { user_id, delivered, read } of data)
+      this.#receipts.set(user_id, { delivered, read });
+    this.changed();
+  }
+
+  /** @param {string} user */
+  types(user) {
+    clearTimeout(this.#typing.get(user));
+    this.#typing.set(
+      user,
+      setTimeout(() => this.#stopTyping(user), TYPING_MS),
+    );
+    this.changed();
+  }
+
+  /** @param {string} user */
+  #stopTyping(user) {
+    clearTimeout(this.#typing.get(user));
+    if (this.#typing.delete(user)) this.changed();
+  }
+
+  // What the user does.
+
+  /**
+   * Send a message. It is shown at once; `done` resolves when it is in the log, and rejects with
+   * `Refused` when it never will be.
+   *
+   * @param {string} content
+   * @param {{contentType?: string, ttlSeconds?: number}} [options]
+   */
+  send(content, options = {}) {
+    return this.#core.sending.send({ chat: this.id, content, ...options });
+  }
+
+  /** Report that the user is typing. May be called at every key: few reports are sent. */
+  typing() {
+    this.#core.typing(this.id);
+  }
+
+  /**
+   * Mark the chat as read up to a sequence, or up to its newest row.
+   *
+   * @param {number} [sequence]
+   */
+  read(sequence = this.#to) {
+    if (sequence > 0) this.#core.read(this.id, sequence);
+  }
+
+  /** @param {string} text - The unfinished message, kept over reloads. */
+  draft(text) {
+    this.#core.draft(this.id, text);
+    this.changed();
+  }
+
+  /**
+   * @param {number} sequence
+   * @param {string} content
+   */
+  edit(sequence, content) {
+    return this.#core.rest.request("PATCH", this.#path(sequence), { content });
+  }
+
+  /** @param {number} sequence */
+  redact(sequence) {
+    return this.#gone(this.#core.rest.request("DELETE", this.#path(sequence)));
+  }
+
+  /**
+   * @param {number} sequence
+   * @param {string} emoji
+   */
+  react(sequence, emoji) {
+    const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
+    return this.#core.rest.request("PUT", path);
+  }
+
+  /**
+   * @param {number} sequence
+   * @param {string} emoji
+   */
+  unreact(sequence, emoji) {
+    const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
+    return this.#gone(this.#core.rest.request("DELETE", path));
+  }
+
+  /** @param {number} sequence */
+  #path(sequence) {
+    return `/v1/chats/${this.id}/messages/${sequence}`;
+  }
+
+  /**
+   * A repeated DELETE may find nothing, because its first answer was lost.
+   *
+   * @param {Promise<unknown>} request
+   */
+  async #gone(request) {
+    await request.catch((error) => {
+      if (!(error instanceof Refused) || error.status !== 404) throw error;
+    });
+  }
+}
+
+/** @param {Page} page */
+const rowsOf = (page) =>
+  page.entries.filter((entry) => !patchOf(entry)).map((entry) => rowOf(entry, page.head));
+
+/**
+ * @param {Row[]} rows
+ * @param {import("./storage.js").Range} range
+ */
+const keptFrom = (rows, range) =>
+  rows.length < PAGE_ROWS ? range.start : (rows[0]?.sequence ?? 1);
+
+/** @param {Page} page */
+const startOf = (page) => (page.more ? (page.entries[0]?.sequence ?? 1) : 1);

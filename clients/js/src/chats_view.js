@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The live view of the chat list, newest activity first. */
+
+import { Refused } from "./errors.js";
+import { View } from "./view.js";
+
+/** @typedef {import("./frames.js").Entry} Entry */
+/** @typedef {import("./core.js").Core} Core */
+
+/**
+ * A chat, as the server describes it to one member.
+ *
+ * @typedef {object} ChatRecord
+ * @property {string} chat_id
+ * @property {"direct" | "group"} type
+ * @property {string | null} name
+ * @property {string[]} members - At most 10 other members.
+ * @property {number} member_count
+ * @property {string} role
+ * @property {string} last_activity_at
+ * @property {{sequence: number, sender_id: string, preview: string | null, created_at: string,
+ *   gone?: string | null} | null} last_message
+ * @property {number} unread
+ * @property {boolean} unread_exact
+ * @property {string | null} muted_until
+ * @property {{user_id: string, display_name: string | null, avatar_url?: string | null}[]} [others]
+ * @property {boolean} [marked_unread]
+ * @property {boolean} [hidden]
+ */
+
+/**
+ * @typedef {object} ChatsSnapshot
+ * @property {readonly ChatRecord[]} chats
+ * @property {boolean} isLoaded
+ * @property {boolean} hasMore
+ */
+
+const PAGE_CHATS = 50;
+const RELOAD_MS = 300;
+const PREVIEW_CHARACTERS = 120;
+/** Entries after which the record is asked for again, because they change more than the last line. */
+const CHANGING = new Set(["created", "added", "removed", "role", "renamed"]);
+
+/** @extends {View<ChatsSnapshot>} */
+export class ChatsView extends View {
+  #core;
+  #records = /** @type {Map<string, ChatRecord>} */ (new Map());
+  #cursor = /** @type {string | null} */ (null);
+  #isLoaded = false;
+  #stale = /** @type {Set<string>} */ (new Set());
+
+  /** @param {Core} core */
+  constructor(core) {
+    super(() => this.#make());
+    this.#core = core;
+  }
+
+  /** @returns {ChatsSnapshot} */
+  #make() {
+    const chats = [...this.#records.values()].sort((a, b) =>
+      a.last_activity_at < b.last_activity_at ? 1 : -1,
+    );
+    return { chats, isLoaded: this.#isLoaded, hasMore: this.#cursor !== null };
+  }
+
+  /** @param {string} chat */
+  record(chat) {
+    return this.#records.get(chat) ?? null;
+  }
+
+  /** Load the first page again: after a reconnect it has what was missed. */
+  async reload() {
+    if (!this.#core.leads) return;
+    const { data, next_cursor } = await this.#core.rest.request(
+      "GET",
+      `/v1/chats?limit=${PAGE_CHATS}`,
+    );
+    if (!this.#isLoaded) this.#cursor = next_cursor;
+    this.#isLoaded = true;
+    this.#put(data);
+  }
+
+  /** Load the next page. */
+  async more() {
+    if (this.#cursor === null) return;
+    const path = `/v1/chats?limit=${PAGE_CHATS}&cursor=${encodeURIComponent(this.#cursor)}`;
+    const { data, next_cursor } = await this.#core.rest.request("GET", path);
+    this.#cursor = next_cursor;
+    this.#put(data);
+  }
+
+  /** All records that are loaded. */
+  get records() {
+    return [...this.#records.values()];
+  }
+
+  /** @param {ChatRecord[]} records - What the tab that leads has loaded. */
+  take(records) {
+    this.#isLoaded = true;
+    this.#put(records);
+  }
+
+  /** @param {ChatRecord[]} records */
+  #put(records) {
+    this.#core.broadcast({ op: "records", records });
+    for (const record of records) {
+      this.#records.set(record.chat_id, record);
+      this.#core.follow(record.chat_id);
+      this.#core.chatChanged(record.chat_id);
+    }
+    this.changed();
+  }
+
+  /**
+   * Start a direct chat, or return the one that exists.
+   *
+   * @param {string} user
+   */
+  direct(user) {
+    return this.#create({ type: "direct", members: [user] });
+  }
+
+  /**
+   * Start a group.
+   *
+   * @param {string} name
+   * @param {string[]} members
+   */
+  group(name, members) {
+    return this.#create({ type: "group", name, members });
+  }
+
+  /**
+   * @param {object} body
+   * @returns {Promise<ChatRecord>}
+   */
+  async #create(body) {
+    const key = { "idempotency-key": crypto.randomUUID() };
+    const record = await this.#core.rest.request("POST", "/v1/chats", body, key);
+    this.#put([record]);
+    return record;
+  }
+
+  /**
+   * Change a setting of the user for a chat: `mute`, `hidden` or `unread`.
+   *
+   * @param {string} chat
+   * @param {"mute" | "hidden" | "unread"} setting
+   * @param {object} body
+   */
+  async set(chat, setting, body) {
+    await this.#core.rest.request("PUT", `/v1/chats/${chat}/${setting}`, body);
+    this.stale(chat);
+  }
+
+  // What the connection brings.
+
+  /**
+   * @param {Entry} entry
+   * @param {boolean} isOwn
+   */
+  applied(entry, isOwn) {
+    const record = this.#records.get(entry.chat);
+    if (!record || CHANGING.has(entry.kind)) return this.stale(entry.chat);
+    const last = record.last_message;
+    if (entry.kind === "message" && entry.sequence > (last?.sequence ?? 0)) {
+      this.#update(record, {
+        last_activity_at: entry.created_at,
+        last_message: {
+          sequence: entry.sequence,
+          sender_id: entry.sender,
+          preview:
+            entry.content === undefined
+              ? null
+              : [...entry.content].slice(0, PREVIEW_CHARACTERS).join(""),
+          created_at: entry.created_at,
+        },
+        unread: isOwn ? record.unread : record.unread + 1,
+      });
+    } else if (entry.target !== undefined && entry.target === last?.sequence)
+      this.stale(entry.chat);
+    else if (entry.kind === "redacted" && record.unread) this.stale(entry.chat);
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} unread
+   * @param {boolean} unread_exact
+   */
+  unread(chat, unread, unread_exact) {
+    const record = this.#records.get(chat);
+    if (record) this.#update(record, { unread, unread_exact, marked_unread: false });
+  }
+
+  /**
+   * @param {ChatRecord} record
+   * @param {Partial<ChatRecord>} changes
+   */
+  #update(record, changes) {
+    this.#records.set(record.chat_id, { ...record, ...changes });
+    this.#core.chatChanged(record.chat_id);
+    this.changed();
+  }
+
+  /** @param {string} chat - A chat whose record must be asked for again. */
+  stale(chat) {
+    if (!this.#core.leads) return;
+    if (!this.#stale.size) setTimeout(() => void this.#refresh(), RELOAD_MS);
+    this.#stale.add(chat);
+  }
+
+  async #refresh() {
+    const chats = [...this.#stale];
+    this.#stale.clear();
+    for (const chat of chats) {
+      try {
+        this.#put([await this.#core.rest.request("GET", `/v1/chats/${chat}`)]);
+      } catch (error) {
+        if (error instanceof Refused && error.status === 404) this.forgotten(chat);
+      }
+    }
+  }
+
+  clear() {
+    this.#records.clear();
+    this.#cursor = null;
+    this.#isLoaded = false;
+    this.changed();
+  }
+
+  /** @param {string} chat */
+  forgotten(chat) {
+    if (this.#records.delete(chat)) this.changed();
+  }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/** A socket to the server: a thin layer over WebSocket that decodes frames and reports the end. */
+
+/** @typedef {import("./backoff.js").Ended} Ended */
+/** @typedef {import("./frames.js").ClientFrame} ClientFrame */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+
+/**
+ * A way to the server: a socket, or another tab that has one.
+ *
+ * @typedef {object} Line
+ * @property {(frame: ClientFrame) => void} say
+ * @property {() => void} close - Ends the line; `ended` is not called any more.
+ */
+
+/**
+ * @typedef {object} LineEvents
+ * @property {() => void} opened
+ * @property {(frame: ServerFrame) => void} receive
+ * @property {(ended: Ended) => void} ended
+ */
+
+/** @typedef {(events: LineEvents) => Line} Connect */
+
+const CONNECT_MS_MAX = 15_000;
+const NO_ANSWER = 1006;
+
+/**
+ * Return a function that opens sockets.
+ *
+ * @param {string} url - The server, such as `https://chat.example.org`.
+ * @param {typeof WebSocket} Socket
+ * @param {typeof fetch} fetcher
+ * @returns {Connect}
+ */
+export function socketTo(url, Socket, fetcher) {
+  let failures = 0;
+  return (events) => {
+    const socket = new Socket(`${url.replace(/^http/, "ws")}/v1/ws`);
+    /** @type {Extract<ServerFrame, {op: "bye"}> | null} */
+    let bye = null;
+    let isOver = false;
+    /** @param {number} code */
+    const end = async (code) => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(timer);
+      failures = isOpen ? 0 : failures + 1;
+      if (bye)
+        events.ended({ code: bye.code, retryAfterMs: bye.retry_after_ms, isFinal: !bye.reconnect });
+      // A page does not see why an upgrade was refused, so it asks where it can see the answer.
+      else events.ended({ code, awayMs: failures > 1 ? await readyAfter(url, fetcher) : 0 });
+    };
+    let isOpen = false;
+    const timer = setTimeout(() => (socket.close(), end(NO_ANSWER)), CONNECT_MS_MAX);
+    socket.onopen = () => {
+      isOpen = true;
+      clearTimeout(timer);
+      if (!isOver) events.opened();
+    };
+    socket.onmessage = ({ data }) => {
+      const frame = decode(data);
+      if (!frame || isOver) return;
+      if (frame.op === "bye") bye = frame;
+      else events.receive(frame);
+    };
+    socket.onclose = ({ code }) => end(code);
+    return {
+      say: (frame) => {
+        if (socket.readyState === Socket.OPEN) socket.send(JSON.stringify(frame));
+      },
+      close: () => {
+        isOver = true;
+        clearTimeout(timer);
+        socket.close();
+      },
+    };
+  };
+}
+
+/**
+ * Decode a frame; return null if it is not one. Nothing is lost by ignoring a frame: a missing
+ * entry leaves a gap in the log, and the client fetches missing entries.
+ *
+ * @param {unknown} data
+ * @returns {ServerFrame | null}
+ */
+function decode(data) {
+  try {
+    const frame = JSON.parse(String(data));
+    return typeof frame?.op === "string" ? frame : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Return how many milliseconds the server asks for before it takes sockets again.
+ *
+ * @param {string} url
+ * @param {typeof fetch} fetcher
+ */
+async function readyAfter(url, fetcher) {
+  try {
+    const answer = await fetcher(`${url}/readyz`);
+    return answer.ok ? 0 : Math.min(Number(answer.headers.get("retry-after") ?? 0), 60) * 1_000;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The client's half of the protocol: it turns received frames into frames and news. No I/O.
+ *
+ * A conversation outlives connections: `connected` gives it a connection, `lost` takes it away.
+ */
+
+import { WrongUser } from "./errors.js";
+import { Heartbeat } from "./heartbeat.js";
+import { InboxEvents } from "./inbox_events.js";
+import { LogView } from "./log_view.js";
+import { Outbox } from "./outbox.js";
+import { Receipts } from "./receipts.js";
+import { Requests } from "./requests.js";
+
+/** @typedef {import("./frames.js").ClientFrame} ClientFrame */
+/** @typedef {import("./frames.js").Entry} Entry */
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {import("./log_view.js").Step} Step */
+/** @typedef {import("./requests.js").Question} Question */
+
+/**
+ * What the rest of the client does with the news of a conversation.
+ *
+ * @typedef {object} Listener
+ * @property {(user: string, epoch: string, isNew: boolean) => void} welcome - `isNew` means that
+ *   the epoch has changed, so that nothing that was kept before is valid.
+ * @property {() => void} live
+ * @property {(entry: Entry, asOf?: number) => void} applied
+ * @property {(chat: string, start: number) => void} restarted
+ * @property {(chat: string) => void} forgotten
+ * @property {(heads: Record<string, number>) => void} heads
+ * @property {(frame: ServerFrame) => void} notice
+ * @property {(message: Outgoing, place: Place) => void} sent
+ * @property {(message: Outgoing) => void} failed
+ */
+
+/**
+ * Where a message stands in the log.
+ *
+ * @typedef {{sequence: number, message_id: string, created_at: string}} Place
+ */
+
+/**
+ * @typedef {object} SavedState
+ * @property {string | null} user
+ * @property {string | null} epoch
+ * @property {Iterable<readonly [string, number]>} held
+ * @property {Iterable<readonly [string, number]>} reads
+ */
+
+const FETCHES_MAX = 4;
+const FETCH_ENTRIES = 100;
+const RESYNC_ENTRIES = 50;
+const TYPING_MS_MIN = 3_000;
+
+export class Conversation {
+  isLive = false;
+  device = "";
+  #listener;
+  #view;
+  #outbox;
+  #receipts;
+  #requests = new Requests();
+  #inboxes = new InboxEvents();
+  #heartbeat = new Heartbeat(0);
+  #say = /** @type {((frame: ClientFrame) => void) | null} */ (null);
+  #isWelcome = false;
+  /** The head of each chat, as far as the server has named it. */
+  #heads = /** @type {Record<string, number>} */ ({});
+  /** Chats whose entries the server sends on this connection. */
+  #followed = /** @type {Set<string>} */ (new Set());
+  #questions = /** @type {Question[]} */ ([]);
+  #typedAt = /** @type {Map<string, number>} */ (new Map());
+
+  /**
+   * @param {SavedState} saved
+   * @param {Listener} listener
+   * @param {() => number} random - Returns a number from 0 up to 1.
+   */
+  constructor(saved, listener, random) {
+    this.user = saved.user;
+    this.epoch = saved.epoch;
+    this.#listener = listener;
+    this.#view = new LogView(saved.held);
+    this.#receipts = new Receipts(saved.reads);
+    this.#outbox = new Outbox(random);
+  }
+
+  /** Number of messages without a final answer. */
+  get queued() {
+    return this.#outbox.size;
+  }
+
+  /** Return the newest known entry of each chat. */
+  heads() {
+    return { ...this.#heads, ...this.#view.have() };
+  }
+
+  /**
+   * Return the last applied entry of a chat; null if there is none.
+   *
+   * @param {string} chat
+   */
+  at(chat) {
+    return this.#view.at(chat);
+  }
+
+  /**
+   * Go back to what is saved, between two connections.
+   *
+   * @param {Iterable<readonly [string, number]>} held
+   */
+  rebase(held) {
+    this.#view.rebase(held);
+  }
+
+  // The life of a connection.
+
+  /**
+   * Send hello on a new connection.
+   *
+   * @param {(frame: ClientFrame) => void} say - Sends a frame.
+   * @param {Record<string, unknown>} hello - Further fields of hello.
+   * @param {number} now
+   */
+  connected(say, hello, now) {
+    this.#say = say;
+    this.#heartbeat = new Heartbeat(now);
+    const epoch = this.epoch ?? undefined;
+    say({ op: "hello", ...hello, epoch, have: this.#view.have(), catch_up: "heads" });
+  }
+
+  /** Handle the loss of the connection. */
+  lost() {
+    this.#say = null;
+    this.#isWelcome = this.isLive = false;
+    this.#followed.clear();
+    this.#questions.push(...this.#requests.lost());
+    this.#view.lost();
+    this.#receipts.lost();
+    this.#outbox.lost();
+  }
+
+  /** Send the last `received` frames before the connection is closed. */
+  leaving() {
+    if (this.#isWelcome) this.#sayAll(this.#receipts.received(true));
+  }
+
+  /**
+   * Do the regular work, twice a second; return whether the server seems to be gone.
+   *
+   * @param {number} now
+   * @param {number} wall - Milliseconds since 1970.
+   */
+  tick(now, wall) {
+    for (const message of this.#outbox.expired(wall)) {
+      const failed = { code: "send.expired", detail: "The message was not sent within six days" };
+      this.#listener.failed({ ...message, failed });
+    }
+    if (!this.#say) return false;
+    if (this.#requests.isOverdue(now) || !this.#beat(now)) return true;
+    this.leaving();
+    if (this.isLive) this.#view.settle();
+    this.pump(now);
+    return false;
+  }
+
+  /**
+   * Send a ping if one is due; return false if the server does not answer.
+   *
+   * @param {number} now
+   */
+  #beat(now) {
+    const due = this.#heartbeat.tick(now);
+    if (due === "ping") this.#say?.({ op: "ping" });
+    return due !== "dead";
+  }
+
+  // Calls of the application.
+
+  /**
+   * Add a saved message to the outbox.
+   *
+   * @param {Outgoing} message
+   * @param {number} now
+   */
+  post(message, now) {
+    const isNew = this.#outbox.add(message);
+    this.pump(now);
+    return isNew;
+  }
+
+  /**
+   * Take a message out of the outbox, whatever became of it.
+   *
+   * @param {{chat: string, id: string}} key
+   */
+  discard(key) {
+    this.#outbox.answered(key);
+  }
+
+  /**
+   * Record and send that the user has read a chat up to a sequence; return whether that is news.
+   *
+   * @param {string} chat
+   * @param {number} sequence
+   */
+  read(chat, sequence) {
+    const isNews = this.#receipts.read(chat, sequence);
+    if (isNews && this.#isWelcome) this.#say?.({ op: "read", chat, sequence });
+    return isNews;
+  }
+
+  /**
+   * Send that the user is typing, at most every three seconds and only while live.
+   *
+   * @param {string} chat
+   * @param {number} now
+   */
+  typing(chat, now) {
+    if (!this.isLive || now - (this.#typedAt.get(chat) ?? -TYPING_MS_MIN) < TYPING_MS_MIN) return;
+    this.#typedAt.set(chat, now);
+    this.#say?.({ op: "typing", chat });
+  }
+
+  /** @param {boolean} away - Whether nobody looks at this device. */
+  away(away) {
+    if (this.#isWelcome) this.#say?.({ op: "away", away });
+  }
+
+  /**
+   * Get the entries of a chat from now on; its older ones are read in pages.
+   *
+   * @param {string} chat
+   * @param {number} [head] - The head of the chat, if it is known from a page.
+   */
+  follow(chat, head = this.#heads[chat]) {
+    if (this.#view.at(chat) === null) {
+      if (head === undefined) return;
+      this.#view.begin(chat, head);
+    }
+    if (!this.isLive || this.#followed.has(chat)) return;
+    this.#followed.add(chat);
+    this.#say?.({ op: "follow", chat, after: this.#view.at(chat) });
+  }
+
+  /**
+   * Request a page from the server, now or when there is a connection.
+   *
+   * @param {Question} question
+   * @param {number} now
+   */
+  ask(question, now) {
+    this.#questions.push(question);
+    this.pump(now);
+  }
+
+  // Frames of the server.
+
+  /**
+   * Handle a frame of the server. Throws `WrongUser` if the token belongs to another user than the
+   * saved state.
+   *
+   * @param {ServerFrame} frame
+   * @param {number} now
+   */
+  receive(frame, now) {
+    this.#heartbeat.heard();
+    switch (frame.op) {
+      case "entry":
+        this.#do(this.#view.take(frame));
+        break;
+      case "sent":
+      case "page":
+      case "refused":
+        this.#answer(frame, now);
+        break;
+      case "welcome":
+        this.#welcome(frame, now);
+        break;
+      case "live":
+        this.#live();
+        break;
+      case "heads":
+        Object.assign(this.#heads, frame.chats);
+        for (const [chat, head] of Object.entries(frame.chats))
+          this.#do(this.#view.named(chat, head));
+        this.#listener.heads(frame.chats);
+        break;
+      case "resync":
+        this.#view.resync(frame.chat, frame.head);
+        break;
+      case "gone":
+        this.#do(this.#view.gone(frame.chat));
+        break;
+      case "notification":
+      case "retracted":
+        if (this.#inboxes.take(frame)) this.#listener.notice(frame);
+        break;
+      case "pong":
+        this.#beat(now);
+        break;
+      default:
+        this.#listener.notice(frame);
+    }
+    this.pump(now);
+  }
+
+  /**
+   * @param {Extract<ServerFrame, {op: "welcome"}>} frame
+   * @param {number} now
+   */
+  #welcome(frame, now) {
+    if (this.user !== null && this.user !== frame.user) throw new WrongUser();
+    const isNew = frame.epoch !== this.epoch;
+    if (isNew) {
+      this.#inboxes.forget();
+      if (this.epoch !== null) {
+        this.#view.epochChanged();
+        this.#receipts.forgetAll();
+      }
+    }
+    this.#heads = {};
+    this.user = frame.user;
+    this.epoch = frame.epoch;
+    this.device = frame.device;
+    this.#isWelcome = true;
+    this.#heartbeat.welcomed(now, frame.heartbeat_ms);
+    this.#listener.welcome(frame.user, frame.epoch, isNew);
+  }
+
+  #live() {
+    this.isLive = true;
+    for (const chat of Object.keys(this.#view.have())) this.follow(chat);
+    this.#do(this.#view.live());
+    this.#sayAll(this.#receipts.marks());
+    this.#listener.live();
+  }
+
+  /**
+   * @param {Extract<ServerFrame, {op: "sent" | "page" | "refused"}>} frame
+   * @param {number} now
+   */
+  #answer(frame, now) {
+    const asked = this.#requests.answered(frame.id);
+    if (frame.op === "sent") {
+      if (asked && "message" in asked) this.#sent(asked.message, frame);
+      else this.#view.told(frame.chat, frame.sequence);
+    } else if (asked && "question" in asked) {
+      asked.question.answer(frame);
+    } else if (asked && "want" in asked) {
+      if (frame.op === "page")
+        this.#do(this.#view.page(asked.want, frame.entries, frame.head), frame.head);
+      else if (frame.code === "chat.not_found") this.#do(this.#view.gone(asked.want.chat));
+      else this.#view.unanswered(asked.want);
+    } else if (asked && frame.op === "refused") {
+      this.#refused(asked.message, frame, now);
+    }
+  }
+
+  /**
+   * @param {Outgoing} message
+   * @param {Extract<ServerFrame, {op: "sent"}>} frame
+   */
+  #sent(message, frame) {
+    if (this.#outbox.answered(message)) this.#listener.sent(message, frame);
+    this.#do(this.#view.takeOwn(ownEntry(message, this.user ?? "", frame)));
+  }
+
+  /**
+   * @param {Outgoing} message
+   * @param {Extract<ServerFrame, {op: "refused"}>} frame
+   * @param {number} now
+   */
+  #refused(message, { code, detail, retryable }, now) {
+    if (retryable) this.#outbox.turnedAway(message, now);
+    else if (this.#outbox.answered(message)) {
+      this.#listener.failed({ ...message, failed: { code, detail } });
+    }
+  }
+
+  /**
+   * @param {Step[]} steps
+   * @param {number} [asOf]
+   */
+  #do(steps, asOf) {
+    for (const step of steps) {
+      if (step.step === "apply") this.#apply(step.entry, asOf);
+      else if (step.step === "restart") this.#listener.restarted(step.chat, step.start);
+      else {
+        this.#receipts.forget(step.chat);
+        this.#listener.forgotten(step.chat);
+      }
+    }
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {number} [asOf]
+   */
+  #apply(entry, asOf) {
+    const isOwn = entry.sender === this.user;
+    if (isOwn && entry.client_message_id) {
+      // The entry confirms a message whose answer was lost with the connection.
+      const message = this.#outbox.answered({ chat: entry.chat, id: entry.client_message_id });
+      const { sequence, message_id = "", created_at } = entry;
+      if (message) this.#listener.sent(message, { sequence, message_id, created_at });
+    }
+    this.#receipts.taken(entry.chat, entry.sequence, !isOwn);
+    if (this.#isWelcome) this.#sayAll(this.#receipts.received(false));
+    this.#listener.applied(entry, asOf);
+  }
+
+  // Frames to the server.
+
+  /**
+   * Send everything that can be sent now.
+   *
+   * @param {number} now
+   */
+  pump(now) {
+    if (!this.#isWelcome) return;
+    for (const message of this.#outbox.due(now)) {
+      this.#say?.({
+        op: "send",
+        id: this.#requests.ask({ message }, now),
+        chat: message.chat,
+        client_message_id: message.id,
+        content: message.content,
+        content_type: message.contentType,
+        ttl_seconds: message.ttlSeconds,
+      });
+    }
+    for (const question of this.#questions.splice(0)) {
+      const { chat, after, before, limit } = question;
+      this.#say?.({
+        op: "fetch",
+        id: this.#requests.ask({ question }, now),
+        chat,
+        after,
+        before,
+        limit,
+      });
+    }
+    if (this.#requests.fetches < FETCHES_MAX) this.#fetch(now);
+  }
+
+  /** @param {number} now */
+  #fetch(now) {
+    for (const want of this.#view.wants()) {
+      const limit = want.before === undefined ? FETCH_ENTRIES : RESYNC_ENTRIES;
+      this.#say?.({ op: "fetch", id: this.#requests.ask({ want }, now), ...want, limit });
+      if (this.#requests.fetches >= FETCHES_MAX) return;
+    }
+  }
+
+  /** @param {ClientFrame[]} frames */
+  #sayAll(frames) {
+    for (const frame of frames) this.#say?.(frame);
+  }
+}
+
+/**
+ * Return the log entry of an own message; its sender gets `sent` instead of the entry.
+ *
+ * @param {Outgoing} message
+ * @param {string} sender
+ * @param {Extract<ServerFrame, {op: "sent"}>} frame
+ * @returns {Entry}
+ */
+export function ownEntry(message, sender, frame) {
+  /** @type {Entry} */
+  const entry = {
+    chat: frame.chat,
+    sequence: frame.sequence,
+    kind: "message",
+    sender,
+    created_at: frame.created_at,
+    message_id: frame.message_id,
+    client_message_id: message.id,
+    content: message.content,
+    content_type: message.contentType ?? "text/plain",
+  };
+  if (message.ttlSeconds !== undefined) {
+    const ends = Date.parse(frame.created_at) + message.ttlSeconds * 1_000;
+    entry.expires_at = new Date(ends).toISOString();
+  }
+  return entry;
+}

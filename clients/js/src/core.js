@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The parts of a client and how they work together. Pages use `Tidings`, views use this. */
+
+import { Backoff } from "./backoff.js";
+import { Cache } from "./cache.js";
+import { socketTo } from "./connection.js";
+import { Conversation } from "./conversation.js";
+import { Refused, SignedOut, Unavailable, WrongUser } from "./errors.js";
+import { Journal } from "./journal.js";
+import { Keeper } from "./keeper.js";
+import { Office } from "./office.js";
+import { Rest } from "./rest.js";
+import { Sending } from "./sending.js";
+import { indexedDb, memory, Reserve } from "./storage.js";
+import { Tabs } from "./tabs.js";
+import { Tokens } from "./tokens.js";
+import { View } from "./view.js";
+import { Views } from "./views.js";
+
+/** @typedef {import("./frames.js").Entry} Entry */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {import("./requests.js").Page} Page */
+/** @typedef {import("./tidings.js").Event} Event */
+/** @typedef {import("./tidings.js").Options} Options */
+/** @typedef {import("./tidings.js").StateSnapshot} StateSnapshot */
+
+const SWEEP_MS = 60_000;
+const CLIENT = "tidings-js/0.1.0";
+
+export class Core {
+  user = /** @type {string | null} */ (null);
+  drafts = /** @type {Map<string, string>} */ (new Map());
+  #error = /** @type {unknown} */ (null);
+  #listeners = /** @type {Set<(event: Event) => void>} */ (new Set());
+  #options;
+  #url;
+  #fetch;
+  #storage;
+  #journal;
+  #tokens;
+  #meta = /** @type {import("./storage.js").Meta | null} */ (null);
+  #conversation = /** @type {Conversation | null} */ (null);
+  #keeper = /** @type {Keeper | null} */ (null);
+  #office = /** @type {Office | null} */ (null);
+  #tabs = /** @type {Tabs | null} */ (null);
+  #starting = /** @type {Promise<void> | null} */ (null);
+  /** Number of times that the client was stopped. */
+  #runs = 0;
+  #sweeping = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
+
+  /**
+   * @param {string} url
+   * @param {Options} options
+   */
+  constructor(url, options) {
+    this.#url = url.replace(/\/+$/, "");
+    this.#options = options;
+    this.clock = options.clock ?? {
+      now: () => performance.now(),
+      wall: () => Date.now(),
+      random: () => Math.random(),
+    };
+    this.#fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
+    const hasDatabase = typeof indexedDB !== "undefined";
+    const storage = options.storage ?? (hasDatabase ? indexedDb(this.#name) : memory());
+    this.#storage = new Reserve(storage, () => this.state.changed());
+    this.#journal = new Journal(this.#storage);
+    this.#tokens = new Tokens(options.token, this.clock.wall);
+    this.rest = new Rest(this.#url, this.#tokens, this.#fetch);
+    this.cache = new Cache(this.#storage, this.#journal, this.clock, () => this.leads);
+    this.sending = new Sending(this.#journal, this.clock, {
+      post: (message) => void this.#conversation?.post(message, this.clock.now()),
+      discard: (key) => this.#conversation?.discard(key),
+      changed: (chat) => this.chatChanged(chat),
+    });
+    this.views = new Views(this);
+    /** @type {View<StateSnapshot>} */
+    this.state = new View(() => ({
+      connection: this.#keeper?.state ?? "stopped",
+      user: this.user,
+      queued: this.sending.queued,
+      storage: this.#storage.kind,
+      leads: this.leads,
+      error: this.#error,
+    }));
+  }
+
+  get #name() {
+    return `tidings ${this.#url}`;
+  }
+
+  // Starting and stopping.
+
+  start() {
+    this.#starting ??= this.#start();
+    return this.#starting;
+  }
+
+  async #start() {
+    const run = this.#runs;
+    const saved = await this.#storage.load();
+    if (this.#runs !== run) return; // stopped meanwhile
+    this.#meta = saved.meta;
+    this.user = saved.meta.user;
+    this.#error = null;
+    this.cache.ranges = new Map(saved.ranges.map((range) => [range.chat, range]));
+    this.drafts = new Map(saved.drafts);
+    this.#conversation = this.#converse(saved);
+    this.#office = new Office(this.#conversation, this.clock, () => this.views.news());
+    const events = {
+      changed: () => this.state.changed(),
+      trouble: (/** @type {unknown} */ error) => void this.#trouble(error),
+    };
+    const backoff = new Backoff(this.clock.random);
+    const hello = () => this.#hello();
+    this.#keeper = new Keeper(this.#conversation, this.#tokens, backoff, this.clock, hello, events);
+    this.#sweeping = setInterval(() => void this.#sweep(), SWEEP_MS);
+    this.sending.adopt(saved.outbox);
+    if (this.#options.tabs !== "each" && Tabs.arePossible) this.#share();
+    else this.#lead(true);
+  }
+
+  /** @param {import("./storage.js").Saved} saved */
+  #converse({ meta, ranges, reads }) {
+    const held = ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have]));
+    const state = { user: meta.user, epoch: meta.epoch, held, reads };
+    return new Conversation(state, this.#listener(), this.clock.random);
+  }
+
+  #share() {
+    this.#tabs = new Tabs(this.#name, {
+      leads: (leads) => this.#lead(leads),
+      serve: (frame, reply) => this.#office?.serve(frame, reply),
+      signedOut: () => void this.#forget(),
+    });
+    this.#keeper?.use(this.#tabs.connect);
+  }
+
+  /** @param {boolean} leads - Whether this tab has the socket now. */
+  #lead(leads) {
+    if (leads) void this.#takeOver();
+    else this.#keeper?.use(this.#tabs?.connect ?? null);
+  }
+
+  /**
+   * Open the socket, from where the tab that had it before has saved: what it applied last may be
+   * lost with it. Its messages that were not sent are sent from here.
+   */
+  async #takeOver() {
+    this.#keeper?.use(null);
+    const { ranges, outbox } = await this.#storage.load();
+    if (!this.leads || !this.#starting) return;
+    this.cache.ranges = new Map(ranges.map((range) => [range.chat, range]));
+    this.#conversation?.rebase(ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have])));
+    const { WebSocket: Socket = globalThis.WebSocket } = this.#options;
+    this.#keeper?.use(socketTo(this.#url, Socket, this.#fetch));
+    this.sending.adopt(outbox);
+  }
+
+  async stop() {
+    this.#end();
+    await this.#journal.flush();
+    this.#storage.close();
+  }
+
+  #end() {
+    this.#runs += 1;
+    this.#starting = null;
+    clearInterval(this.#sweeping);
+    this.#keeper?.use(null);
+    this.#tabs?.close();
+    this.#tabs = null;
+  }
+
+  /** Stop, and delete everything that this browser has kept. */
+  async signOut() {
+    this.#tabs?.signOut();
+    await this.#forget();
+  }
+
+  async #forget() {
+    this.#end();
+    await this.#journal.drop();
+    await this.#storage.wipe();
+    this.sending.forget();
+    for (const part of [this.cache.ranges, this.drafts, this.views]) part.clear();
+    this.user = null;
+    this.emit({ type: "signed-out" });
+    this.state.changed();
+  }
+
+  /** @param {unknown} error */
+  async #trouble(error) {
+    if (error instanceof WrongUser) {
+      // What was kept belongs to somebody else who used this browser before.
+      await this.#forget();
+      return this.start();
+    }
+    this.#error = error;
+    if (error instanceof SignedOut) await this.#forget();
+    this.state.changed();
+  }
+
+  #hello() {
+    return {
+      device: this.#options.device ?? this.#meta?.device,
+      client: this.#options.client ?? CLIENT,
+      erasures: this.#meta?.erasures ?? 0,
+      totals: true,
+    };
+  }
+
+  async #sweep() {
+    this.views.tick();
+    await this.cache.sweep();
+  }
+
+  // News of the conversation.
+
+  /** @returns {import("./conversation.js").Listener} */
+  #listener() {
+    return {
+      welcome: (user, epoch, isNew) => this.#welcome(user, epoch, isNew),
+      live: () => this.#live(),
+      applied: (entry, asOf) => this.#applied(entry, asOf),
+      restarted: (chat, start) => this.#restarted(chat, start),
+      forgotten: (chat) => this.#forgotten(chat),
+      heads: (heads) => this.#heads(heads),
+      notice: (frame) => this.#notice(frame),
+      sent: (message, place) => {
+        this.#office?.sent(message, place);
+        this.sending.sent(message, place);
+      },
+      failed: (message) => {
+        this.#office?.failed(message);
+        if (this.sending.failed(message)) this.emit({ type: "failed", message });
+      },
+    };
+  }
+
+  /**
+   * @param {string} user
+   * @param {string} epoch
+   * @param {boolean} isNew
+   */
+  #welcome(user, epoch, isNew) {
+    this.user = user;
+    if (!isNew || !this.#meta) return;
+    this.#meta = { ...this.#meta, user, epoch };
+    this.#journal.changes.meta = this.#meta;
+  }
+
+  #live() {
+    this.#tabs?.announce();
+    this.views.live();
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {number} [asOf]
+   */
+  #applied(entry, asOf) {
+    const isOwn = entry.sender === this.user;
+    this.broadcast({ op: "entry", ...entry });
+    this.cache.add(entry, asOf);
+    this.views.applied(entry, asOf, isOwn);
+    this.emit({ type: "entry", entry, isOwn });
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} start
+   */
+  #restarted(chat, start) {
+    this.cache.drop(chat);
+    this.broadcast({ op: "resync", chat, head: start - 1 });
+    this.views.restarted(chat);
+  }
+
+  /** @param {string} chat */
+  #forgotten(chat) {
+    this.cache.drop(chat);
+    this.broadcast({ op: "gone", chat });
+    this.views.forgotten(chat);
+  }
+
+  /** @param {Record<string, number>} heads */
+  #heads(heads) {
+    this.broadcast({ op: "heads", chats: heads });
+    const isLive = this.#conversation?.isLive ?? false;
+    for (const chat of Object.keys(heads)) this.views.named(chat, isLive);
+  }
+
+  /** @param {ServerFrame} frame */
+  #notice(frame) {
+    this.broadcast(frame);
+    this.views.notice(frame);
+    if (frame.op === "erased") void this.#erase(frame);
+  }
+
+  /** @param {Extract<ServerFrame, {op: "erased"}>} frame */
+  async #erase(frame) {
+    if (frame.all) {
+      // Too many were erased to name them: what is kept is read again.
+      for (const chat of this.cache.ranges.keys()) this.#restarted(chat, (this.at(chat) ?? 0) + 1);
+    } else this.views.replace(await this.cache.erase(frame, this.views.senders));
+    if (!this.#meta || !this.leads) return;
+    this.#meta = { ...this.#meta, erasures: frame.n };
+    this.#journal.changes.meta = this.#meta;
+  }
+
+  // What views need.
+
+  /** Whether this tab has the socket. */
+  get leads() {
+    return this.#tabs?.leads ?? true;
+  }
+
+  /** @param {ServerFrame} frame - What the other tabs should know. */
+  broadcast(frame) {
+    this.#tabs?.broadcast(frame);
+  }
+
+  /** @param {string} chat */
+  at(chat) {
+    return this.#conversation?.at(chat) ?? null;
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} [head]
+   */
+  follow(chat, head) {
+    this.#conversation?.follow(chat, head);
+  }
+
+  /**
+   * Ask the server for a part of a log; this waits for a connection if there is none.
+   *
+   * @param {{chat: string, after?: number, before?: number, limit: number}} part
+   * @returns {Promise<Page>}
+   */
+  ask(part) {
+    return new Promise((resolve, reject) => {
+      /** @param {Page | import("./requests.js").RefusedFrame} frame */
+      const answer = (frame) => {
+        if (frame.op === "page") resolve(frame);
+        else if (frame.retryable) reject(new Unavailable(frame.detail));
+        else reject(new Refused(frame.code, frame.detail));
+      };
+      if (!this.#conversation) return reject(new Unavailable("the client is not started"));
+      this.#conversation.ask({ ...part, answer }, this.clock.now());
+    });
+  }
+
+  /** @param {string} chat */
+  chatChanged(chat) {
+    this.views.changed(chat);
+    this.state.changed();
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} sequence
+   */
+  read(chat, sequence) {
+    if (!this.#conversation?.read(chat, sequence)) return;
+    this.#journal.changes.reads.set(chat, sequence);
+    if (sequence >= (this.at(chat) ?? 0)) this.views.chats.unread(chat, 0, true);
+  }
+
+  /** @param {string} chat */
+  typing(chat) {
+    this.#conversation?.typing(chat, this.clock.now());
+  }
+
+  /**
+   * @param {string} chat
+   * @param {string} text
+   */
+  draft(chat, text) {
+    if (text) this.drafts.set(chat, text);
+    else this.drafts.delete(chat);
+    this.#journal.changes.drafts.set(chat, text || null);
+  }
+
+  /** @param {Event} event */
+  emit(event) {
+    for (const listener of [...this.#listeners]) listener(event);
+  }
+
+  /** @param {(event: Event) => void} listener */
+  listen(listener) {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Handle that the page came to the front, or that the network came back. */
+  wake() {
+    this.#keeper?.wake();
+    this.#tabs?.front();
+  }
+
+  /** @param {boolean} away */
+  away(away) {
+    this.#conversation?.away(away);
+  }
+}

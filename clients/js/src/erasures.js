@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Find the rows of erased authors.
+ *
+ * The server names an author by a keyed digest of the user id, so that a client learns nothing
+ * about people whom it does not know.
+ */
+
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {import("./rows.js").Row} Row */
+
+const DIGEST_BYTES = 8;
+
+/**
+ * Return a function that tells whether a row was erased, after the senders of all rows were
+ * compared with the frame.
+ *
+ * @param {Extract<ServerFrame, {op: "erased"}>} frame
+ * @param {Iterable<string>} senders - All senders whose rows this client may have.
+ * @returns {Promise<(row: Row) => boolean>}
+ */
+export async function erasedBy({ salt = "", authors = [] }, senders) {
+  const before = new Map(authors.map((author) => [author.digest, Date.parse(author.before)]));
+  const bytes = Uint8Array.from(salt.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+  /** @type {Map<string, number>} */
+  const ends = new Map();
+  for (const sender of senders) {
+    const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(sender));
+    const end = before.get(hex(new Uint8Array(digest, 0, DIGEST_BYTES)));
+    if (end !== undefined) ends.set(sender, end);
+  }
+  return (row) => row.at <= (ends.get(row.sender) ?? -1);
+}
+
+/** @param {Uint8Array} bytes */
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The live view of one inbox, newest notification first. */
+
+import { View } from "./view.js";
+
+/** @typedef {import("./frames.js").NotificationRecord} NotificationRecord */
+/** @typedef {import("./core.js").Core} Core */
+
+/**
+ * @typedef {object} InboxSnapshot
+ * @property {string} name
+ * @property {readonly NotificationRecord[]} notifications
+ * @property {number} unread
+ * @property {Readonly<Record<string, number>>} categories - Unread notifications by category.
+ * @property {boolean} isLoaded
+ * @property {boolean} hasMore
+ */
+
+const PAGE = 50;
+
+/** @extends {View<InboxSnapshot>} */
+export class InboxView extends View {
+  #core;
+  #items = /** @type {Map<string, NotificationRecord>} */ (new Map());
+  #unread = 0;
+  #categories = /** @type {Record<string, number>} */ ({});
+  #cursor = /** @type {string | null} */ (null);
+  #isLoaded = false;
+
+  /**
+   * @param {Core} core
+   * @param {string} name
+   */
+  constructor(core, name) {
+    super(() => ({
+      name,
+      notifications: [...this.#items.values()].sort((a, b) =>
+        a.received_at < b.received_at ? 1 : -1,
+      ),
+      unread: this.#unread,
+      categories: this.#categories,
+      isLoaded: this.#isLoaded,
+      hasMore: this.#cursor !== null,
+    }));
+    this.#core = core;
+    this.name = name;
+  }
+
+  watched() {
+    if (!this.#isLoaded) void this.reload().catch(() => {});
+  }
+
+  /** Load the first page and the counts again. */
+  async reload() {
+    const [list, counts] = await Promise.all([
+      this.#core.rest.request("GET", `${this.#path}/notifications?limit=${PAGE}`),
+      this.#core.rest.request("GET", `${this.#path}/unread`),
+    ]);
+    this.#items = new Map();
+    this.#isLoaded = true;
+    this.#put(list);
+    this.counted(counts.total, counts.categories);
+  }
+
+  /** Load the next page. */
+  async more() {
+    if (this.#cursor === null) return;
+    const cursor = encodeURIComponent(this.#cursor);
+    this.#put(
+      await this.#core.rest.request(
+        "GET",
+        `${this.#path}/notifications?limit=${PAGE}&cursor=${cursor}`,
+      ),
+    );
+  }
+
+  /** @param {string[]} ids */
+  async read(ids) {
+    const at = new Date(this.#core.clock.wall()).toISOString();
+    this.#mark(await this.#core.rest.request("PUT", `${this.#path}/read`, { ids }), ids, at);
+  }
+
+  /** Mark everything as read that is shown now. */
+  async readAll() {
+    const ids = [...this.#items.keys()];
+    const newest = this.snapshot().notifications[0];
+    if (!newest) return;
+    const before = new Date(Date.parse(newest.received_at) + 1).toISOString();
+    this.#mark(await this.#core.rest.request("PUT", `${this.#path}/read`, { before }), ids, before);
+  }
+
+  /**
+   * @param {{total: number, categories: Record<string, number>}} counts
+   * @param {string[]} ids
+   * @param {string} at
+   */
+  #mark(counts, ids, at) {
+    for (const id of ids) {
+      const item = this.#items.get(id);
+      if (item && !item.read_at) this.#items.set(id, { ...item, read_at: at });
+    }
+    this.counted(counts.total, counts.categories);
+  }
+
+  get #path() {
+    return `/v1/inboxes/${encodeURIComponent(this.name)}`;
+  }
+
+  /** @param {{data: NotificationRecord[], next_cursor: string | null}} page */
+  #put({ data, next_cursor }) {
+    for (const item of data) this.#items.set(item.id, item);
+    this.#cursor = next_cursor;
+    this.changed();
+  }
+
+  /** @param {NotificationRecord} item - A notification that has just arrived. */
+  arrived(item) {
+    if (!this.#isLoaded || this.#items.has(item.id)) return;
+    this.#items.set(item.id, { read_at: null, ...item });
+    this.#unread += 1;
+    const { category } = item;
+    if (category)
+      this.#categories = { ...this.#categories, [category]: (this.#categories[category] ?? 0) + 1 };
+    this.changed();
+  }
+
+  /** @param {string} id */
+  retracted(id) {
+    if (this.#items.delete(id)) this.changed();
+  }
+
+  /**
+   * @param {number} total
+   * @param {Record<string, number>} categories
+   */
+  counted(total, categories) {
+    this.#unread = total;
+    this.#categories = categories;
+    this.changed();
+  }
+}

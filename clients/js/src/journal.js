@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Save changes in batches: one write to the storage for all changes since the last write. */
+
+/** @typedef {import("./storage.js").Changes} Changes */
+
+const DELAY_MS = 100;
+
+export class Journal {
+  #storage;
+  #changes = empty();
+  #timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  #writing = Promise.resolve();
+
+  /** @param {import("./storage.js").Reserve} storage */
+  constructor(storage) {
+    this.#storage = storage;
+  }
+
+  /** The changes for the next write. Whoever adds to them gets them written soon. */
+  get changes() {
+    this.#timer ??= setTimeout(() => void this.flush(), DELAY_MS);
+    return this.#changes;
+  }
+
+  /** Write everything now. */
+  flush() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const changes = this.#changes;
+    this.#changes = empty();
+    this.#writing = this.#writing.then(() => this.#storage.save(changes)).catch(() => {});
+    return this.#writing;
+  }
+
+  /** Forget what was not written yet. */
+  drop() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#changes = empty();
+    return this.#writing;
+  }
+}
+
+/** @returns {Required<Omit<Changes, "meta">> & Pick<Changes, "meta">} */
+const empty = () => ({
+  ranges: new Map(),
+  rows: [],
+  patches: [],
+  outbox: new Map(),
+  drafts: new Map(),
+  reads: new Map(),
+});

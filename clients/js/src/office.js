@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Answer the frames of other tabs, in the tab that leads, as if it were the server. */
+
+import { keyOf } from "./outbox.js";
+
+/** @typedef {import("./conversation.js").Conversation} Conversation */
+/** @typedef {import("./conversation.js").Place} Place */
+/** @typedef {import("./frames.js").ClientFrame} ClientFrame */
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {(frame: ServerFrame) => void} Reply */
+
+const HEARTBEAT_MS = 5_000;
+/** More missing entries than this are a reason to start again at the newest page. */
+const CATCH_UP_ENTRIES_MAX = 100;
+const REPLIES_MAX = 10_000;
+
+export class Office {
+  #conversation;
+  #clock;
+  #news;
+  /** Tabs that wait for the answer to a message, by the key of the message. */
+  #waiting = /** @type {Map<string, {id: string, reply: Reply}>} */ (new Map());
+
+  /**
+   * @param {Conversation} conversation
+   * @param {{now: () => number, wall: () => number}} clock
+   * @param {() => ServerFrame[]} news - Returns what a new tab has to know.
+   */
+  constructor(conversation, clock, news) {
+    this.#conversation = conversation;
+    this.#clock = clock;
+    this.#news = news;
+  }
+
+  /**
+   * Handle a frame of another tab.
+   *
+   * @param {any} frame - Any client frame.
+   * @param {Reply} reply
+   */
+  serve(frame, reply) {
+    const now = this.#clock.now();
+    const talk = this.#conversation;
+    if (frame.op === "ping") reply({ op: "pong" });
+    else if (frame.op === "hello") this.#hello(reply);
+    else if (frame.op === "send") this.#send(frame, reply);
+    else if (frame.op === "read") talk.read(frame.chat, frame.sequence);
+    else if (frame.op === "typing") talk.typing(frame.chat, now);
+    else if (frame.op === "follow") this.#follow(frame, reply);
+    else if (frame.op === "fetch") {
+      talk.ask({ ...frame, answer: (answer) => reply({ ...answer, id: frame.id }) }, now);
+    }
+  }
+
+  /** @param {Reply} reply */
+  #hello(reply) {
+    const { isLive, user, epoch, device } = this.#conversation;
+    // Without an answer the tab says hello again, at the latest when this one is live.
+    if (!isLive || user === null || epoch === null) return;
+    reply({ op: "welcome", user, epoch, device, heartbeat_ms: HEARTBEAT_MS });
+    reply({ op: "heads", chats: this.#conversation.heads() });
+    reply({ op: "live" });
+    for (const frame of this.#news()) reply(frame);
+  }
+
+  /**
+   * @param {any} frame
+   * @param {Reply} reply
+   */
+  #send({ id, chat, client_message_id, content, content_type, ttl_seconds }, reply) {
+    /** @type {Outgoing} */
+    const message = { chat, id: client_message_id, content, createdAt: this.#clock.wall() };
+    if (content_type) message.contentType = content_type;
+    if (ttl_seconds) message.ttlSeconds = ttl_seconds;
+    if (this.#waiting.size < REPLIES_MAX) this.#waiting.set(keyOf(message), { id, reply });
+    this.#conversation.post(message, this.#clock.now());
+  }
+
+  /**
+   * @param {any} frame
+   * @param {Reply} reply
+   */
+  #follow({ chat, after }, reply) {
+    this.#conversation.follow(chat);
+    const head = this.#conversation.at(chat) ?? 0;
+    if (head - after > CATCH_UP_ENTRIES_MAX) return reply({ op: "resync", chat, head });
+    if (head <= after) return;
+    const answer = (/** @type {any} */ page) => {
+      for (const entry of page.entries ?? []) reply({ op: "entry", ...entry });
+    };
+    this.#conversation.ask({ chat, after, limit: CATCH_UP_ENTRIES_MAX, answer }, this.#clock.now());
+  }
+
+  /**
+   * Tell the tab that sent a message where it stands in the log.
+   *
+   * @param {Outgoing} message
+   * @param {Place} place
+   */
+  sent(message, { sequence, message_id, created_at }) {
+    const { chat } = message;
+    this.#answer(message, { op: "sent", chat, sequence, message_id, created_at });
+  }
+
+  /** @param {Outgoing} message - A message that the server refused, or that is too old. */
+  failed(message) {
+    if (message.failed)
+      this.#answer(message, { op: "refused", retryable: false, ...message.failed });
+  }
+
+  /**
+   * @param {Outgoing} message
+   * @param {any} frame
+   */
+  #answer(message, frame) {
+    const tab = this.#waiting.get(keyOf(message));
+    this.#waiting.delete(keyOf(message));
+    tab?.reply({ ...frame, id: tab.id });
+  }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The questions to the server that wait for an answer. No I/O. */
+
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {Extract<ServerFrame, {op: "page"}>} Page */
+/** @typedef {Extract<ServerFrame, {op: "refused"}>} RefusedFrame */
+
+/**
+ * A question of the application for a part of a log.
+ *
+ * @typedef {object} Question
+ * @property {string} chat
+ * @property {number} [after]
+ * @property {number} [before]
+ * @property {number} limit
+ * @property {(answer: Page | RefusedFrame) => void} answer
+ */
+
+/**
+ * @typedef {{message: Outgoing} | {want: import("./log_view.js").Want} | {question: Question}} Asked
+ */
+
+const ANSWER_MS_MAX = 30_000;
+
+export class Requests {
+  #asked = /** @type {Map<string, {asked: Asked, at: number}>} */ (new Map());
+  #serial = 0;
+
+  /** Number of pages that are on their way. */
+  get fetches() {
+    let count = 0;
+    for (const { asked } of this.#asked.values()) if (!("message" in asked)) count += 1;
+    return count;
+  }
+
+  /**
+   * Remember a question; return its id.
+   *
+   * @param {Asked} asked
+   * @param {number} now
+   */
+  ask(asked, now) {
+    const id = String(++this.#serial);
+    this.#asked.set(id, { asked, at: now });
+    return id;
+  }
+
+  /**
+   * Return the question that an answer belongs to.
+   *
+   * @param {string | undefined} id
+   */
+  answered(id) {
+    const found = id === undefined ? undefined : this.#asked.get(id);
+    if (id !== undefined) this.#asked.delete(id);
+    return found?.asked;
+  }
+
+  /**
+   * Return whether the server owes an answer for too long.
+   *
+   * @param {number} now
+   */
+  isOverdue(now) {
+    const [oldest] = this.#asked.values();
+    return oldest !== undefined && now - oldest.at > ANSWER_MS_MAX;
+  }
+
+  /** Forget everything after a lost connection; return the questions of the application. */
+  lost() {
+    const questions = [...this.#asked.values()].flatMap(({ asked }) =>
+      "question" in asked ? [asked.question] : [],
+    );
+    this.#asked.clear();
+    return questions;
+  }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Fold the entries of a log into rows: what a person sees of a chat. No I/O.
+ *
+ * A message is one row, whatever happened to it since; joins, leaves and renames are rows too.
+ * Edits, redactions and reactions are no rows but change the row of their target.
+ */
+
+/** @typedef {import("./frames.js").Entry} Entry */
+
+/** @typedef {"redacted" | "expired" | "erased"} Gone */
+
+/**
+ * A row of a chat. Rows are never changed: a change makes a new row.
+ *
+ * @typedef {object} Row
+ * @property {string} chat
+ * @property {number} sequence - 0 while the message is not in the log.
+ * @property {string} kind - `message`, or another kind of entry.
+ * @property {string} sender
+ * @property {number} at - Milliseconds since 1970.
+ * @property {string} [id] - The client_message_id of a message.
+ * @property {string} [content] - Absent if the content is gone.
+ * @property {string} [contentType]
+ * @property {number} [expiresAt]
+ * @property {number} [editedAt]
+ * @property {Gone} [gone]
+ * @property {Record<string, number>} [reactions]
+ * @property {string[]} [users] - Who joined, left or got a role.
+ * @property {string} [role]
+ * @property {string} [name]
+ * @property {"pending" | "failed"} [state] - Of a message that is not in the log.
+ * @property {{code: string, detail: string}} [error] - Why a message failed.
+ * @property {number} asOf - The row reflects the log up to this sequence; 0 if that is not known.
+ */
+
+/**
+ * A change of a row that is in the log already.
+ *
+ * @typedef {object} Patch
+ * @property {string} chat
+ * @property {number} target
+ * @property {Entry} entry
+ */
+
+const CHANGES = new Set(["edited", "redacted", "reacted", "unreacted"]);
+
+/**
+ * Return the change that an entry makes to an earlier row; null if it makes none.
+ *
+ * @param {Entry} entry
+ * @returns {Patch | null}
+ */
+export function patchOf(entry) {
+  if (!CHANGES.has(entry.kind) || entry.target === undefined) return null;
+  return { chat: entry.chat, target: entry.target, entry };
+}
+
+/**
+ * Return the row of an entry. `asOf` is the head of the page that brought it.
+ *
+ * An entry that comes by itself may have been read from the log later, with the reactions of
+ * entries that are still to come. It then has reactions, and `asOf` is not known.
+ *
+ * @param {Entry} entry
+ * @param {number} [asOf]
+ * @returns {Row}
+ */
+export function rowOf(entry, asOf) {
+  /** @type {Row} */
+  const row = {
+    chat: entry.chat,
+    sequence: entry.sequence,
+    kind: entry.kind,
+    sender: entry.sender,
+    at: Date.parse(entry.created_at),
+    asOf: asOf ?? (entry.reactions ? 0 : entry.sequence),
+  };
+  if (entry.client_message_id) row.id = entry.client_message_id;
+  if (entry.content !== undefined) row.content = entry.content;
+  if (entry.content_type) row.contentType = entry.content_type;
+  if (entry.expires_at) row.expiresAt = Date.parse(entry.expires_at);
+  if (entry.edited_at) row.editedAt = Date.parse(entry.edited_at);
+  if (entry.reactions) row.reactions = entry.reactions;
+  if (entry.users) row.users = entry.users;
+  if (entry.role) row.role = entry.role;
+  if (entry.name) row.name = entry.name;
+  if (entry.redacted) row.gone = "redacted";
+  else if (entry.expired) row.gone = "expired";
+  else if (entry.erased) row.gone = "erased";
+  return row;
+}
+
+/**
+ * Return a row after a change; null if the message must be read again to know its reactions.
+ *
+ * @param {Row} row
+ * @param {Entry} entry
+ * @returns {Row | null}
+ */
+export function patched(row, entry) {
+  if (entry.kind === "redacted") return without(row, "redacted");
+  if (entry.kind === "edited") {
+    if (entry.content === undefined || row.gone) return row;
+    const contentType = entry.content_type ?? row.contentType ?? "text/plain";
+    return { ...row, content: entry.content, contentType, editedAt: Date.parse(entry.created_at) };
+  }
+  if (!row.asOf) return null;
+  if (entry.sequence <= row.asOf || entry.emoji === undefined) return row;
+  const { [entry.emoji]: count = 0, ...reactions } = row.reactions ?? {};
+  const now = count + (entry.kind === "reacted" ? 1 : -1);
+  if (now > 0) reactions[entry.emoji] = now;
+  return { ...row, reactions, asOf: entry.sequence };
+}
+
+/**
+ * Return a row without its content.
+ *
+ * @param {Row} row
+ * @param {Gone} gone
+ * @returns {Row}
+ */
+export function without(row, gone) {
+  if (row.gone) return row;
+  const { content: _, ...rest } = row;
+  return { ...rest, gone };
+}
+
+/**
+ * Return a row as it is now: the content of an expired message is gone.
+ *
+ * @param {Row} row
+ * @param {number} wall - Milliseconds since 1970.
+ */
+export function current(row, wall) {
+  return row.expiresAt !== undefined && row.expiresAt <= wall ? without(row, "expired") : row;
+}

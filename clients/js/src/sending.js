@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The messages of the user that are not in the log yet: kept, sent, and shown. */
+
+import { Refused } from "./errors.js";
+import { keyOf } from "./outbox.js";
+
+/** @typedef {import("./conversation.js").Place} Place */
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./rows.js").Row} Row */
+
+const CONTENT_BYTES_MAX = 4_096;
+
+/** @typedef {{resolve: (place: Place) => void, reject: (error: Error) => void}} Answer */
+
+export class Sending {
+  #messages = /** @type {Map<string, Outgoing>} */ (new Map());
+  #answers = /** @type {Map<string, Answer>} */ (new Map());
+  #journal;
+  #clock;
+  #events;
+
+  /**
+   * @param {import("./journal.js").Journal} journal
+   * @param {{wall: () => number}} clock
+   * @param {{post: (message: Outgoing) => void, discard: (key: {chat: string, id: string}) => void,
+   *   changed: (chat: string) => void}} events
+   */
+  constructor(journal, clock, events) {
+    this.#journal = journal;
+    this.#clock = clock;
+    this.#events = events;
+  }
+
+  /** Number of messages that are on their way. */
+  get queued() {
+    return [...this.#messages.values()].filter((message) => !message.failed).length;
+  }
+
+  /**
+   * Take over the saved messages of an earlier page, or of a tab that was closed.
+   *
+   * @param {Outgoing[]} saved
+   */
+  adopt(saved) {
+    for (const message of saved) {
+      if (!this.#messages.has(keyOf(message))) this.#messages.set(keyOf(message), message);
+    }
+    for (const message of this.#messages.values()) if (!message.failed) this.#events.post(message);
+  }
+
+  /**
+   * @param {{chat: string, content: string, contentType?: string, ttlSeconds?: number}} options
+   * @returns {{id: string, done: Promise<Place>}}
+   */
+  send(options) {
+    const size = new TextEncoder().encode(options.content).length;
+    // The server would close the connection for a frame that is far too large, each time.
+    if (!size) throw new Refused("content.empty", "The message is empty");
+    if (size > CONTENT_BYTES_MAX) {
+      throw new Refused("content.too_large", `${size} bytes are more than ${CONTENT_BYTES_MAX}`);
+    }
+    const message = { ...options, id: crypto.randomUUID(), createdAt: this.#clock.wall() };
+    const done = new Promise((resolve, reject) => {
+      this.#answers.set(keyOf(message), { resolve, reject });
+    });
+    done.catch(() => {}); // the row shows the failure to whoever does not wait for it
+    void this.#store(message);
+    return { id: message.id, done };
+  }
+
+  /**
+   * Send a failed message again.
+   *
+   * @param {string} chat
+   * @param {string} id
+   */
+  retry(chat, id) {
+    const message = this.#messages.get(keyOf({ chat, id }));
+    if (!message?.failed) return;
+    this.discard(chat, id);
+    const { failed: _, ...rest } = message;
+    // It gets a new id, because the server may have refused the old one for good.
+    this.send(rest);
+  }
+
+  /**
+   * Delete a message that failed, or that was not sent yet.
+   *
+   * @param {string} chat
+   * @param {string} id
+   */
+  discard(chat, id) {
+    this.#events.discard({ chat, id });
+    this.#settle({ chat, id })?.reject(new Refused("send.discarded", "The message was discarded"));
+  }
+
+  /**
+   * @param {Outgoing} message
+   * @param {Place} place
+   */
+  sent(message, place) {
+    this.#settle(message)?.resolve(place);
+  }
+
+  /**
+   * Keep a message that will not be sent by itself, for the user to decide; return whether it is
+   * one of this tab.
+   *
+   * @param {Outgoing} message
+   */
+  failed(message) {
+    const key = keyOf(message);
+    if (!this.#messages.has(key) || !message.failed) return false;
+    this.#messages.set(key, message);
+    this.#journal.changes.outbox.set(key, message);
+    this.#answers.get(key)?.reject(new Refused(message.failed.code, message.failed.detail));
+    this.#answers.delete(key);
+    this.#events.changed(message.chat);
+    return true;
+  }
+
+  forget() {
+    this.#messages.clear();
+    this.#answers.clear();
+  }
+
+  /**
+   * Return the rows of a chat's messages that are not in the log yet.
+   *
+   * @param {string} chat
+   * @param {string} sender
+   * @returns {Row[]}
+   */
+  rows(chat, sender) {
+    const mine = [...this.#messages.values()].filter((message) => message.chat === chat);
+    return mine.map((message) => ({
+      chat,
+      sequence: 0,
+      kind: "message",
+      sender,
+      at: message.createdAt,
+      id: message.id,
+      content: message.content,
+      contentType: message.contentType ?? "text/plain",
+      state: message.failed ? "failed" : "pending",
+      ...(message.failed && { error: message.failed }),
+      asOf: 0,
+    }));
+  }
+
+  /** @param {Outgoing} message */
+  async #store(message) {
+    this.#messages.set(keyOf(message), message);
+    this.#events.changed(message.chat);
+    this.#journal.changes.outbox.set(keyOf(message), message);
+    await this.#journal.flush();
+    if (this.#messages.has(keyOf(message))) this.#events.post(message);
+  }
+
+  /**
+   * Take a message out of everything; return who waits for it.
+   *
+   * @param {{chat: string, id: string}} message
+   */
+  #settle(message) {
+    const key = keyOf(message);
+    const answer = this.#answers.get(key);
+    this.#messages.delete(key);
+    this.#answers.delete(key);
+    this.#journal.changes.outbox.set(key, null);
+    this.#events.changed(message.chat);
+    return answer;
+  }
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Keep what must outlive a page: rows of logs, the outbox, drafts and read marks.
+ *
+ * IndexedDB can fail at any moment: in private windows, when the disk is full, when the browser or
+ * a user deletes it, or when another tab has a newer version open. `Reserve` then goes on in
+ * memory. What was kept is only a cache, except for the outbox, which every tab also has in memory.
+ */
+
+import { current, patched } from "./rows.js";
+
+/** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./rows.js").Patch} Patch */
+/** @typedef {import("./rows.js").Row} Row */
+
+/**
+ * The part of a chat's log that is kept: all rows from `start` to `have`.
+ *
+ * @typedef {{chat: string, start: number, have: number}} Range
+ */
+
+/**
+ * @typedef {object} Meta
+ * @property {string | null} user
+ * @property {string | null} epoch
+ * @property {string} device - The random name of this browser, until the user signs out.
+ * @property {number} erasures - How many erasures of authors are applied.
+ */
+
+/**
+ * @typedef {object} Saved
+ * @property {Meta} meta
+ * @property {Range[]} ranges
+ * @property {Outgoing[]} outbox
+ * @property {[string, string][]} drafts
+ * @property {[string, number][]} reads
+ */
+
+/**
+ * Changes that are saved together. Null deletes.
+ *
+ * @typedef {object} Changes
+ * @property {Meta} [meta]
+ * @property {Map<string, Range | null>} [ranges] - Null also deletes all rows of the chat.
+ * @property {Row[]} [rows]
+ * @property {Patch[]} [patches]
+ * @property {Map<string, Outgoing | null>} [outbox]
+ * @property {Map<string, string | null>} [drafts]
+ * @property {Map<string, number>} [reads]
+ */
+
+/** @typedef {{rows: Row[], range: Range | null}} Kept - A page of kept rows, oldest first. */
+
+/**
+ * @typedef {object} Storage
+ * @property {string} kind - `indexeddb`, `memory`, or the name of another one.
+ * @property {() => Promise<Saved>} load
+ * @property {(changes: Changes) => Promise<void>} save
+ * @property {(chat: string, before: number, limit: number) => Promise<Kept>} page - The newest rows
+ *   before a sequence, and the range of the chat at that moment.
+ * @property {(change: (row: Row) => Row | null) => Promise<void>} sweep - Replace rows that have
+ *   changed; null deletes a row.
+ * @property {() => Promise<string[]>} senders - The senders of all rows.
+ * @property {() => Promise<void>} wipe
+ * @property {() => void} close
+ */
+
+/**
+ * A part of a storage, in which values have keys. Only `rows` has keys of two parts.
+ *
+ * @typedef {string | [string, number]} Key
+ * @typedef {object} Store
+ * @property {(key: Key) => Promise<any>} get
+ * @property {(key: Key, value: unknown) => void} put - Null deletes.
+ * @property {() => Promise<[string, any][]>} all
+ * @property {(visit: (row: Row) => Row | null | false, chat?: string, before?: number)
+ *   => Promise<void>} walk - Visit rows, the newest of a chat first, until `visit` returns false;
+ *   replace each by what it returns.
+ * @property {(chat: string) => void} drop - Delete the rows of a chat.
+ */
+
+/** @typedef {<T>(work: (store: (name: string) => Store) => Promise<T>) => Promise<T>} Run */
+
+const STORES = ["meta", "ranges", "rows", "outbox", "drafts", "reads"];
+
+/**
+ * Return a storage made of stores.
+ *
+ * @param {string} kind
+ * @param {Run} run - Does some work in one transaction.
+ * @param {() => Promise<void>} wipe
+ * @param {() => void} close
+ * @returns {Storage}
+ */
+const storageOf = (kind, run, wipe, close) => ({
+  kind,
+  wipe,
+  close,
+  load: () =>
+    run(async (store) => {
+      const found = await store("meta").get("meta");
+      const meta = found ?? { user: null, epoch: null, device: newDevice(), erasures: 0 };
+      if (!found) store("meta").put("meta", meta);
+      const [ranges, outbox, drafts = [], reads = []] = await Promise.all(
+        ["ranges", "outbox", "drafts", "reads"].map((name) => store(name).all()),
+      );
+      const values = (/** @type {[string, any][]} */ pairs = []) => pairs.map(([, value]) => value);
+      const messages = values(outbox).sort((a, b) => a.createdAt - b.createdAt);
+      return { meta, ranges: values(ranges), outbox: messages, drafts, reads };
+    }),
+  save: (changes) =>
+    run(async (store) => {
+      if (changes.meta) store("meta").put("meta", changes.meta);
+      for (const name of /** @type {const} */ (["ranges", "outbox", "drafts", "reads"])) {
+        for (const [key, value] of changes[name] ?? []) store(name).put(key, value);
+      }
+      for (const [chat, range] of changes.ranges ?? []) if (!range) store("rows").drop(chat);
+      for (const row of changes.rows ?? []) store("rows").put([row.chat, row.sequence], row);
+      for (const { chat, target, entry } of changes.patches ?? []) {
+        const row = await store("rows").get([chat, target]);
+        const next = row && patched(row, entry);
+        if (next) store("rows").put([chat, target], next);
+      }
+    }),
+  page: (chat, before, limit) =>
+    run(async (store) => {
+      const range = (await store("ranges").get(chat)) ?? null;
+      /** @type {Row[]} */
+      const rows = [];
+      const visit = (/** @type {Row} */ row) => rows.length < limit && (rows.unshift(row), row);
+      await store("rows").walk(visit, chat, before);
+      return { rows, range };
+    }),
+  sweep: (change) => run((store) => store("rows").walk(change)),
+  senders: () =>
+    run(async (store) => {
+      /** @type {Set<string>} */
+      const senders = new Set();
+      await store("rows").walk((row) => (senders.add(row.sender), row));
+      return [...senders];
+    }),
+});
+
+const newDevice = () => `web-${crypto.randomUUID().slice(0, 8)}`;
+
+/**
+ * Return a storage that lasts as long as the page.
+ *
+ * @returns {Storage}
+ */
+export function memory() {
+  /** @type {Record<string, Map<string, any>>} */
+  const maps = {};
+  const wipe = async () => STORES.forEach((name) => (maps[name] = new Map()));
+  void wipe();
+  /**
+   * @param {string} name
+   * @returns {Store}
+   */
+  const store = (name) => {
+    const map = maps[name] ?? new Map();
+    const put = (/** @type {Key} */ key, /** @type {unknown} */ value) =>
+      void (value === null ? map.delete(String(key)) : map.set(String(key), value));
+    return {
+      get: async (key) => map.get(String(key)),
+      put,
+      all: async () => [...map],
+      walk: async (visit, chat, before = Infinity) => {
+        const rows = [...map.values()].filter(
+          (row) => (chat === undefined || row.chat === chat) && row.sequence < before,
+        );
+        for (const row of rows.sort((a, b) => b.sequence - a.sequence)) {
+          const next = visit(row);
+          if (next === false) return;
+          put([row.chat, row.sequence], next);
+        }
+      },
+      drop: (chat) =>
+        [...map.values()].forEach((row) => row.chat === chat && put([chat, row.sequence], null)),
+    };
+  };
+  return storageOf(
+    "memory",
+    (work) => work(store),
+    wipe,
+    () => {},
+  );
+}
+
+/**
+ * @template T
+ * @param {IDBRequest<T>} request
+ * @returns {Promise<T>}
+ */
+const done = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+/**
+ * @param {IDBObjectStore} store
+ * @returns {Store}
+ */
+const storeOf = (store) => ({
+  get: (key) => done(store.get(key)),
+  put: (key, value) => void (value === null ? store.delete(key) : store.put(value, key)),
+  all: async () => {
+    const [keys, values] = await Promise.all([done(store.getAllKeys()), done(store.getAll())]);
+    return keys.map((key, index) => [String(key), values[index]]);
+  },
+  walk: (visit, chat, before = Infinity) =>
+    new Promise((resolve, reject) => {
+      const request = store.openCursor(chat === undefined ? null : rowsOf(chat, before), "prev");
+      request.onerror = () => reject(request.error);
+      request.onsuccess = () => {
+        const cursor = request.result;
+        const next = cursor ? visit(cursor.value) : false;
+        if (!cursor || next === false) return resolve();
+        if (!next) cursor.delete();
+        else if (next !== cursor.value) cursor.update(next);
+        cursor.continue();
+      };
+    }),
+  drop: (chat) => void store.delete(rowsOf(chat, Infinity)),
+});
+
+/**
+ * @param {string} chat
+ * @param {number} before
+ */
+const rowsOf = (chat, before) => IDBKeyRange.bound([chat, 0], [chat, before], false, true);
+
+/**
+ * Return a storage in the browser's database, which all tabs of a site share.
+ *
+ * @param {string} [name]
+ * @returns {Storage}
+ */
+export function indexedDb(name = "tidings") {
+  /** @type {Promise<IDBDatabase> | null} */
+  let opening = null;
+  const open = () =>
+    (opening ??= new Promise((resolve, reject) => {
+      const request = indexedDB.open(name, 1);
+      request.onupgradeneeded = () => {
+        for (const store of STORES) request.result.createObjectStore(store);
+      };
+      request.onerror = () => reject(request.error);
+      request.onblocked = () => reject(new Error("another tab has an older version open"));
+      request.onsuccess = () => {
+        const database = request.result;
+        // Otherwise this tab would keep another one from deleting or upgrading the database.
+        database.onversionchange = () => database.close();
+        resolve(database);
+      };
+    }));
+  const shut = async () => {
+    const database = await opening?.catch(() => null);
+    opening = null;
+    database?.close();
+  };
+  return storageOf(
+    "indexeddb",
+    async (work) => {
+      const transaction = (await open()).transaction(STORES, "readwrite");
+      const ended = new Promise((resolve, reject) => {
+        transaction.oncomplete = resolve;
+        transaction.onabort = () => reject(transaction.error ?? new Error("aborted"));
+      });
+      ended.catch(() => {}); // reported below, unless the work fails first
+      const result = await work((store) => storeOf(transaction.objectStore(store)));
+      await ended;
+      return result;
+    },
+    async () => {
+      await shut();
+      await done(indexedDB.deleteDatabase(name));
+    },
+    () => void shut(),
+  );
+}
+
+/** Uses a storage until it fails, then memory. */
+export class Reserve {
+  #storage;
+  #onChange;
+
+  /**
+   * @param {Storage} storage
+   * @param {() => void} onChange - Called when the storage has failed.
+   */
+  constructor(storage, onChange) {
+    this.#storage = storage;
+    this.#onChange = onChange;
+  }
+
+  get kind() {
+    return this.#storage.kind;
+  }
+
+  load() {
+    return this.#try((storage) => storage.load());
+  }
+
+  /** @param {Changes} changes */
+  save(changes) {
+    return this.#try((storage) => storage.save(changes));
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} before
+   * @param {number} limit
+   * @param {number} wall - Milliseconds since 1970.
+   */
+  async page(chat, before, limit, wall) {
+    const { rows, range } = await this.#try((storage) => storage.page(chat, before, limit));
+    return { rows: rows.map((row) => current(row, wall)), range };
+  }
+
+  /** @param {(row: Row) => Row | null} change */
+  sweep(change) {
+    return this.#try((storage) => storage.sweep(change));
+  }
+
+  senders() {
+    return this.#try((storage) => storage.senders());
+  }
+
+  async wipe() {
+    await this.#storage.wipe().catch(() => {});
+  }
+
+  close() {
+    this.#storage.close();
+  }
+
+  /**
+   * @template T
+   * @param {(storage: Storage) => Promise<T>} work
+   */
+  async #try(work) {
+    const storage = this.#storage;
+    try {
+      return await work(storage);
+    } catch (error) {
+      if (storage.kind === "memory") throw error;
+      if (this.#storage === storage) {
+        this.#storage = memory();
+        this.#onChange();
+      }
+      return work(this.#storage);
+    }
+  }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Share one socket between all tabs of a browser.
+ *
+ * The tab that holds a lock leads: it has the socket. The others talk to it over a
+ * BroadcastChannel, in the frames of the protocol, as if it were the server. They get states, never
+ * differences, so that a repeated or a lost broadcast does no harm. When the leader's page ends,
+ * the browser gives the lock to the next tab.
+ */
+
+/** @typedef {import("./connection.js").Connect} Connect */
+/** @typedef {import("./connection.js").LineEvents} LineEvents */
+/** @typedef {import("./frames.js").ClientFrame} ClientFrame */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+
+/**
+ * What tabs tell each other: `up` is a frame for the tab that leads, `down` a frame from it, for
+ * the tab `to` or for all.
+ *
+ * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
+ *   about?: "leads" | "asks to lead" | "may lead" | "signed out"}} Letter
+ */
+
+/** @typedef {(frame: ClientFrame, reply: (frame: ServerFrame) => void) => void} Serve */
+
+const LEADER_SILENT_MS_MAX = 15_000;
+
+export class Tabs {
+  leads = false;
+  #name;
+  #id = crypto.randomUUID();
+  #channel;
+  #events;
+  #resign = /** @type {(() => void) | null} */ (null);
+  #line = /** @type {LineEvents | null} */ (null);
+  #heardAt = 0;
+  #isOver = false;
+
+  /**
+   * @param {string} name - The same for all tabs that share.
+   * @param {{leads: (leads: boolean) => void, serve: Serve, signedOut: () => void}} events
+   */
+  constructor(name, events) {
+    this.#name = name;
+    this.#events = events;
+    this.#channel = new BroadcastChannel(name);
+    this.#channel.onmessage = ({ data }) => this.#take(data);
+    void this.#stand();
+  }
+
+  /** Whether this browser has what sharing needs. */
+  static get arePossible() {
+    return typeof BroadcastChannel !== "undefined" && !!globalThis.navigator?.locks;
+  }
+
+  /** The way to the server over the tab that leads. @type {Connect} */
+  connect = (events) => {
+    this.#line = events;
+    this.#heardAt = performance.now();
+    queueMicrotask(() => this.#line === events && events.opened());
+    return {
+      say: (frame) => {
+        if (performance.now() - this.#heardAt > LEADER_SILENT_MS_MAX) this.#takeOver();
+        this.#post({ up: frame });
+      },
+      close: () => {
+        if (this.#line === events) this.#line = null;
+      },
+    };
+  };
+
+  /**
+   * Send a frame of the server to all other tabs.
+   *
+   * @param {ServerFrame} frame
+   */
+  broadcast(frame) {
+    if (this.leads) this.#post({ down: frame });
+  }
+
+  /** Tell all other tabs to come, because this one leads and is live. */
+  announce() {
+    if (this.leads) this.#post({ about: "leads" });
+  }
+
+  /** Ask to lead, because this tab is in front and the leader may be hidden. */
+  front() {
+    if (!this.leads) this.#post({ about: "asks to lead" });
+  }
+
+  /** Tell all tabs that the user has signed out. */
+  signOut() {
+    this.#post({ about: "signed out" });
+  }
+
+  close() {
+    this.#isOver = true;
+    this.#resign?.();
+    this.#channel.close();
+  }
+
+  /**
+   * Wait for the lock, lead as long as this tab has it, and begin again.
+   *
+   * @param {boolean} [steal]
+   */
+  async #stand(steal = false) {
+    try {
+      await navigator.locks.request(this.#name, { steal }, () => this.#lead());
+    } catch {
+      // Another tab took the lock: it is in front, or believes that this one is dead.
+    }
+    this.#follow();
+    if (!this.#isOver) void this.#stand();
+  }
+
+  /** @returns {Promise<void>} */
+  #lead() {
+    if (this.#isOver) return Promise.resolve();
+    this.leads = true;
+    this.#events.leads(true);
+    this.#post({ about: "leads" });
+    return new Promise((resolve) => (this.#resign = resolve));
+  }
+
+  #follow() {
+    this.#resign = null;
+    if (!this.leads) return;
+    this.leads = false;
+    if (!this.#isOver) this.#events.leads(false);
+  }
+
+  #takeOver() {
+    this.#heardAt = performance.now();
+    if (!globalThis.document?.hidden) void this.#stand(true);
+  }
+
+  /** @param {Letter} letter */
+  #take({ from, to, up, down, about }) {
+    if (to !== undefined && to !== this.#id) return;
+    if (about === "signed out") this.#events.signedOut();
+    else if (this.leads) {
+      if (up) this.#events.serve(up, (frame) => this.#post({ to: from, down: frame }));
+      else if (about === "asks to lead" && globalThis.document?.hidden) {
+        this.#post({ to: from, about: "may lead" });
+      }
+    } else if (about === "leads") this.#line?.ended({ code: 1012, retryAfterMs: 0 });
+    else if (about === "may lead") void this.#stand(true);
+    else if (down) {
+      this.#heardAt = performance.now();
+      this.#line?.receive(down);
+    }
+  }
+
+  /** @param {Omit<Letter, "from">} letter */
+  #post(letter) {
+    if (!this.#isOver) this.#channel.postMessage({ from: this.#id, ...letter });
+  }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The client that a page uses: live views of chats and inboxes, and the messages it sends. */
+
+import { Core } from "./core.js";
+
+/**
+ * @typedef {object} Options
+ * @property {() => Promise<string> | string} token - Returns a new token. It is called at the
+ *   start, before the token expires, and when the server refuses it. It may throw `SignedOut`.
+ * @property {import("./storage.js").Storage} [storage] - By default IndexedDB where there is one.
+ * @property {"share" | "each"} [tabs] - Whether all tabs share one socket; by default they do.
+ * @property {string} [device] - The name of this device; by default a random one per browser.
+ * @property {string} [client] - The name and version of the application, such as `shop/2.1`.
+ * @property {typeof WebSocket} [WebSocket]
+ * @property {typeof fetch} [fetch]
+ * @property {Clock} [clock]
+ */
+
+/** @typedef {{now: () => number, wall: () => number, random: () => number}} Clock */
+
+/**
+ * @typedef {object} StateSnapshot
+ * @property {import("./keeper.js").ConnectionState} connection
+ * @property {string | null} user
+ * @property {number} queued - Messages that are not in the log yet.
+ * @property {string} storage - `memory` if the browser's database has failed.
+ * @property {boolean} leads - Whether this tab has the socket.
+ * @property {unknown} error - Why the client has stopped by itself.
+ */
+
+/**
+ * What happens, for applications that want to react to it once. Views say what is.
+ *
+ * @typedef {{type: "entry", entry: import("./frames.js").Entry, isOwn: boolean}
+ *   | {type: "failed", message: import("./frames.js").Outgoing}
+ *   | {type: "notification", inbox: string,
+ *      notification: import("./frames.js").NotificationRecord}
+ *   | ({type: "presence"} & Presence)
+ *   | {type: "signed-out"}} Event
+ */
+
+/** @typedef {{user: string, online: boolean, lastSeen: string | null}} Presence */
+
+/**
+ * A client of one user. Creating it has no effects: `start` connects, `stop` disconnects, and both
+ * may be called any number of times, in any order.
+ */
+export class Tidings {
+  #core;
+  #wakers = /** @type {AbortController | null} */ (null);
+
+  /**
+   * @param {string} url - The server, such as `https://chat.example.org`.
+   * @param {Options} options
+   */
+  constructor(url, options) {
+    this.#core = new Core(url, options);
+  }
+
+  /** Load what was kept, connect, and reconnect whenever the connection is lost. */
+  start() {
+    this.#listen();
+    return this.#core.start();
+  }
+
+  /** Disconnect. Messages that were not sent stay in the outbox. */
+  stop() {
+    this.#wakers?.abort();
+    this.#wakers = null;
+    return this.#core.stop();
+  }
+
+  /** Stop, and delete everything that this browser has kept, in all tabs. */
+  signOut() {
+    this.#wakers?.abort();
+    this.#wakers = null;
+    return this.#core.signOut();
+  }
+
+  /** The state of the connection, as a live view. */
+  get state() {
+    return this.#core.state;
+  }
+
+  /** The chat list, as a live view. */
+  get chats() {
+    return this.#core.views.chats;
+  }
+
+  /** How much is unread, over all chats and inboxes, as a live view. */
+  get unread() {
+    return this.#core.views.unread;
+  }
+
+  /** The user of this client; null before the first connection. */
+  get user() {
+    return this.#core.user;
+  }
+
+  /**
+   * Return one chat, as a live view.
+   *
+   * @param {string} id
+   */
+  chat(id) {
+    return this.#core.views.chat(id);
+  }
+
+  /**
+   * Return an inbox, as a live view.
+   *
+   * @param {string} name
+   */
+  inbox(name) {
+    return this.#core.views.inbox(name);
+  }
+
+  /**
+   * Return whether a user is online; null if that is not known.
+   *
+   * @param {string} user
+   */
+  presence(user) {
+    return this.#core.views.presence.get(user) ?? null;
+  }
+
+  /**
+   * Send a failed message again.
+   *
+   * @param {string} chat
+   * @param {string} id - The client_message_id of the row.
+   */
+  retry(chat, id) {
+    this.#core.sending.retry(chat, id);
+  }
+
+  /**
+   * Delete a message that failed, or that was not sent yet.
+   *
+   * @param {string} chat
+   * @param {string} id - The client_message_id of the row.
+   */
+  discard(chat, id) {
+    this.#core.sending.discard(chat, id);
+  }
+
+  /**
+   * Make a request to the REST API with the user's token.
+   *
+   * @param {string} method
+   * @param {string} path - Such as `/v1/me`.
+   * @param {unknown} [body]
+   */
+  request(method, path, body) {
+    return this.#core.rest.request(method, path, body);
+  }
+
+  /**
+   * Call a function with each event; return a function that ends this.
+   *
+   * @param {(event: Event) => void} listener
+   */
+  on(listener) {
+    return this.#core.listen(listener);
+  }
+
+  /**
+   * Yield all events from now on.
+   *
+   * @returns {AsyncGenerator<Event, void>}
+   */
+  async *events() {
+    /** @type {Event[]} */
+    const events = [];
+    let wake = () => {};
+    const end = this.#core.listen((event) => {
+      events.push(event);
+      wake();
+    });
+    try {
+      for (;;) {
+        yield* events.splice(0);
+        if (!events.length) await new Promise((resolve) => (wake = () => resolve(null)));
+      }
+    } finally {
+      end();
+    }
+  }
+
+  /** Come back at once when the network or the page does. */
+  #listen() {
+    if (this.#wakers || !globalThis.addEventListener) return;
+    this.#wakers = new AbortController();
+    const { signal } = this.#wakers;
+    const wake = () => {
+      const { hidden = false } = globalThis.document ?? {};
+      this.#core.away(hidden);
+      if (!hidden) this.#core.wake();
+    };
+    for (const name of ["online", "pageshow"]) globalThis.addEventListener(name, wake, { signal });
+    globalThis.document?.addEventListener("visibilitychange", wake, { signal });
+  }
+}

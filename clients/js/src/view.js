@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/** A live view: a value that changes, and those who want to know. */
+
+/**
+ * `snapshot` returns the same object until something has changed, and `subscribe` returns a
+ * function that ends the subscription. This pair is what React, Svelte and Vue expect of a store.
+ *
+ * @template T
+ */
+export class View {
+  #make;
+  #value = /** @type {T | undefined} */ (undefined);
+  #listeners = /** @type {Set<() => void>} */ (new Set());
+  #isScheduled = false;
+
+  /** @param {() => T} make - Returns the present value. */
+  constructor(make) {
+    this.#make = make;
+  }
+
+  /** Whether anybody looks at this view. */
+  get isWatched() {
+    return this.#listeners.size > 0;
+  }
+
+  snapshot = () => (this.#value ??= this.#make());
+
+  /** @param {() => void} listener - Called after changes, once for all changes of a turn. */
+  subscribe = (listener) => {
+    this.#listeners.add(listener);
+    this.watched();
+    return () => void this.#listeners.delete(listener);
+  };
+
+  /** Called when somebody begins to look. */
+  watched() {}
+
+  /** Make a new snapshot when somebody asks, and tell the listeners. */
+  changed() {
+    this.#value = undefined;
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      for (const listener of [...this.#listeners]) listener();
+    });
+  }
+}

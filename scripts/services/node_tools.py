@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node and what working on the JavaScript client needs: a formatter, a type checker, a bundler."""
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from scripts.services.obtaining import FOLDER, Unavailable, kept, program, run
+
+NAME: Final = "Node tools"
+CLIENT: Final = Path(__file__).parents[2] / "clients" / "js"
+NODE_VERSION_MIN: Final = 20
+
+_MANIFESTS: Final = ("package.json", "package-lock.json")
+
+
+def obtain() -> Path:
+    """Return the folder with the programs that the client's lock file names, installed if needed.
+
+    It is outside the client's own folder, so that nothing of it can slip into what is published.
+    """
+    digest = hashlib.sha256()
+    for name in _MANIFESTS:
+        digest.update((CLIENT / name).read_bytes())
+    node()
+    return kept(FOLDER / f"node-tools-{digest.hexdigest()[:12]}", _build) / "node_modules" / ".bin"
+
+
+def node() -> str:
+    """Return the path of a Node that is new enough."""
+    path = program("node")
+    version = re.match(r"v(\d+)", run([path, "--version"], CLIENT))
+    if version is None or int(version[1]) < NODE_VERSION_MIN:
+        raise Unavailable(f"Node {NODE_VERSION_MIN} or newer is not installed")
+    return path
+
+
+def _build(folder: Path) -> None:
+    for name in _MANIFESTS:
+        shutil.copy(CLIENT / name, folder)
+    run([program("npm"), "ci", "--silent", "--no-audit", "--no-fund"], folder)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a client that wants a socket to come back later, in a way that the client can see.
+
+A program sees the status and the headers of a refused handshake. A page in a browser does not: it
+learns only that there is no socket, and would try again at once, with all other pages. Therefore a
+page gets its socket, then `bye` with the time to wait, and the socket is closed.
+"""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.gateway.http.head import Headers, busy, header_values
+from tidings.gateway.hub import TEXT, header
+from tidings.model.limits import SECOND_MS
+from tidings.wire.codes import Close
+from tidings.wire.frames import Bye, encode
+
+CLOSE_FRAME: Final = 0x88
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""The text that RFC 6455 (1.3) appends to the key of a handshake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A refusal of a socket for now."""
+
+    detail: str
+    code: Close = Close.OVERLOADED
+    seconds: int = 1
+
+    def answer(self, headers: Headers) -> bytes:
+        """Return all bytes of the answer to a valid handshake; the connection is closed after."""
+        if not header_values(headers, b"origin"):
+            return busy(self.detail, self.seconds)
+        [key] = header_values(headers, b"sec-websocket-key")
+        bye = encode(Bye(self.code, True, self.seconds * SECOND_MS))
+        reason = self.code.to_bytes(2)
+        return (
+            _accepted(key)
+            + header(TEXT, len(bye))
+            + bye
+            + header(CLOSE_FRAME, len(reason))
+            + reason
+        )
+
+
+REVOCATIONS_UNREAD: Final = Later("revocations cannot be read")
+DRAINING: Final = Later("the server is restarting", Close.RESTARTING)
+SOCKETS_TAKEN: Final = Later("too many sockets are open", seconds=5)
+
+
+def _accepted(key: bytes) -> bytes:
+    digest = hashlib.sha1(key + _GUID, usedforsecurity=False).digest()
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n"
+    )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JavaScript client: its own tests, its types, its size, and a talk with a real server."""
+
+import asyncio
+import gzip
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from scripts.services import node_tools
+from scripts.services.obtaining import Unavailable
+from tests.support.people import Town
+from tests.support.services import do_without
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SIZE_MAX: Final = 14 * 1_024
+"""What a page loads of the client, compressed. Others in this field need 20 to 280 KiB."""
+PEOPLE: Final = ("alice", "bob", "carol", "dave")
+
+
+@pytest.fixture(scope="module")
+def tools(request: pytest.FixtureRequest) -> Path:
+    """The folder with the programs."""
+    try:
+        return node_tools.obtain()
+    except Unavailable as error:
+        do_without(request.config, node_tools.NAME, str(error))
+
+
+async def run(tools: Path, *command: str, environment: Mapping[str, str] | None = None) -> bytes:
+    """What a program prints; it has to succeed."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=node_tools.CLIENT,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", **(environment or {})},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return said
+
+
+async def test_its_rules_hold_without_any_io(tools: Path) -> None:
+    tests = sorted(str(path) for path in (node_tools.CLIENT / "test").glob("*.test.js"))
+
+    said = await run(tools, "node", "--test", *tests)
+
+    assert b"# fail 0" in said
+
+
+async def test_its_types_fit_and_its_form_is_the_formatters(tools: Path) -> None:
+    await run(tools, "prettier", "--check", "src", "test")
+    await run(tools, "tsc", "--noEmit")
+
+
+async def test_it_is_small(tools: Path) -> None:
+    command = json.loads((node_tools.CLIENT / "package.json").read_text())["scripts"]["build"]
+
+    built = await run(tools, "sh", "-c", command)
+
+    assert len(gzip.compress(built, 9)) <= SIZE_MAX
+
+
+async def test_people_talk_over_a_real_server(tools: Path, town: Town) -> None:
+    tokens = {name: await town.token(name) for name in PEOPLE}
+    talk = {"TIDINGS_URL": town.url, "TIDINGS_TOKENS": json.dumps(tokens)}
+    flags = ["--experimental-websocket", "--test", "test/live/talking.test.js"]
+
+    said = await run(tools, "node", *flags, environment=talk)
+
+    assert b"# fail 0" in said

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unread total of a connection follows from its frames, and is counted where they fail."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from tests.support.waiting import until
+from tidings.actions.verbs import ChatVerbs
+from tidings.gateway import totals
+from tidings.gateway.hub import ClientConnection
+from tidings.gateway.totals import UnreadTotals
+from tidings.model.chats import ChatHead, Receipt, Unread
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import StoreUnavailable
+
+ME = UserKey("acme:ann")
+A, B = ChatId("A"), ChatId("B")
+
+
+class Counts:
+    """What the store would count, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.unread: dict[ChatId, int] = {A: 2}
+        self.inboxes = {"news": 1}
+        self.heads = {A: 5, B: 3}
+        self.asked: list[str] = []
+        self.failures = 0
+
+    @property
+    def count_total(self) -> "Counts":
+        return self
+
+    @property
+    def chats(self) -> "Counts":
+        return self
+
+    @property
+    def count_unread(self) -> "Counts":
+        return self
+
+    async def list_heads(self, _: UserKey) -> list[ChatHead]:
+        self.asked.append("heads")
+        return heads_of(self.heads)
+
+    async def of_heads(self, chats: list[ChatHead]) -> dict[ChatId, Unread]:
+        self._fail()
+        self.asked.append("all")
+        return {chat: Unread(count) for chat, count in self.unread.items() if count}
+
+    async def of_inboxes(self, _: UserKey) -> dict[str, Unread]:
+        return {name: Unread(count) for name, count in self.inboxes.items()}
+
+    async def up_to(self, _: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
+        self._fail()
+        self.asked.append(chat)
+        return (Unread(self.unread[chat]), self.heads[chat]) if chat in self.unread else None
+
+    def _fail(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable
+
+
+def heads_of(heads: dict[ChatId, int]) -> list[ChatHead]:
+    return [ChatHead(chat, Head(n, n, n, 0), Receipt(ME, 0, 0, 0), 2) for chat, n in heads.items()]
+
+
+class Line:
+    """A connection that notes the totals that it sends."""
+
+    def __init__(self) -> None:
+        self.totals: list[dict[str, Any]] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.saw: Callable[[bytes], None] = lambda _: None
+
+    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
+        self.saw = saw
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    def send(self, frame: bytes) -> None:
+        self.saw(frame)
+        told = msgspec.json.decode(frame)
+        if told["op"] == "unread_total":
+            self.totals.append(told)
+
+    def tell(self, **frame: Any) -> None:
+        self.send(msgspec.json.encode(frame))
+
+    def entry(self, chat: ChatId, sequence: int, kind: str = "message", **more: Any) -> None:
+        self.tell(**{"op": "entry", "chat": chat, "sequence": sequence, "kind": kind,
+                     "sender": "bob", **more})  # fmt: skip
+
+    async def until(self, messages: int, inbox: int = 1) -> None:
+        await until(
+            lambda: (
+                bool(self.totals)
+                and (self.totals[-1]["messages"], self.totals[-1]["inboxes"].get("news", 0))
+                == (messages, inbox)
+            )
+        )
+
+
+@pytest.fixture
+async def told(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(totals, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(totals, "RETRY_SECONDS", 0)
+    counts, line = Counts(), Line()
+    watching = UnreadTotals(
+        cast(ChatVerbs, counts), cast(ClientConnection, line), ME, heads_of(counts.heads)
+    )
+    line.entry(A, 5)  # is sent before `live`, and will be counted
+    watching.start()
+    await line.until(2)
+    yield counts, line
+    for task in line.tasks:
+        task.cancel()
+    await asyncio.gather(*line.tasks, return_exceptions=True)
+
+
+Told = tuple[Counts, Line]
+
+
+async def test_messages_of_others_add_up_without_a_look(told: Told) -> None:
+    counts, line = told
+    counts.unread[B] = 1
+    line.entry(A, 6)
+    line.entry(B, 4)
+    line.entry(B, 5, sender="ann")
+    line.entry(A, 7, "renamed")
+    await line.until(4)
+    assert line.totals[-1]["chats"] == 2
+    assert counts.asked == ["all", B], "an own message may end a mark as unread"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"op": "entry", "chat": A, "sequence": 6, "kind": "redacted", "sender": "bob"},
+        {"op": "unread", "chat": A, "unread": 9, "unread_exact": True},
+        {"op": "chat_changed", "chat": A},
+        {"op": "heads", "chats": {A: 9}},
+    ],
+)
+async def test_what_does_not_say_enough_is_counted(told: Told, frame: dict[str, Any]) -> None:
+    counts, line = told
+    counts.unread[A] = 1
+    line.tell(**frame)
+    await line.until(1)
+    assert counts.asked == ["all", A]
+
+
+async def test_chats_that_are_gone_count_no_longer(told: Told) -> None:
+    counts, line = told
+    line.entry(B, 4)
+    await line.until(3)
+    line.entry(A, 6, "removed", users=["ann"])
+    await line.until(1)
+    line.tell(op="gone", chat=B)
+    await line.until(0)
+    line.tell(op="chat_changed", chat="unknown")
+    await until(lambda: "unknown" in counts.asked)
+    assert line.totals[-1]["messages"] == 0
+
+
+async def test_inboxes(told: Told) -> None:
+    _, line = told
+    line.tell(op="notification", inbox="news")
+    await line.until(2, inbox=2)
+    line.tell(op="unread", inbox="news", total=150)
+    await line.until(2, inbox=100)
+    assert line.totals[-1]["exact"] is False
+    line.tell(op="unread", inbox="news", total=3)
+    await line.until(2, inbox=3)
+    assert line.totals[-1]["exact"] is True
+
+
+async def test_erasures_change_everything(told: Told) -> None:
+    counts, line = told
+    counts.unread[A] = 0
+    line.tell(op="erased", salt="", authors=[], n=1)
+    await line.until(0)
+    assert counts.asked[:3] == ["all", "heads", "all"]
+
+
+async def test_a_store_that_does_not_answer_is_asked_again(told: Told) -> None:
+    counts, line = told
+    counts.unread[A], counts.failures = 1, 2
+    line.tell(op="chat_changed", chat=A)
+    await line.until(1)
+    counts.unread[A], counts.failures = 0, 2
+    line.tell(op="erased", salt="", authors=[], n=1)
+    await line.until(0)
+
+
+async def test_nothing_is_sent_twice(told: Told) -> None:
+    counts, line = told
+    line.tell(op="chat_changed", chat=A)
+    await until(lambda: counts.asked == ["all", A])
+    line.tell(op="pong")
+    assert len(line.totals) == 1
