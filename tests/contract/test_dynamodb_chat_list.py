@@ -247,3 +247,16 @@ async def test_a_new_name_is_in_the_item_that_the_list_reads(fleet: Fleet) -> No
     state = await fleet.chat("group", message(CAT, "hi"))
     await append(fleet.writer, state, renamed("Other"))
     assert (await fleet.listed(ANN)).name == "Other"
+
+
+async def test_who_stays_alone_in_a_direct_chat_sees_it(fleet: Fleet) -> None:
+    state = await fleet.chat("direct", message(BOB, "bye"))
+    await append(fleet.writer, state, removed(BOB, by=BOB), now=NOW + 5)
+    row = await fleet.listed(ANN)
+    assert (row.others, row.member_count, row.updated_at) == ((), 1, NOW + 5)
+    async with fleet.another() as store:
+        assert await store.chats.listing(BOB, below=None, limit=9, now=NOW) == []
+        assert await store.users.peers(ANN) == []
+        one = await store.chats.row(ANN, state.chat_id, NOW)
+        assert one is not None
+        assert (one.others, one.member_count, one.updated_at) == ((), 1, NOW + 5)

@@ -216,12 +216,13 @@ def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int
 
 def chat_of_row(row: Item) -> Item:
     """Return the row of a direct chat in the form of a chat's item, with all that a list shows."""
+    peers = [] if row.get("is_alone") else [row["peer"]]
     return {
         **row,
         "type": "direct",
         "creator": row["user_id"] if row["is_creator"] else row["peer"],
-        "member_count": 2,
-        "first_members": [row["peer"]],
+        "member_count": 1 + len(peers),
+        "first_members": peers,
         "as_of": 1,
     }
 

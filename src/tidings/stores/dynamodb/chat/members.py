@@ -146,6 +146,22 @@ async def _plan_chat(
         update, values = f"{update}, #name = :name", {**values, ":name": name}
     values[":read"] = facts["as_of"]
     plan.add(Update("chats", {"chat_id": chat}, update, "#as_of = :read", values))
+    if facts["type"] == "direct":
+        _plan_being_alone(plan, chat, first, last.created_at)
+
+
+def _plan_being_alone(
+    plan: TransactionPlan, chat: ChatId, users: Iterable[UserKey], at: int
+) -> None:
+    """Plan to say in the rows of a direct chat that the other user is gone."""
+    for user in users:
+        plan.add(
+            Update(
+                "delivery_state", receipt_key(user, chat),
+                "SET #is_alone = :yes, #updated_at = :at", "attribute_exists(#user_id)",
+                {":yes": True, ":at": at},
+            )
+        )  # fmt: skip
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
