@@ -17,7 +17,7 @@ from tidings.api.app import OPERATIONS
 from tidings.api.operations import Audited, NotAudited, Operation
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.people import AuditEntry
+from tidings.ports.audit import AuditEntry
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
