@@ -28,7 +28,7 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
     assert made.json().keys() == {
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
         "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
-        "updated_at", "message_count", "others",
+        "deleted_user", "updated_at", "message_count", "others",
     }  # fmt: skip
 
 

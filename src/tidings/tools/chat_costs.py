@@ -172,8 +172,8 @@ def delete_chat(members: int, messages: int) -> Cost:
     """Return the cost of deleting a group with fewer than 25 members and messages.
 
     At that size each kind of item is deleted in one step. Before the answer, the entry, the chat
-    and the deletion job (two items) are written. After it, each step of the job is looked up,
-    leased and recorded.
+    and the deletion job (two items) are written, and the ledger of erasures (two items). After it,
+    each step of the job is looked up, leased and recorded.
     """
     steps, entries = 3, messages + 1
     end = [
@@ -182,6 +182,8 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("delete_chat", "chats", 2, 0),
         _writes("delete_chat", "tenants", 4, 0),
         _reads("find_deletion", "tenants", 1),
+        _writes("record_erasure", "keys", 1),
+        _writes("note_erasure", "tenants", 1),
     ]
     rest = [
         _reads("list_deletions", "tenants", steps, steps),
