@@ -58,7 +58,7 @@ BUDGETS: dict[str, Budget] = {
     "react": (Units(6, 5.5), Units(7, 5.5)),
     "add a member to ten": (Units(11, 3.5), Units(12, 3.5)),
     "remove a member of ten": (Units(10, 2), Units(11, 2)),
-    "delete a chat of ten, 2 messages": (Units(10, 2), Units(53, 8)),
+    "delete a chat of ten, 2 messages": (Units(10, 3), Units(55, 9)),
     "mark read, over REST": (Units(1, 2), Units(1, 2)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
     "chat list of 50": (Units(0, 80), Units(0, 80)),

@@ -182,6 +182,7 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("delete_chat", "chats", 2, 0),
         _writes("delete_chat", "tenants", 4, 0),
         _reads("find_deletion", "tenants", 1),
+        _reads("read_log", "messages", 1),
         _writes("record_erasure", "keys", 1),
         _writes("note_erasure", "tenants", 1),
     ]
