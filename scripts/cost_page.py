@@ -180,6 +180,9 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("delete a chat of ten, 2 messages", chat_costs.delete_chat(10, 2))
     marks = (design.mark_read(2, SMALL) for design in _DESIGNS)
     yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
+    yield UseCase("mark unread", chat_costs.mark_unread())
+    yield UseCase("hide a chat", chat_costs.hide_chat())
+    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2))
     yield from _reads()
 
 
@@ -210,6 +213,7 @@ def _reads() -> Iterator[UseCase]:
         chat_costs.hello(CHATS, 1),
         counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
     )
+    yield UseCase(f"unread total of {CHATS} chats", chat_costs.unread_total(CHATS))
     yield UseCase(f"hello by heads, {CHATS} chats, {MISSED} missed", chat_costs.hello(CHATS, 1))
     missed = chat_costs.reconnect(CHATS, 1, MISSED, SMALL)
     yield UseCase(

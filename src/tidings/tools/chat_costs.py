@@ -211,6 +211,46 @@ def mark_read() -> Cost:
     return Cost([_writes("move_receipt", "delivery_state", 1)])
 
 
+def mark_unread() -> Cost:
+    """Return the cost of marking a chat as unread, and of counting what is unread then."""
+    return Cost(
+        [
+            _reads("check_member", "chat_memberships", 1),
+            _reads("read_log", "messages", 2, 2),
+            _reads("read_entries", "messages", 1),
+            _writes("mark_chat", "delivery_state", 1),
+            _reads("read_receipt", "delivery_state", 1),
+            _reads("count_unread", "messages", 0.5),
+        ]
+    )
+
+
+def hide_chat() -> Cost:
+    """Return the cost of hiding a chat."""
+    return Cost(
+        [_reads("read_log", "messages", 1), _writes("mark_chat", "delivery_state", 1)],
+    )
+
+
+def message_receipts(members: int) -> Cost:
+    """Return the cost of listing who read a message in a small chat."""
+    return Cost(
+        [
+            _reads("read_log", "messages", 2, 2),
+            *_about_chat(members),
+            _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
+            _reads("show_receipts", "delivery_state", members / 2),
+            _reads("check_member", "chat_memberships", 1),
+        ]
+    )
+
+
+def unread_total(chats: int) -> Cost:
+    """Return the cost of the unread total of a user who has read everything, without inboxes."""
+    inboxes = _reads("list_inboxes", "inbox", 1)
+    return Cost([*hello(chats, 0).to_the_answer, inboxes])
+
+
 def history(members: int, count: int, content: int) -> Cost:
     """Return the cost of a page with the newest messages of a chat."""
     entries = _reads("read_log", "messages", strong_units(count * (MESSAGE_BYTES + content)))
