@@ -190,6 +190,9 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("delete a chat of ten, 2 messages", chat_costs.delete_chat(10, 2))
     marks = (design.mark_read(2, SMALL) for design in _DESIGNS)
     yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
+    yield UseCase("mark unread", chat_costs.mark_unread())
+    yield UseCase("hide a chat", chat_costs.hide_chat())
+    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2))
     yield from _reads()
 
 
@@ -224,6 +227,8 @@ def _reads() -> Iterator[UseCase]:
             chat_costs.hello(direct, CHATS - direct, direct, SMALL),
             counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
         )
+    total_of = chat_costs.unread_total(CHATS, SMALL)
+    yield UseCase(f"unread total of {chats_name(CHATS)}", total_of)
     yield UseCase(
         f"hello by heads, {chats_name(CHATS)}, {MISSED} missed",
         chat_costs.hello(CHATS, 0, CHATS, SMALL),

@@ -8,6 +8,7 @@ A user's own tokens may be in one place: the login file of a client, closed to e
 
 import re
 import sys
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +23,11 @@ from tests.support.canary import MARK  # noqa: E402
 CHUNK_BYTES: Final = 1 << 20
 OVERLAP_BYTES: Final = 4_096
 """Longer than anything searched for, so that nothing hides on the edge of a chunk."""
+RECEIPT: Final = urlsafe_b64encode(b'{"alg":"EdDSA","kid":"receipt.')
 SECRETS: Final = {
     "content of a message": re.compile(re.escape(MARK.encode())),
-    "a user token": re.compile(rb"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\."),
+    # A receipt has the same form, and is stored. Its header says what it is.
+    "a user token": re.compile(rb"(?!%s)eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\." % RECEIPT),
     "a refresh token": re.compile(rb"rt_[A-Za-z0-9_-]{8,}_[A-Za-z0-9_-]{43}"),
     "a tenant key": re.compile(rb"sk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
 }

@@ -192,6 +192,13 @@ async def changes_of_a_message(ground: Ground) -> None:
     chat, (ann, bob) = await ground.chat(2)
     name = "mark read, over REST"
     await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))
+    await ground.step("mark unread", chat, ann, lambda p: p.core.verbs.mark_unread(bob, chat, 2))
+    hide = "hide a chat"
+    await ground.step(hide, chat, ann, lambda p: p.core.verbs.hide(bob, chat, is_hidden=True))
+    name = "who read a message, 1:1"
+    await ground.step(
+        name, chat, ann, lambda p: p.core.verbs.message_receipts(bob, chat, 2, None, 50)
+    )
 
 
 async def changes_of_members(ground: Ground) -> None:
@@ -269,6 +276,10 @@ async def reads_of_many_chats(ground: Ground) -> None:
             await hello(ground, f"hello, {chats_name(direct)}, nothing new", process, user)
 
             if direct == CHATS:
+                ground.start(process)
+                assert (await process.core.verbs.count_total(user)).total == 0
+                name = f"unread total of {chats_name(direct)}"
+                ground.keep(name, process.meter.reading(), process)
                 await ground.home.send_many(user, chats[0], MISSED)
                 await ground.home.rest(user)
                 name = f"hello by heads, {chats_name(direct)}, {MISSED} missed"

@@ -261,7 +261,10 @@ async def _a_group(store: Store) -> ChatId:
     ):
         assert await append(store, state, change) == Kept()
     assert await store.chats.mute(chat.chat_id, CAT, LATER + 5)
-    await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5))
+    await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5, at=NOW + 5_000))
+    await store.receipts.advance(Move(BOB, chat.chat_id, read=6, at=NOW + 9_000))
+    await store.receipts.mark_unread(BOB, chat.chat_id, 3)
+    await store.receipts.hide(BOB, chat.chat_id, is_hidden=True)
     await store.receipts.advance(Move(ANN, chat.chat_id, read=8))
     return chat.chat_id
 

@@ -10,7 +10,7 @@ from tests.contract.engines import Engine, SqliteEngine, Store
 from tests.contract.moving_ground import Place, export_from, import_into
 from tests.contract.moving_places import OTHER, Places
 from tidings.model.limits import AUDIT_MS, DAY_MS
-from tidings.ports.people import Act, AuditEntry
+from tidings.ports.audit import Act, AuditEntry
 from tidings.stores.dynamodb.identity import audit as dynamodb_audit
 from tidings.stores.sqlite.engine.connections import DATABASE
 

@@ -31,8 +31,8 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import InboxConfig
+from tidings.ports.audit import Act, AuditEntry
 from tidings.ports.log import Kept
-from tidings.ports.people import Act, AuditEntry
 from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.tables import TABLES

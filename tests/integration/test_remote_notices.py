@@ -17,9 +17,19 @@ from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.notices import OwnFrames
-from tidings.gateway.presence import PresenceTracker
+from tidings.gateway.presence import OnlineUsers, PresenceTracker, ProfileFrames
 from tidings.model import limits
-from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Invited, Retracted, Typing
+from tidings.model.ids import user_key
+from tidings.ports.bus import (
+    BroadcastPosted,
+    CopiesMade,
+    InboxRead,
+    Invited,
+    PresenceSwitched,
+    ProfileChanged,
+    Retracted,
+    Typing,
+)
 
 
 @pytest.fixture
@@ -75,6 +85,34 @@ async def test_who_is_asked_into_a_group_is_told_everywhere(gateways: Gateways) 
     asked = [{"op": "invited", "chat": chat, "user": "ann"}]
     assert told(bob, "invited") == told(also_bob, "invited") == asked
     assert not cat.of("invited")
+
+
+async def test_a_changed_profile_and_who_hides_reach_peers_on_other_gateways(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PROFILE_FRAME_MS", 1)
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.bench.group(ANN, BOB)
+    bob, cat = await there.line().live(BOB), await there.line().live(CAT)
+    ann = await there.line().live(ANN)
+    core = gateways.bench.core
+    frames = ProfileFrames(core.bus, here.hub, core.store.users, here.remote_gateways)
+    try:
+        core.bus.publish(ProfileChanged(ANN, "Ann", None))
+        await bob.until(lambda: bob.of("profile"))
+        await ann.until(lambda: ann.of("profile"))
+        core.bus.publish(PresenceSwitched(ANN, True))
+        await bob.until(lambda: bob.of("presence"))
+        core.bus.publish(PresenceSwitched(ANN, False))
+        await bob.until(lambda: len(bob.of("presence")) == 2)
+    finally:
+        await frames.close()
+    changed = {"op": "profile", "user": "ann", "display_name": "Ann", "avatar_url": None}
+    assert told(bob, "profile") == told(ann, "profile") == [changed]
+    assert [frame["online"] for frame in bob.of("presence")] == [False, True]
+    assert not cat.of("profile") and not cat.of("presence")
+    online = OnlineUsers(here.hub, here.remote_gateways)
+    assert await online([ANN, user_key("acme", "nobody")]) == {ANN}
 
 
 async def test_a_receipt_reaches_others_and_the_readers_own_devices(gateways: Gateways) -> None:

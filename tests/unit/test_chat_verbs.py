@@ -25,6 +25,7 @@ from tidings.model.refusals import (
     CursorInvalid,
     Forbidden,
     LimitReached,
+    MemberNotFound,
     QuotaReached,
     RateLimited,
     Refusal,
@@ -133,6 +134,31 @@ async def test_a_cursor_of_another_form_is_invalid(opened: Deployment) -> None:
     cursor = listing.cursors.seal("chats", ANN, msgspec.json.encode({"not": "a place"}))
     with pytest.raises(CursorInvalid):
         await listing(ANN, cursor, 10)
+
+
+# Members.
+
+
+@pytest.mark.attack("D02")
+async def test_who_is_removed_while_members_are_read_sees_none(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    members = opened.core.verbs.members
+    assert (await members.one(ANN, chat, BOB)).profile.user == BOB
+    for one, missing in ((DAN, ChatNotFound), (ANN, MemberNotFound)):
+        with pytest.raises(missing):
+            await members.one(one, chat, CAT)
+    with pytest.raises(ChatNotFound):
+        await members(DAN, chat)
+
+    async def removed(name: str, call: Any) -> None:
+        return None
+
+    receipts: Any = Intercepted(members.receipts, removed)
+    meanwhile = replace(members, receipts=receipts)
+    with pytest.raises(ChatNotFound):
+        await meanwhile(ANN, chat)
+    with pytest.raises(MemberNotFound):
+        await meanwhile.one(ANN, chat, BOB)
 
 
 # Inviting.

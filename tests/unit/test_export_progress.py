@@ -19,6 +19,7 @@ from tidings.model.notifications import (
     ReadState,
 )
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.audit import AuditEntry
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     AuditFact,
@@ -44,15 +45,7 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.export_job_facts import TenantJobFact
 from tidings.ports.inboxes import PostKey
-from tidings.ports.people import (
-    AuditEntry,
-    Quotas,
-    SigningKey,
-    Tenant,
-    TenantKey,
-    TokenIssuer,
-    User,
-)
+from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
 from tidings.ports.sessions import Session
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.client.retrying import Rejected, RequestError, Throttled

@@ -35,7 +35,7 @@ from tidings.model.refusals import (
     TooLarge,
     Unauthenticated,
 )
-from tidings.ports.people import AuditEntry
+from tidings.ports.audit import AuditEntry
 from tidings.ports.sessions import Revocation, Session
 
 SESSION = "01HZZZZZZZZZZZZZZZZZZZZZZZ"

@@ -108,13 +108,16 @@ async def test_people(town: Town) -> None:
         change = ProfileChange(display_name="Alice", avatar_url=avatar, metadata={"team": "red"})
         changed = await api.change_profile(change)
         assert (changed.display_name, changed.metadata) == ("Alice", {"team": "red"})
-        assert changed == await api.me()
+        chat = await api.create_direct("bob")
+        await client.send(chat.chat_id, "hello")
+        connected = await api.me()
+        assert connected.last_seen_at is not None, "this minute"
+        assert connected.display_name == changed.display_name
         hidden = await api.change_profile(ProfileChange(avatar_url=None, show_last_seen=False))
         assert (hidden.avatar_url, hidden.show_last_seen) == (None, False)
         assert (await api.profile("bob")).last_seen_at is None
         found = await api.profiles(["bob", "nobody", "alice"])
         assert [one.user_id for one in found] == ["bob", "alice"]
-        chat = await api.create_direct("bob")
         assert [(one.user_id, one.display_name) for one in chat.others] == [("bob", None)]
         assert (await api.members(chat.chat_id))[0].display_name == "Alice"
 

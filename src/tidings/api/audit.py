@@ -30,7 +30,7 @@ from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, Refusal, TenantNotFound
-from tidings.ports.people import Actor
+from tidings.ports.audit import Actor
 from tidings.ports.world import Chance
 
 TAG: Final = "Audit"

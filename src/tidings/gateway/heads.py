@@ -36,6 +36,8 @@ class Early(NamedTuple):
 class UnfollowedChats:
     """Sends the heads of chats that a connection does not follow, and starts to follow chats."""
 
+    __slots__ = ("_connection", "_context", "_is_gathering", "_news")
+
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection

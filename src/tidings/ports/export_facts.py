@@ -22,9 +22,9 @@ from tidings.model.chats import ChatType
 from tidings.model.entries import Deletion, Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
+from tidings.ports.audit import Act, Actor, Outcome
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.people import Act, Actor, Outcome
 from tidings.ports.sessions import RevokedKind
 
 

@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for tenants with their keys and quotas, for users, and for the audit trail.
-
-One audit entry records one administrative act. Tokens are an exception: all tokens that a key
-requests while the previous entry is being written share the next entry. Otherwise the entries would
-cost more than the tokens.
-"""
+"""Ports for tenants with their keys and quotas, and for users."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from tidings.model.ids import UserKey
 
 T = TypeVar("T")
-
-Actor = Literal["root", "tenant_key", "cli"]
-Outcome = Literal["done", "refused", "failed"]
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
@@ -30,42 +22,6 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
 def creation_position(created_at: int, name: str) -> str:
     """Return the position of something in a list by creation time."""
     return f"{created_at:015d}#{name}"
-
-
-class Act(msgspec.Struct, frozen=True, array_like=True):
-    """One act within an audit entry."""
-
-    at: int
-    target: str | None = None
-    """User or other object of the tenant; None if the act concerns the tenant or the deployment."""
-    request_id: str | None = None
-
-
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Acts of one actor that differ only in time, target and request."""
-
-    at: int
-    """Start of the first act."""
-    entry_id: str
-    tenant: str
-    """Tenant that the act concerns; empty if it concerns the deployment."""
-    actor: Actor
-    actor_id: str | None = None
-    """Id of the key, if the actor is a tenant key."""
-    action: str
-    """Stable name of the operation."""
-    fields: tuple[str, ...] = ()
-    """Names of the fields in the request; for a boolean field, also its value."""
-    acts: tuple[Act, ...]
-    outcome: Outcome | None = None
-    """None if only the start of the act was recorded, so that the outcome is unknown."""
-    code: str | None = None
-    """Refusal code, if the act was refused."""
-
-    @property
-    def position(self) -> tuple[int, str]:
-        """Position in the audit trail, which is ordered by time."""
-        return self.at, self.entry_id
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -379,30 +335,4 @@ class UserStore(Protocol):
 
     def seen(self, users: Mapping[UserKey, int]) -> None:
         """Store when these users were last seen, in the background and with best effort."""
-        ...
-
-
-AuditPosition = tuple[int, str]
-"""Start time of an audit entry, and its id."""
-
-
-class AuditLog(Protocol):
-    """Audit entries in the order of time."""
-
-    async def append(self, entry: AuditEntry) -> None:
-        """Store an entry; durable when it returns."""
-        ...
-
-    async def complete(self, entry: AuditEntry) -> None:
-        """Add outcome, code and target to an entry, unless it has an outcome already."""
-        ...
-
-    async def page(
-        self, tenant: str | None, *, since: int, before: AuditPosition, limit: int
-    ) -> list[AuditEntry]:
-        """Return entries not older than `since` and before a position, newest first.
-
-        If `tenant` is None, entries of all tenants are returned, and the newest second may be
-        incomplete.
-        """
         ...

@@ -13,12 +13,13 @@ from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple, Protocol
 
 from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.ports.audit import AuditLog
 from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.ledger import Ledger
 from tidings.ports.log import Log
-from tidings.ports.people import AuditLog, Tenants, UserStore
+from tidings.ports.people import Tenants, UserStore
 from tidings.ports.personal_data import PersonalData
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions

@@ -208,8 +208,8 @@ def delete_chat(members: int, messages: int) -> Cost:
     """Return the cost of deleting a group with fewer than 25 members and messages.
 
     At that size each kind of item is deleted in one step. Before the answer, the entry, the chat
-    and the deletion job (two items) are written. After it, each step of the job is looked up,
-    leased and recorded.
+    and the deletion job (two items) are written, and the ledger of erasures (two items). After it,
+    each step of the job is looked up, leased and recorded.
     """
     steps, entries = 3, messages + 1
     end = [
@@ -218,6 +218,9 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("delete_chat", "chats", 2, 0),
         _writes("delete_chat", "tenants", 4, 0),
         _reads("find_deletion", "tenants", 1),
+        _reads("read_log", "messages", 1),
+        _writes("record_erasure", "keys", 1),
+        _writes("note_erasure", "tenants", 1),
     ]
     rest = [
         _reads("list_deletions", "tenants", steps, steps),
@@ -242,6 +245,46 @@ def mark_read() -> Cost:
     The new unread count is then 0 and needs no read.
     """
     return Cost([_writes("move_receipt", "delivery_state", 1)])
+
+
+def mark_unread() -> Cost:
+    """Return the cost of marking a chat as unread, and of counting what is unread then."""
+    return Cost(
+        [
+            _reads("check_member", "chat_memberships", 1),
+            _reads("read_log", "messages", 2, 2),
+            _reads("read_entries", "messages", 1),
+            _writes("mark_chat", "delivery_state", 1),
+            _reads("read_receipt", "delivery_state", 1),
+            _reads("count_unread", "messages", 0.5),
+        ]
+    )
+
+
+def hide_chat() -> Cost:
+    """Return the cost of hiding a chat."""
+    return Cost(
+        [_reads("read_log", "messages", 1), _writes("mark_chat", "delivery_state", 1)],
+    )
+
+
+def message_receipts(members: int) -> Cost:
+    """Return the cost of listing who read a message in a small chat."""
+    return Cost(
+        [
+            _reads("read_log", "messages", 2, 2),
+            *_about_chat(members),
+            _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
+            _reads("show_receipts", "delivery_state", members / 2),
+            _reads("check_member", "chat_memberships", 1),
+        ]
+    )
+
+
+def unread_total(direct: int, content: int) -> Cost:
+    """Return the cost of the unread total of a user who has read everything, without inboxes."""
+    inboxes = _reads("list_inboxes", "inbox", 1)
+    return Cost([*hello(direct, 0, 0, content).to_the_answer, inboxes])
 
 
 def history(members: int, count: int, content: int) -> Cost:

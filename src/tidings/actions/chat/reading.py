@@ -89,10 +89,12 @@ class ListMembers:
 
     async def __call__(self, reader: UserKey, chat: ChatId) -> dict[UserKey, ShownMember]:
         members = await self.chats.members(chat, reader)
-        profiles = await self.profiles.of(members or ())
+        if members is None:
+            raise ChatNotFound
+        profiles = await self.profiles.of(members)
         # The receipts come last: a reader who was removed meanwhile sees nothing.
         receipts = await self.receipts.with_times(chat, reader)
-        if members is None or receipts is None:
+        if receipts is None:
             raise ChatNotFound
         by_user = {one.receipt.user: one for one in receipts}
         return {

@@ -22,7 +22,8 @@ from tidings.actions.identity.caller import Caller, Root, TenantCaller, require_
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, TenantNotFound, TooMany, Unavailable
-from tidings.ports.people import Act, Actor, AuditEntry, AuditLog, Outcome, Tenants
+from tidings.ports.audit import Act, Actor, AuditEntry, AuditLog, Outcome
+from tidings.ports.people import Tenants
 from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks
 

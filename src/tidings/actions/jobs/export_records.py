@@ -11,7 +11,8 @@ from tidings.model import limits
 from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 from tidings.model.ids import rfc3339, user_id
-from tidings.ports.people import Act, AuditEntry, User
+from tidings.ports.audit import Act, AuditEntry
+from tidings.ports.people import User
 from tidings.ports.sessions import Session
 from tidings.wire.records import entry_fields
 

@@ -19,6 +19,7 @@ from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
 from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
+from tidings.ports.audit import AuditEntry
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
@@ -43,7 +44,7 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_inbox_facts import InboxFacts, converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.ledger import LedgerEntry
-from tidings.ports.people import AuditEntry, TenantKey
+from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.ports.world import Chance, Clock

@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from tidings.model import limits
-from tidings.ports.people import Act, AuditEntry, AuditLog, AuditPosition
+from tidings.ports.audit import Act, AuditEntry, AuditLog, AuditPosition
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.identity import identity_patterns as patterns

@@ -18,6 +18,7 @@ from tidings.data_folder import only_process
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
+from tidings.ports.audit import AuditEntry
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
@@ -57,7 +58,6 @@ from tidings.ports.export_inbox_facts import (
     converted,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.people import AuditEntry
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row

@@ -6,7 +6,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from tidings.ports.people import Act, AuditEntry, AuditLog, AuditPosition
+from tidings.ports.audit import Act, AuditEntry, AuditLog, AuditPosition
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
 from tidings.stores.sqlite.engine.writer import Writer

@@ -82,6 +82,9 @@ class SqliteTenantJobs:
 
         def write(db: apsw.Connection) -> bool:
             db.execute(_SAVE, values)
+            if job.state == "done":
+                # The write-ahead log must not keep what the job has removed.
+                self._writer.empty_log_after_commit()
             return db.changes() > 0
 
         return await self._writer.write(write)
