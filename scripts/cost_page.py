@@ -192,7 +192,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
     yield UseCase("mark unread", chat_costs.mark_unread())
     yield UseCase("hide a chat", chat_costs.hide_chat())
-    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2))
+    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2, SMALL))
     yield from _reads()
 
 

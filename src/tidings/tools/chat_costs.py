@@ -268,12 +268,11 @@ def hide_chat() -> Cost:
     )
 
 
-def message_receipts(members: int) -> Cost:
+def message_receipts(members: int, content: int) -> Cost:
     """Return the cost of listing who read a message in a small chat."""
     return Cost(
         [
-            _reads("read_log", "messages", 2, 2),
-            *_about_chat(members),
+            *message(members, content).to_the_answer,
             _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
             _reads("show_receipts", "delivery_state", members / 2),
             _reads("check_member", "chat_memberships", 1),
