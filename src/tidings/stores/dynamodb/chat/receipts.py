@@ -361,6 +361,8 @@ async def count_unread(
     By default those among the first thousand entries after the read mark are counted.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
+    if last <= receipt.unread_after:
+        return found_in_log({}, last)
     items = await dynamo.query(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
