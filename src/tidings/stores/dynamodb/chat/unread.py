@@ -36,6 +36,8 @@ async def count_unread(
     By default those among the first thousand entries after the read mark are counted.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
+    if last <= receipt.unread_after:
+        return found_in_log({}, last)
     counts, _ = await _counts(dynamo, COUNT_UNREAD, chat, receipt, now, last)
     return found_in_log(counts, last)
 
