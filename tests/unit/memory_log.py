@@ -2,7 +2,7 @@
 """The log of one group in memory, which gets into trouble whenever a test says so."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ class Trouble(Enum):
 class MemoryLog:
     """The entries of a group, whose first entry creates it."""
 
-    run_entries_max = 100
+    takes_after = False
     waiting_max = 100
 
     def __init__(self) -> None:
@@ -54,6 +54,9 @@ class MemoryLog:
     def fresh_state(self) -> ChatState:
         """Return the group before its first entry."""
         return ChatState(chat_id=CHAT, tenant="acme", type="group", name="Team", members={})
+
+    def has_room(self, run: Sequence[Entry], _entry: Entry) -> bool:
+        return len(run) < 100
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
         try:

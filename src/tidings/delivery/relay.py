@@ -245,5 +245,6 @@ class Republisher:
         await self._vault.open(entries, self._clock.now())
         for entry in entries:
             self._bus.publish(Appended(entry, state))
-        count = len(state.members) if state.head == up_to else None
-        await self._deliveries.advance(chat, head_of(entries[-1]), count)
+        head = head_of(entries[-1])
+        count = len(state.members) if state.head == head.sequence else None
+        await self._deliveries.advance(chat, head, count)

@@ -218,6 +218,7 @@ def entry_event(entry: Entry) -> bytes:
         gone=None,
         shown=None,
         mine=(),
+        digest=None,
         # An edit has no content of its own: the process that delivers it reads the target.
         box=entry.box if is_message else None,
         box_key=entry.box_key if is_message else 0,

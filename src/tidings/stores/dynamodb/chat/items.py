@@ -30,7 +30,7 @@ _SECONDS_MAX: Final = 10**10
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name",
+    "name", "digest",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -75,6 +75,7 @@ def to_entry(item: Item) -> Entry:
         active_at=item["created_at"] if is_message else item["active_at"],
         box=item.get("box"),
         box_key=item.get("box_key", 0),
+        packed_until=item.get("packed_until", 0),
     )
 
 
@@ -129,7 +130,7 @@ def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
     """
     return {
         **claim_key(chat, key),
-        "hint": entry.sequence,
+        "hint": entry.sequence if key.after is None else key.after + 1,
         "digest": key.digest,
         "mark": entry.mark,
         "expires_at": key.expires_at,

@@ -29,15 +29,13 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.chats import Receipts
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import (
-    entry_key,
-    receipt_key,
-    to_receipt,
-    to_receipt_with_times,
-)
+from tidings.stores.dynamodb.chat.items import receipt_key, to_receipt, to_receipt_with_times
+from tidings.stores.dynamodb.chat.packs import PACK, unread_in
 from tidings.stores.dynamodb.chat.pages import (
     entries_at,
     head_of_chat,
+    item_up_to,
+    items_at,
     members_of,
     membership_row,
     receipts_of,
@@ -218,9 +216,8 @@ class DynamoReceipts:
                     numbers[move.chat, sequence] = 0  # its number is not needed
                 else:
                     wanted[move.chat, sequence] = None
-        keys = [entry_key(chat, sequence) for chat, sequence in wanted]
-        for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
-            numbers[item["chat_id"], item["sequence"]] = item["number"]
+        for place, item in (await items_at(self._dynamo, READ_ENTRIES, wanted)).items():
+            numbers[place] = item["number"]
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
@@ -358,26 +355,41 @@ async def count_unread(
 ) -> UnreadFound:
     """Count the unread messages up to a sequence.
 
-    By default those among the first thousand entries after the read mark are counted.
+    By default those among the first thousand entries after the read mark are counted. The entry at
+    the read mark is read too. If it is missing, the read mark is within a pack.
     """
-    last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
+    read, number = receipt.unread_after, receipt.unread_after_number
+    last = read + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
     items = await dynamo.query(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {
             ":chat": chat,
-            ":first": receipt.unread_after + 1,
+            ":first": read,
             ":last": last,
             ":message": "message",
+            ":pack": PACK,
             ":reader": receipt.user,
+            ":read_number": number,
             ":now": now,
         },
-        only=_IS_UNREAD,
-        shown="#sender, #box_key",
+        only=f"{_IS_UNREAD} OR #kind = :pack OR #number = :read_number",
+        shown="#sequence, #number, #sender, #box_key, #packed",
     )
+    if items and items[0]["sequence"] == read:
+        items = items if "packed" in items[0] else items[1:]
+    elif read > 0:
+        items = [*await item_up_to(dynamo, chat, read), *items]
     # Expiring messages of earlier versions do not name their key.
-    counts = Counter((item["sender"], item.get("box_key", 0)) for item in items)
-    return found_in_log(counts, last)
+    found = Counter(
+        (item["sender"], item.get("box_key", 0))
+        for item in items
+        if "packed" not in item and item["number"] > number
+    )
+    for item in items:
+        if "packed" in item:
+            found.update(unread_in(item, receipt.user, read, last))
+    return found_in_log(found, last)
 
 
 _conforms: type[Receipts] = DynamoReceipts
