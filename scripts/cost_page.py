@@ -54,6 +54,8 @@ SMALL: Final = 100
 LARGE: Final = limits.CONTENT_BYTES_MAX
 CHATS: Final = 50
 PAGE: Final = 50
+AT_ONCE: Final = 32
+"""Messages in a full pack."""
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
 """Connected readers by members of the chat: all of them, except in the largest."""
@@ -163,6 +165,11 @@ def send_name(members: int, content: int, readers: int) -> str:
     return f"send, {people}, {online if readers else 'offline'}, {content:,} bytes"
 
 
+def at_once_name(*, has_after: bool) -> str:
+    """Return the name of many sends at once in the table."""
+    return f"send, {AT_ONCE} at once in one chat{', with `after`' if has_after else ''}"
+
+
 def use_cases() -> Iterator[UseCase]:
     """Yield all use cases in the order of the table."""
     yield from _sends()
@@ -170,6 +177,9 @@ def use_cases() -> Iterator[UseCase]:
     sent = ROW_PER_MEMBER.send(2, SMALL) + ROW_PER_MEMBER.deliver(2, SMALL, 1)
     yield UseCase("send, 1:1, online, expires", expiring, sent)
     yield UseCase("send, 1:1, two processes in turn", chat_costs.send_in_turn(2, SMALL))
+    for has_after in (False, True):
+        cost = chat_costs.send_at_once(AT_ONCE, SMALL, has_after=has_after)
+        yield UseCase(at_once_name(has_after=has_after), cost)
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))
     yield UseCase("react", chat_costs.react(2, SMALL))

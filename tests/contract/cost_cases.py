@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cost_page import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from scripts.cost_page import (
+    AT_ONCE,
+    CHATS,
+    LARGE,
+    MISSED,
+    ONLINE,
+    PAGE,
+    SMALL,
+    at_once_name,
+    send_name,
+)
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
@@ -113,6 +123,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         chat = await ground.chat(2)
         await send(ground, "send, 1:1, online, expires", chat, SMALL, 1, ttl=60)
         await send_in_turn(ground)
+        await send_at_once(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
         await deleting(ground)
@@ -147,6 +158,20 @@ async def send_in_turn(ground: Ground) -> None:
         await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()
     ground.keep("send, 1:1, two processes in turn", answer, one, other)
+
+
+async def send_at_once(ground: Ground) -> None:
+    """As many messages as fit into a pack, without and with what was there before."""
+    for after in (None, 2):
+        chat, (ann, _) = await ground.chat(2)
+        async with ground.process() as process:
+            await process.warm_up(ann, chat)
+            ground.start(process)
+            sends = [process.send(ann, chat, text(SMALL), after=after) for _ in range(AT_ONCE)]
+            sent = await asyncio.gather(*sends)
+            answer = process.meter.reading()
+        assert [entry.sequence for entry in sent] == list(range(3, 3 + AT_ONCE))
+        ground.keep(at_once_name(has_after=after is not None), answer, process)
 
 
 async def changes_of_a_message(ground: Ground) -> None:

@@ -53,6 +53,8 @@ BUDGETS: dict[str, Budget] = {
     "send, 1,000 members, 100 online, 100 bytes": (Units(2, 0), Units(104, 200)),
     "send, 1:1, online, expires": (Units(3, 0), Units(7, 2)),
     "send, 1:1, two processes in turn": (Units(3, 1), Units(5, 1)),
+    "send, 32 at once in one chat": (Units(39, 0), Units(41, 0)),
+    "send, 32 at once in one chat, with `after`": (Units(8, 0), Units(10, 0)),
     "edit": (Units(4, 5.5), Units(5, 5.5)),
     "redact": (Units(4, 5.5), Units(5, 6.5)),
     "react": (Units(6, 5.5), Units(7, 5.5)),

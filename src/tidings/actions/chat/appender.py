@@ -254,7 +254,7 @@ class Appender:
             key.after is not None
             and self._log.takes_after
             and not request.is_claimed
-            and key.after >= chat_queue.remembered_after
+            and chat_queue.remembered_after <= key.after < entry.sequence
         ):
             entry.digest = key.digest
 

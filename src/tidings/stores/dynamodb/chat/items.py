@@ -130,7 +130,7 @@ def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
     """
     return {
         **claim_key(chat, key),
-        "hint": entry.sequence if key.after is None else key.after + 1,
+        "hint": entry.sequence if key.after is None else min(entry.sequence, key.after + 1),
         "digest": key.digest,
         "mark": entry.mark,
         "expires_at": key.expires_at,
