@@ -109,7 +109,7 @@ async def test_what_is_unread_is_counted_from_any_read_mark(store: Store, state:
         found = await store.receipts.unread(ANN, state.chat_id, NOW)
         assert found is not None
         unread = [one for one in all_entries[mark:] if counts_as_unread(one, ANN, NOW)]
-        assert found.count == len(unread)
+        assert found.unread.count == len(unread)
 
 
 async def test_a_writer_learns_of_all_of_them(store: Store, state: ChatState) -> None:

@@ -68,7 +68,7 @@ async def test_messages_that_were_stored_together_are_delivered_together(
     device = delivery.gateways.connect(BOB)
     await delivery.send(ANN, chat)
     await asyncio.gather(*(delivery.send(ANN, chat, f"{number}") for number in range(3)))
-    assert [event.entry.packed_until for event in delivery.taken(2, 3, 4, 5)] == [0, 5, 5, 5]
+    assert [event.until for event in delivery.taken(2, 3, 4, 5)] == [2, 5, 5, 5]
     await delivery.deliver(delivery.deliverer(), chat, delivery.taken(1, 2, 3, 4))
     assert (await delivery.head(chat), device.sequences) == (5, [1, 2, 3, 4, 5])
 

@@ -172,7 +172,7 @@ def _end(event: EntryEvent | HintEvent) -> int:
     A pack is always delivered as a whole. The relay learns only the sequence of its first message,
     so a head copy within a pack would hide that the rest is not delivered.
     """
-    return max(event.sequence, event.entry.packed_until if isinstance(event, EntryEvent) else 0)
+    return max(event.sequence, event.until if isinstance(event, EntryEvent) else 0)
 
 
 def _stretches(sequences: Iterable[set[int]]) -> list[tuple[int, int]]:

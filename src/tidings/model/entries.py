@@ -74,8 +74,6 @@ class Entry(msgspec.Struct, kw_only=True):
     """Generation of the sender's data key that encrypted the box."""
     digest: bytes | None = None
     """Of a message without an idempotency key: the digest that the key would have."""
-    packed_until: int = 0
-    """Sequence of the last message that is stored in one item with this one; 0 if it is alone."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False

@@ -75,7 +75,6 @@ def to_entry(item: Item) -> Entry:
         active_at=item["created_at"] if is_message else item["active_at"],
         box=item.get("box"),
         box_key=item.get("box_key", 0),
-        packed_until=item.get("packed_until", 0),
     )
 
 

@@ -79,10 +79,8 @@ def is_pack(entries: Sequence[Entry]) -> bool:
 
 
 def pack_item(entries: Sequence[Entry]) -> Item:
-    """Build the item of a pack, and note in each message where the pack ends."""
-    first, last = entries[0], entries[-1]
-    for entry in entries:
-        entry.packed_until = last.sequence
+    """Build the item of a pack."""
+    first = entries[0]
     return {
         **entry_key(first.chat_id, first.sequence),
         "kind": PACK,
@@ -122,7 +120,6 @@ def _messages(pack: Item) -> list[Item]:
         "kind": "message",
         "created_at": pack["created_at"],
         "mark": pack["mark"],
-        "packed_until": first + len(stored) - 1,
     }
     return [
         {
