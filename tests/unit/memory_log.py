@@ -77,8 +77,11 @@ class MemoryLog:
         if run.entries[0].sequence != len(self.entries) + 1:
             return SlotTaken()
         names = [key.client_message_id if key else None for key in run.keys]
-        if taken := tuple(index for index, name in enumerate(names) if name in self._claims):
-            return KeyTaken(taken)
+        taken = {index for index, name in enumerate(names) if name in self._claims}
+        if self.takes_after:
+            taken |= {index for index, key in enumerate(run.keys) if key and key.after is not None}
+        if taken:
+            return KeyTaken(tuple(taken))
         self.entries += run.entries
         self._claims |= {
             name: entry for name, entry in zip(names, run.entries, strict=True) if name
@@ -98,7 +101,11 @@ class MemoryLog:
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         self._raise_trouble("find_sent")
-        entry = self._claims.get(key.client_message_id)
+        name = key.client_message_id
+        if self.takes_after and key.after is not None:
+            found = (one for one in self.entries[key.after :] if one.client_message_id == name)
+            return Sent(digest=key.digest, entry=next(found, None))
+        entry = self._claims.get(name)
         return None if entry is None else Sent(digest=key.digest, entry=entry)
 
     async def page(self, *_: Any, **__: Any) -> None:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey, head_of
 from tidings.model.formats import PACKS
@@ -28,7 +29,6 @@ from tidings.stores.dynamodb.chat.pages import (
     items_after,
     load_state,
     membership_row,
-    tail_items,
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
@@ -127,7 +127,8 @@ class DynamoLog:
         return await load_state(self._dynamo, chat)
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        entries = await to_entries(self._dynamo, await tail_items(self._dynamo, chat, after))
+        items = await items_after(self._dynamo, chat, after, limits.TAIL_ENTRIES_MAX)
+        entries = await to_entries(self._dynamo, items)
         if entries:
             self._heads.saw(chat, head_of(entries[-1]))
         return entries

@@ -2,8 +2,8 @@
 """Packs: several messages of a log in one item, because a unit pays for a kilobyte.
 
 A pack has the sequence of its first message, so that a writer with an outdated head loses its claim
-to whoever wrote the pack. The messages in it have the next sequences. Their time and mark are the
-same, and their numbers follow each other.
+to whoever wrote the pack. The messages in it have the next sequences and numbers, and all of them
+have the same mark.
 
 Readers get the messages of a pack as if each had its own item. Such an item has the attribute
 `IN_PACK`, which is not stored.
@@ -43,6 +43,8 @@ class _Packed(msgspec.Struct, array_like=True):
 
     sender: UserKey
     client_message_id: str | None
+    later: int = 0
+    """Milliseconds after the time of the pack, which is that of its first message."""
     box: bytes | None = None
     box_key: int = 0
     content_type: str | None = None
@@ -52,6 +54,11 @@ class _Packed(msgspec.Struct, array_like=True):
     redacted: bool = False
     reactions: dict[str, int] | None = None
 
+
+_IF_ANY: Final = (
+    "client_message_id", "box", "box_key", "content_type", "digest", "edited_at", "redacted",
+    "reactions",
+)  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
@@ -87,14 +94,15 @@ def pack_item(entries: Sequence[Entry]) -> Item:
         "created_at": first.created_at,
         "number": first.number,
         "mark": first.mark,
-        "packed": [_encode(_to_packed(entry)) for entry in entries],
+        "packed": [_encode(_to_packed(entry, first.created_at)) for entry in entries],
     }
 
 
-def _to_packed(entry: Entry) -> _Packed:
+def _to_packed(entry: Entry, began_at: int) -> _Packed:
     return _Packed(
         sender=entry.sender,
         client_message_id=entry.client_message_id,
+        later=entry.created_at - began_at,
         box=entry.box,
         box_key=entry.box_key,
         content_type=None if entry.content_type == PLAIN_TEXT else entry.content_type,
@@ -118,13 +126,12 @@ def _messages(pack: Item) -> list[Item]:
     common = {
         "chat_id": pack["chat_id"],
         "kind": "message",
-        "created_at": pack["created_at"],
         "mark": pack["mark"],
     }
     return [
         {
             **common,
-            **_to_item(packed),
+            **_to_item(packed, pack["created_at"]),
             "sequence": first + index,
             "number": pack["number"] + index,
             IN_PACK: PackPlace(first, index, packed),
@@ -133,11 +140,11 @@ def _messages(pack: Item) -> list[Item]:
     ]
 
 
-def _to_item(stored: bytes) -> Item:
+def _to_item(stored: bytes, began_at: int) -> Item:
     """Convert a message of a pack to attributes; as in other items, empty ones are left out."""
     packed = _decode(stored)
-    item: Item = {"sender": packed.sender}
-    for name in _Packed.__struct_fields__[1:]:
+    item: Item = {"sender": packed.sender, "created_at": began_at + packed.later}
+    for name in _IF_ANY:
         if value := getattr(packed, name):
             item[name] = value
     return item
@@ -171,4 +178,8 @@ def change_in_pack(chat: ChatId, item: Item, **changes: Any) -> Update:  # noqa:
 
 def emptied_pack(messages: Sequence[Item], nobody: UserKey) -> list[bytes]:
     """Return what is left of the messages of a pack in a deleted chat."""
-    return [_encode(_Packed(nobody, None, redacted=True)) for _ in messages]
+    began_at = messages[0]["created_at"]
+    return [
+        _encode(_Packed(nobody, None, one["created_at"] - began_at, redacted=True))
+        for one in messages
+    ]

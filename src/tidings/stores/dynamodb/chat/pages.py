@@ -56,11 +56,6 @@ async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> l
     return (await _items_up(dynamo, chat, after, limit))[0]
 
 
-async def tail_items(dynamo: Dynamo, chat: ChatId, after: int) -> list[Item]:
-    """Return the next entries after a sequence at which no pack is divided."""
-    return await _items_between(dynamo, chat, after + 1, after + limits.TAIL_ENTRIES_MAX)
-
-
 async def _items_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int
 ) -> tuple[list[Item], Head | None]:
