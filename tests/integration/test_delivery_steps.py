@@ -4,7 +4,6 @@
 The interleavings are those of the delivery model; here the real code takes the steps.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -58,23 +57,6 @@ async def test_a_message_reaches_everyone_once_and_the_head_copy_says_so(
         assert device.encoded_entries[0].added == (ANN, BOB, CAT)
     assert await delivery.head(chat) == 2
     assert len(delivery.gateways.looks) == 2
-
-
-async def test_messages_that_were_stored_together_are_delivered_together(
-    delivery: DeliveryDeployment,
-) -> None:
-    """The relay learns only where they begin, so the head copy never ends among them."""
-    chat = await delivery.chat(ANN, BOB)
-    device = delivery.gateways.connect(BOB)
-    await delivery.send(ANN, chat)
-    await asyncio.gather(*(delivery.send(ANN, chat, f"{number}") for number in range(3)))
-    assert [event.until for event in delivery.taken(2, 3, 4, 5)] == [2, 5, 5, 5]
-    await delivery.deliver(delivery.deliverer(), chat, delivery.taken(1, 2, 3, 4))
-    assert (await delivery.head(chat), device.sequences) == (5, [1, 2, 3, 4, 5])
-
-    await asyncio.gather(*(delivery.send(ANN, chat, f"{number}") for number in range(3)))
-    await delivery.deliverer().deliver(chat, after=5, up_to=6)
-    assert (await delivery.head(chat), device.sequences) == (8, [1, 2, 3, 4, 5, 6, 7, 8])
 
 
 async def test_content_travels_sealed_and_nothing_else_does(delivery: DeliveryDeployment) -> None:

@@ -20,6 +20,8 @@ from tidings.actions.chat.chat_queue import (
     ChatQueues,
     Repeats,
     doubt_claims,
+    gave_up,
+    needs_no_key,
 )
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -229,7 +231,8 @@ class Appender:
             steps.append((request, entries))
             if key is None:
                 break
-            self._omit_key(chat_queue, request, entries[0])
+            if self._log.takes_after and needs_no_key(chat_queue, request, entries[0].sequence):
+                entries[0].digest = key.digest
             run += entries
             keys.add(name)
         return steps
@@ -245,18 +248,6 @@ class Appender:
         chat_queue.waiting.popleft()
         self._tasks.start(self._repeats.answer_remembered(chat_queue.chat_id, request, sequence))
         return True
-
-    def _omit_key(self, chat_queue: ChatQueue, request: AppendRequest, entry: Entry) -> None:
-        """Let a message go without its key, if it would be remembered had it been sent before."""
-        key = request.key
-        assert key is not None
-        if (
-            key.after is not None
-            and self._log.takes_after
-            and not request.is_claimed
-            and chat_queue.remembered_after <= key.after < entry.sequence
-        ):
-            entry.digest = key.digest
 
     def _decide(
         self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
@@ -365,7 +356,7 @@ class Appender:
         for request, entries in steps:
             if lost.keys_are_claimed and entries[0].digest is None:
                 request.is_claimed = True
-        again = [request for request, _ in steps if not _gave_up(request)]
+        again = [request for request, _ in steps if not gave_up(request)]
         chat_queue.waiting.extendleft(reversed(again))
         if again:
             # Wait before the read, not after it: a writer that has just read rarely loses again.
@@ -400,11 +391,3 @@ def _requester(chat_queue: ChatQueue) -> Requester:
     """
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)
-
-
-def _gave_up(request: AppendRequest) -> bool:
-    request.attempts += 1
-    if request.attempts < limits.SLOT_ATTEMPTS_MAX:
-        return False
-    request.refused(ChatBusy())
-    return True

@@ -17,7 +17,7 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import Refusal, SendConflict, StoreUnavailable
+from tidings.model.refusals import ChatBusy, Refusal, SendConflict, StoreUnavailable
 from tidings.ports.log import Declined, Log, Sent
 from tidings.ports.world import Clock
 
@@ -241,6 +241,23 @@ class Repeats:
             request.replayed(sent.entry)
         else:
             request.refused(refusal)
+
+
+def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
+    """Return whether a new message at this sequence would be remembered had it been sent before."""
+    key = request.key
+    if key is None or key.after is None or request.is_claimed:
+        return False
+    return chat_queue.remembered_after <= key.after < sequence
+
+
+def gave_up(request: AppendRequest) -> bool:
+    """Count a lost slot; refuse the request and return True if it has lost too many."""
+    request.attempts += 1
+    if request.attempts < limits.SLOT_ATTEMPTS_MAX:
+        return False
+    request.refused(ChatBusy())
+    return True
 
 
 def _is_same(key: SendKey, sent: Sent) -> bool:
