@@ -94,7 +94,8 @@ class MessageRules(Ground):
         named = [(user, f"fresh-{next(self.fresh)}", one.text) for user, one in members]
         sent = self.product.run(self.product.send_all(chat, named))
         for (user, cmid, text), (entry, _) in zip(named, sent, strict=True):
-            assert room.send(user, cmid, text, None, self.now) == (entry.sequence, False)
+            expected = room.send(user, cmid, text, None, self.now, self.kept_ms)
+            assert expected == (entry.sequence, False)
 
     @rule(chat=Ground.chats, doings=several(reactions))
     def react(self, chat: ChatId, doings: list[React]) -> None:
