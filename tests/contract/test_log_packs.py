@@ -117,6 +117,20 @@ async def test_a_writer_learns_of_all_of_them(store: Store, state: ChatState) ->
     assert [one.sequence for one in await store.log.tail(state.chat_id, 7)] == [8, 9, 10, 11, 12]
 
 
+async def test_a_message_is_found_even_if_it_moved_up_after_its_key_was_claimed(
+    store: Store,
+) -> None:
+    state = await a_chat(store)
+    first = message(ANN, cmid="m1")
+    await append(store, state, first, keys=[key(first)])
+    run = [message(ANN, cmid="m1"), message(BOB, cmid="m2"), message(BOB, cmid="m3")]
+    assert await append(store, state, *run, keys=list(map(key, run))) == KeyTaken((0,))
+    assert await append(store, state, *run[1:], keys=[None, None]) == Kept()
+
+    if (found := await store.log.find_sent(state.chat_id, key(run[1]), NOW)) is not None:
+        assert found.entry is not None, "its key was claimed with the first attempt"
+
+
 async def test_room_ends_somewhere(store: Store) -> None:
     small = [message(ANN) for _ in range(limits.RUN_ENTRIES_MAX)]
     assert store.log.has_room(small[:1], message(BOB))

@@ -147,9 +147,10 @@ class Runs:
 
         A claim that has expired does not count, even if it is not deleted yet.
         """
-        key, entry = run.keys[index], run.entries[index]
+        key = run.keys[index]
         assert key is not None
-        item = claim_item(run.chat_id, key, entry)
+        # The hint is the first slot of the run: the next attempt may leave out messages before it.
+        item = claim_item(run.chat_id, key, run.entries[0])
         now = {":now": run.entries[0].created_at}
         try:
             await self._dynamo.put(CLAIM_KEY, item, _FREE_KEY, now)
