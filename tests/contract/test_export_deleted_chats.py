@@ -11,9 +11,10 @@ from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.chats import ChatState, ChatType
-from tidings.model.entries import Kind, Phase
+from tidings.model.entries import Entry, Kind, Person, Phase
 from tidings.model.ids import tenant_itself
 from tidings.ports.export_facts import ChatFact, EntryFact
+from tidings.ports.ledger import LedgerEntry
 from tidings.ports.log import Kept
 
 NOBODY = tenant_itself("acme")
@@ -83,3 +84,25 @@ async def test_nothing_follows_the_end_of_a_chat() -> None:
     check(lines_of(export_of(chat, ends[0])))
     with pytest.raises(Damaged, match="may follow"):
         check(lines_of(export_of(chat, *ends)))
+
+
+@pytest.mark.usefixtures("dynamodb_endpoint")
+async def test_what_is_left_of_a_deleted_user_travels(place: Place, places: Places) -> None:
+    async with place.open() as store:
+        await store.users.put(BOB, display_name="Bob", phone_number=None, now=NOW)
+        state = await a_chat(store, ANN, BOB, kind="direct")
+        await store.ledger.append(LedgerEntry("user", BOB, NOW))
+        mark = await store.personal_data.mark_deleted(BOB, NOW)
+        gone = Entry(
+            chat_id=state.chat_id, kind="removed", sender=NOBODY, people=(Person(BOB, "member"),)
+        )
+        assert await append(store, state, gone) == Kept()
+    there = await export_from(place)
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, there)
+        assert await export_from(other) == there
+        async with other.open() as store:
+            assert await store.users.get(BOB) == mark
+            assert await store.ledger.unknown() == []
+            loaded = await store.log.state(state.chat_id)
+            assert loaded is not None and loaded.has_deleted_user

@@ -176,7 +176,12 @@ async def test_only_a_read_mark_that_moves_ends_it(store: Store, state: ChatStat
     chat = state.chat_id
     await store.receipts.move([Move(BOB, chat, read=5)])
     await store.receipts.mark_unread(BOB, chat, 4)
-    for same in (Move(BOB, chat, read=5), Move(BOB, chat, delivered=6), Move(BOB, chat, read=2)):
+    for same in (
+        Move(BOB, chat, read=5),
+        Move(BOB, chat, delivered=6, read=5),
+        Move(BOB, chat, delivered=6),
+        Move(BOB, chat, read=2),
+    ):
         await store.receipts.move([same])
         await store.receipts.advance(same)
         assert await unread(store, state, BOB) == Unread(3)

@@ -28,7 +28,7 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
     assert made.json().keys() == {
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
         "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
-        "deleted_user", "updated_at", "message_count", "others",
+        "deleted_user", "updated_at", "message_count", "others", "marked_unread", "hidden",
     }  # fmt: skip
 
 
@@ -158,6 +158,7 @@ async def test_the_chat_list_is_paged_by_activity(rest: Rest) -> None:
         "sender_id": "mo",
         "preview": canary("news"),
         "created_at": top["last_activity_at"],
+        "gone": None,
     }
     assert rows[1]["last_message"] is None
 

@@ -7,6 +7,7 @@ import pytest_asyncio
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
+from tests.support.waiting import until
 from tidings.actions.chat import message_receipts, unread
 from tidings.model import limits
 from tidings.model.chats import Move
@@ -237,6 +238,12 @@ async def test_what_was_read_on_another_device_just_before_counts(rest: Rest, ta
     chat, _, ben = talk
     user = user_key(TENANT, "ben")
     rest.core.receipts.note(Move(user, ChatId(chat), read=2, at=rest.clock.time))
+
+    async def is_written() -> bool:
+        rows = (await ben.ok("GET", f"/v1/chats/{chat}/receipts"))["data"]
+        return {"user_id": "ben", "delivered": 2, "read": 2} in rows
+
+    await until(is_written)
     rest.core.receipts.note(Move(user, ChatId(chat), read=4, at=rest.clock.time))
     answer = await ben.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": 2})
     assert (answer["read"], answer["unread"]) == (4, 0)

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 import msgspec
 
 from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally, bad_id
+from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, Head, finished
 from tidings.model.ids import UserKey, tenant_of
 from tidings.ports.export_engines import ExportProgress, Target
@@ -182,7 +183,7 @@ class _FileReading:
                 raise self._damaged("not a line that may follow the line before it")
             return [fact]
         if isinstance(fact, UserFact):
-            self._users[tenant_of(fact.user_id)] += 1
+            self._users[tenant_of(fact.user_id)] += fact.deleted_at is None
             return [fact]
         before = [*self._whole_chat(), *self._user_counts()]
         if isinstance(fact, ChatFact):
@@ -214,6 +215,7 @@ class _ChatReading:
         self.chat = chat
         self._members: list[tuple[int, UserKey]] = []
         self._head = Head()
+        self._removed = 0
         self._deleted: Entry | None = None
 
     def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
@@ -227,6 +229,7 @@ class _ChatReading:
                 if part.sequence != self._head.sequence + 1 or self._deleted is not None:
                     return False
                 self._deleted = to_entry(part) if part.kind == "deleted" else None
+                self._removed += len(part.people) if part.kind == "removed" else 0
                 self._head = Head(part.sequence, part.number, part.last_message, part.active_at)
             case ReactionFact():
                 return part.sequence == self._head.sequence
@@ -241,7 +244,8 @@ class _ChatReading:
         """Whether the chat has all the facts that every chat must have."""
         if self._deleted is not None:
             return not self._members
-        is_pair = len(self._members) == 2
+        # A deleted user was removed from the direct chat.
+        is_pair = len(self._members) + self._removed == DIRECT_MEMBERS
         return self._head.sequence > 0 and (self.chat.type != "direct" or is_pair)
 
     def whole(self) -> WholeChat:

@@ -360,6 +360,8 @@ async def count_unread(
     """
     read, number = receipt.unread_after, receipt.unread_after_number
     last = read + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
+    if last <= read:
+        return found_in_log({}, last)
     items = await dynamo.query(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
 from tidings.model.roles import Invite
@@ -275,7 +276,7 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
     else:
         yield identity_patterns.FILL_LISTING, listings.chat_listing(chat.tenant, chat.chat_id)
     yield patterns.IMPORT_CHAT, item
-    if chat.type == "direct" and job is None:
+    if chat.type == "direct" and len(whole.members) == DIRECT_MEMBERS:
         pair = "#".join(sorted(whole.members))
         yield patterns.IMPORT_CHAT, {"chat_id": f"d#{pair}", "made": chat.chat_id}
 

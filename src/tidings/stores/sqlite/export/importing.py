@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from tidings.data_folder import only_process
+from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -294,7 +295,7 @@ def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
             (mark, (job.created_at, job.chat_id)),
             _insert("chat_deletions", job.__struct_fields__, job),
         ]
-    if whole.chat.type != "direct":
+    if whole.chat.type != "direct" or len(whole.members) < DIRECT_MEMBERS:
         return [(statement, row)]
     pair = ("#".join(sorted(whole.members)), whole.chat.chat_id)
     return [(statement, row), ("INSERT OR REPLACE INTO direct_chats VALUES (?, ?)", pair)]

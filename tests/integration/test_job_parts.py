@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of deletion jobs that are rarely met: pages, slow keys, chats that go, and the replay."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import NOWHERE, TENANT, Rest
+from tests.integration.test_rest_tenant_deletion import finished
+from tidings.actions.jobs import user_deletion
+from tidings.actions.jobs.receipts import ErasureReceipts
+from tidings.actions.jobs.user_deletion import ChatPart, ContentPart, InboxPart, UserDeletion
+from tidings.model.ids import UserKey, user_key
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.ledger import LedgerEntry
+from tidings.ports.tenant_jobs import NotYet
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class GivenLedger:
+    """A ledger whose entries the store does not know."""
+
+    def __init__(self, *entries: LedgerEntry) -> None:
+        self.entries = list(entries)
+
+    async def append(self, entry: LedgerEntry) -> None:
+        self.entries.append(entry)
+
+    async def unknown(self) -> list[LedgerEntry]:
+        return list(self.entries)
+
+    async def note(self, entry: LedgerEntry) -> None:
+        self.entries.remove(entry)
+
+
+def part_of(rest: Rest, kind: type[object]) -> object:
+    deletion = rest.core.tenant_work.kinds["user.delete"]
+    assert isinstance(deletion, UserDeletion)
+    return next(part for part in deletion.parts if isinstance(part, kind))
+
+
+async def test_every_kind_of_erasure_is_carried_out_again(rest: Rest) -> None:
+    backend = await rest.tenant("again")
+    ann = await rest.user("ann", "again")
+    await rest.user("bob", "again")
+    chat = await ann.group("bob")
+    await ann.send(chat, "m1")
+    await backend.ok("PUT", "/v1/tenants/again/inboxes/news", {"title": "News"})
+    ledger = GivenLedger(
+        LedgerEntry("content", user_key("again", "ann"), 1),
+        LedgerEntry("chat", chat, 2),
+        LedgerEntry("chat", NOWHERE, 3),
+        LedgerEntry("inbox", "again/news", 4),
+        LedgerEntry("user", user_key("again", "bob"), 5),
+    )
+    replay = replace(rest.core.tenant_work.replay, ledger=ledger)
+    assert await replay() == 5 and ledger.entries == [] and await replay() == 0
+    assert await rest.core.store.data_keys.current(user_key("again", "ann")) is None
+    assert await ann.refused("POST", f"/v1/chats/{chat}/messages", MESSAGE) == (
+        404, "chat.not_found"
+    )  # fmt: skip
+    await finished(rest, "again", "delete-inbox-news")
+    await finished(rest, "again", "delete-user-bob")
+    ledger.entries.append(LedgerEntry("tenant", "again", 6))
+    assert await replay() == 1
+    done = await finished(rest, "again", "delete-tenant-again")
+    assert done["counts"] == {"users": 1}  # nothing else was left, not even a key
+
+
+MESSAGE = {"client_message_id": "late", "content": "late"}
+
+
+async def test_many_inboxes_and_many_users_are_looked_at_in_pages(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_deletion, "INBOXES_AT_ONCE", 1)
+    backend = await rest.tenant("pages")
+    for name in ("a", "b", "c"):
+        await backend.ok("PUT", f"/v1/tenants/pages/inboxes/{name}", {"title": name})
+    ann = user_key("pages", "ann")
+    await rest.core.store.copies.read_before(ann, "c", rest.clock.now(), 0)
+    part = part_of(rest, InboxPart)
+    assert isinstance(part, InboxPart)
+    assert (await part.find(ann)).names == ["c/"]
+    for number in range(27):
+        await backend.ok("PUT", f"/v1/tenants/pages/users/u{number}")
+    await backend.ok("DELETE", "/v1/tenants/pages/inboxes/a")
+    await finished(rest, "pages", "delete-inbox-a")
+
+
+async def test_a_slow_key_does_not_hold_up_the_round(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_deletion, "ERASE_SECONDS", 0.001)
+    part = part_of(rest, ContentPart)
+    assert isinstance(part, ContentPart)
+
+    class SlowVault:
+        async def erase(self, author: UserKey) -> int:
+            await asyncio.Event().wait()
+            return 1
+
+    slow = replace(part, vault=SlowVault())  # type: ignore[arg-type]
+    with pytest.raises(NotYet):
+        await slow.remove(user_key(TENANT, "ann"), ["key"])
+
+
+async def test_a_chat_that_is_gone_or_left_meanwhile_is_no_trouble(rest: Rest) -> None:
+    anna, _ = await rest.users("anna", "bert")
+    chat = await anna.group("bert")
+    part = part_of(rest, ChatPart)
+    assert isinstance(part, ChatPart)
+    await part.remove(user_key(TENANT, "stranger"), [NOWHERE, chat])
+    members = await anna.ok("GET", f"/v1/chats/{chat}/members")
+    assert len(members["data"]) == 2
+
+
+async def test_receipt_keys_that_do_not_open_are_no_500(rest: Rest) -> None:
+    core = rest.core
+    await core.tenant_work.verbs.receipts.published()
+
+    class OtherSecrets:
+        async def sealed(self, name: str) -> tuple[str, bytes]:
+            return core.vault.wrapping.key_id, b"changed after it was stored"
+
+    receipts = ErasureReceipts(
+        OtherSecrets(),  # type: ignore[arg-type]
+        core.vault.wrapping,
+        core.clock,
+        core.chance,
+    )
+    with pytest.raises(StoreUnavailable):
+        await receipts.published()

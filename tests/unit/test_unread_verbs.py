@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counting and marking when others do something at the same moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cores import Deployment, open_deployment
+from tests.support.users import ANN, BOB, CAT
+from tidings.actions.chat import unread
+from tidings.actions.chat.message_receipts import ListMessageReceipts
+from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.model.chats import Move, OwnSends, Receipt, Unread
+from tidings.model.ids import ChatId
+from tidings.model.refusals import ChatNotFound
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Deployment]:
+    async with open_deployment(tmp_path / "data") as deployment:
+        await deployment.people(ANN, BOB, CAT)
+        yield deployment
+
+
+class SlowReceipts:
+    """Moves nothing before the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Sequence[Move | OwnSends]] = []
+        self.goes_on = asyncio.Event()
+
+    async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        self.asked.append(moves)
+        await self.goes_on.wait()
+        return []
+
+
+async def test_settling_waits_for_what_is_being_written(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    store: Any = SlowReceipts()
+    receipts = CoalescedReceipts(store, opened.core.bus)
+    first = asyncio.ensure_future(receipts._write([Move(BOB, chat, read=1)]))
+    await asyncio.sleep(0)
+    receipts.note(Move(BOB, chat, delivered=2))
+    settled = [asyncio.ensure_future(receipts.settle(BOB, chat)) for _ in range(2)]
+    other = asyncio.ensure_future(receipts._write([Move(BOB, chat, read=2)]))
+    await asyncio.sleep(0)
+    assert len(store.asked) == 2, "what waits is written after what is under way"
+    store.goes_on.set()
+    await asyncio.gather(first, other, *settled)
+    assert [list(moves) for moves in store.asked] == [
+        [Move(BOB, chat, read=1)],
+        [Move(BOB, chat, read=2)],
+        [Move(BOB, chat, delivered=2)],
+    ]
+    await receipts.settle(BOB, chat)
+    assert len(store.asked) == 3
+    await receipts.close()
+
+
+async def test_who_is_removed_meanwhile_sees_no_receipts(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    sent = await opened.writing.send(ANN, chat)
+    core = opened.core
+
+    class Removed:
+        async def with_times(self, _chat: ChatId, _reader: str) -> None:
+            return None
+
+    gone: Any = Removed()
+    receipts = ListMessageReceipts(core.store.log, gone, core.vault.cursors, opened.clock)
+    with pytest.raises(ChatNotFound):
+        await receipts(BOB, chat, sent.sequence, None, 10)
+
+
+async def test_nobody_else_marks_or_hides(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    verbs = opened.core.verbs
+    for call in (
+        verbs.mark(CAT, chat, 0, 1),
+        verbs.mark_unread(CAT, chat, 1),
+        verbs.hide(CAT, chat, is_hidden=True),
+    ):
+        with pytest.raises(ChatNotFound):
+            await call
+    assert await verbs.count_unread(CAT, chat) is None
+
+
+async def test_of_authors_whose_keys_are_not_looked_up_the_count_is_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_deployment(tmp_path / "data") as deployment:
+        chat = await deployment.group(ANN, BOB, CAT)
+        for author in (ANN, CAT):
+            await deployment.writing.send(author, chat)
+    async with open_deployment(tmp_path / "data") as deployment:
+        verbs = deployment.core.verbs
+        monkeypatch.setattr(unread, "KEY_LOADS_MAX", 1)
+        assert await verbs.count_unread(BOB, chat) == Unread(2, exact=False)
+        assert await verbs.count_unread(BOB, chat) == Unread(2), "by now both keys are known"
+        assert await deployment.core.vault.erased([(ANN, 0), (ANN, 1)], 0) == {(ANN, 1): False}
