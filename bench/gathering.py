@@ -87,6 +87,11 @@ class Gathering:
         for member in self._members:
             member.repeats = False
 
+    def name_after(self) -> None:
+        """A send names the last sequence that its sender has seen."""
+        for member in self._members:
+            member.names_after = True
+
     def start(self, window: int) -> None:
         """Have the senders keep so many sends unanswered."""
         for member in self._members[: self._senders]:

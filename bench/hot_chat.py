@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hot chat on DynamoDB: more messages than one log takes, from two gateways, and the others.
 
-One log takes one claim at a time. What it cannot take has to be refused as retryable, soon, and
-must not slow other chats down.
+One log takes one claim at a time, of a message or of a pack. What it cannot take has to be refused
+as retryable, soon, and must not slow other chats down.
 """
 
 import asyncio
@@ -51,6 +51,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--senders", type=int, default=20)
     parser.add_argument("--rate", type=float, default=200, help="messages/s offered")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--gateways", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--after", action="store_true", help="sends name the last known sequence")
 
 
 async def run(options: Namespace) -> HotChatResult:
@@ -60,8 +62,8 @@ async def run(options: Namespace) -> HotChatResult:
         async with deployment(folder, is_many=True) as targets:
             result = await _hot(targets, options)
     print(
-        f"{options.rate:.0f} messages/s offered to one chat by {options.senders} senders on two "
-        f"gateways: {result.accepted / result.seconds:.0f}/s accepted, "
+        f"{options.rate:.0f} messages/s offered to one chat by {options.senders} senders on "
+        f"{options.gateways} gateway(s): {result.accepted / result.seconds:.0f}/s accepted, "
         f"{result.refused / result.seconds:.0f}/s told to come again, {result.missing} missing\n"
         f"other chats: p99 {result.alone.p99:.1f} ms before, {result.beside.p99:.1f} ms beside it\n"
         f"A core of the machine was slow for {result.slow_alone:.0%} and {result.slow_beside:.0%} "
@@ -75,12 +77,14 @@ async def run(options: Namespace) -> HotChatResult:
 
 async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
     url, key = targets[0].url, targets[0].root_key
-    gateways = [target.url for target in targets[:2]]
+    gateways = [target.url for target in targets[: options.gateways]]
     senders = options.senders
     async with AsyncExitStack() as stack:
         others = await stack.enter_async_context(Crowd(url, key, gateways=gateways))
         hot = await stack.enter_async_context(Gathering(url, key, senders, senders, gateways))
         hot.give_up_when_refused()
+        if options.after:
+            hot.name_after()
         steadiness = await stack.enter_async_context(witnessed())
         alone = await _spans(others, options.seconds)
         offering = asyncio.create_task(_offer(hot, options.rate))

@@ -56,6 +56,8 @@ CHATS: Final = 50
 FEW: Final = 10
 """Number of direct chats of a user who has mostly groups."""
 PAGE: Final = 50
+AT_ONCE: Final = 32
+"""Messages in a full pack."""
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
 """Connected readers by members of the chat: all of them, except in the largest."""
@@ -172,6 +174,11 @@ def chats_name(direct: int) -> str:
     return f"{groups} groups and {direct} direct chats" if groups else f"{direct} direct chats"
 
 
+def at_once_name(*, has_after: bool) -> str:
+    """Return the name of many sends at once in the table."""
+    return f"send, {AT_ONCE} at once in one chat{', with `after`' if has_after else ''}"
+
+
 def use_cases() -> Iterator[UseCase]:
     """Yield all use cases in the order of the table."""
     yield from _sends()
@@ -180,6 +187,9 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("send, 1:1, online, expires", expiring, sent)
     yield UseCase(ELSEWHERE, chat_costs.send(2, SMALL, 1))
     yield UseCase("send, 1:1, two processes in turn", chat_costs.send_in_turn(2, SMALL))
+    for has_after in (False, True):
+        cost = chat_costs.send_at_once(AT_ONCE, SMALL, has_after=has_after)
+        yield UseCase(at_once_name(has_after=has_after), cost)
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))
     yield UseCase("react", chat_costs.react(2, SMALL))

@@ -104,10 +104,15 @@ def deleted(*, by: UserKey = ANN) -> Entry:
     return Entry(chat_id=NOWHERE, kind="deleted", sender=by)
 
 
-def key(entry: Entry, digest: bytes = b"digest", expires_at: int = NOW + SEND_KEY_MS) -> SendKey:
+def key(
+    entry: Entry,
+    digest: bytes = b"digest",
+    expires_at: int = NOW + SEND_KEY_MS,
+    after: int | None = None,
+) -> SendKey:
     """The key to claim for a message."""
     assert entry.client_message_id is not None
-    return SendKey(entry.sender, entry.client_message_id, digest, expires_at)
+    return SendKey(entry.sender, entry.client_message_id, digest, expires_at, after)
 
 
 def request(
@@ -225,8 +230,8 @@ async def append(
 
 async def append_many(store: Store, state: ChatState, entries: Sequence[Entry]) -> None:
     """Append more entries than one run of every engine holds."""
-    for start in range(0, len(entries), 50):
-        assert await append(store, state, *entries[start : start + 50]) == Kept()
+    for start in range(0, len(entries), 32):
+        assert await append(store, state, *entries[start : start + 32]) == Kept()
 
 
 async def page(store: Store, state: ChatState, reader: UserKey = ANN, after: int = 0) -> Page:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.cost_page import (
+    AT_ONCE,
     CHATS,
     ELSEWHERE,
     FEW,
@@ -19,6 +20,7 @@ from scripts.cost_page import (
     ONLINE,
     PAGE,
     SMALL,
+    at_once_name,
     chats_name,
     send_name,
 )
@@ -109,6 +111,8 @@ async def a_ground(endpoint: str, folder: Path) -> AsyncIterator[Ground]:
         with wire.watched(), pytest.MonkeyPatch.context() as patch:
             # Whom it makes it would count five seconds later, amid what another process does.
             patch.setattr(home.store.users._user_counts, "made", lambda _: None)
+            # What it sends at once stays apart: packs would be cheaper to read.
+            patch.setattr(home.store.deployment._formats, "written", 0)
             yield Ground(endpoint, prefix, folder, home, wire)
 
 
@@ -126,6 +130,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         await send(ground, "send, 1:1, online, expires", chat, SMALL, 1, ttl=60)
         await send_in_turn(ground)
         await send_elsewhere(ground)
+        await send_at_once(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
         await deleting(ground)
@@ -181,6 +186,20 @@ async def _read_elsewhere(process: Process, reader: UserKey, sent: Entry) -> Non
     process.store.chats.saw(sent.chat_id, head_of(sent))  # it was handed over
     process.devices.by_user.clear()
     await process.read_by([reader], sent, is_small=True)
+
+
+async def send_at_once(ground: Ground) -> None:
+    """As many messages as fit into a pack, without and with what was there before."""
+    for after in (None, 2):
+        chat, (ann, _) = await ground.chat(2)
+        async with ground.process() as process:
+            await process.warm_up(ann, chat)
+            ground.start(process)
+            sends = [process.send(ann, chat, text(SMALL), after=after) for _ in range(AT_ONCE)]
+            sent = await asyncio.gather(*sends)
+            answer = process.meter.reading()
+        assert [entry.sequence for entry in sent] == list(range(3, 3 + AT_ONCE))
+        ground.keep(at_once_name(has_after=after is not None), answer, process)
 
 
 async def changes_of_a_message(ground: Ground) -> None:

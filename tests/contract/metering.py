@@ -120,7 +120,12 @@ class Process:
         self.devices = devices
 
     async def send(
-        self, sender: UserKey, chat: ChatId, content: str, ttl_seconds: int | None = None
+        self,
+        sender: UserKey,
+        chat: ChatId,
+        content: str,
+        ttl_seconds: int | None = None,
+        after: int | None = None,
     ) -> Entry:
         """Post a message and wait for the answer."""
         answer: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
@@ -132,7 +137,7 @@ class Process:
                 answer.set_result(result)
 
         name = f"{next(_numbers):036d}"
-        self.core.verbs.post(sender, chat, name, content, None, ttl_seconds, settle)
+        self.core.verbs.post(sender, chat, name, content, None, ttl_seconds, settle, after=after)
         return await answer
 
     async def send_many(self, sender: UserKey, chat: ChatId, count: int) -> None:

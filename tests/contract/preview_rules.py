@@ -2,10 +2,10 @@
 """The rule for the one copy of content that exists, checked over whole tables."""
 
 from tidings.stores.dynamodb.chat.items import PREVIEW, to_entry, to_last_message
+from tidings.stores.dynamodb.chat.pages import item_at
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
-from tidings.stores.dynamodb.patterns import READ_ENTRY
 
 _SCANS = (
     Pattern("all_rows", "Scan", ("delivery_state",), "a check", strong=True),
@@ -34,8 +34,7 @@ async def _reason(dynamo: Dynamo, item: Item) -> str:
     copied = to_last_message(item)
     if copied is None:
         return "a copy of a message that is not the last, or that was changed"
-    key = {"chat_id": item["chat_id"], "sequence": copied.sequence}
-    found = await dynamo.get(READ_ENTRY, key)
+    found = await item_at(dynamo, item["chat_id"], copied.sequence)
     if found is None:
         return "a copy of nothing"
     entry = to_entry(found)

@@ -59,6 +59,8 @@ BUDGETS: dict[str, Budget] = {
     "send, 1:1, online, expires": (Units(3, 0), Units(7, 2)),
     "send, 1:1, online, the reader at another gateway": (Units(2, 0), Units(6, 2)),
     "send, 1:1, two processes in turn": (Units(3, 1), Units(5, 1)),
+    "send, 32 at once in one chat": (Units(39, 0), Units(41, 0)),
+    "send, 32 at once in one chat, with `after`": (Units(8, 0), Units(10, 0)),
     "edit": (Units(6, 4.5), Units(8, 4.5)),
     "redact": (Units(6, 4.5), Units(8, 5.5)),
     "react": (Units(6, 4.5), Units(8, 4.5)),

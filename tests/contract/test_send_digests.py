@@ -47,6 +47,7 @@ class Sender:
         """What the store knows of the send."""
         sent = await self.store.log.find_sent(self.chat, SendKey(ANN, "m1", b"", 0), NOW)
         assert sent is not None
+        assert sent.digest is not None
         return sent.digest
 
 

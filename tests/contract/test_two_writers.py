@@ -21,7 +21,7 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal
+from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal, SendConflict
 from tidings.ports.log import Declined, Log
 
 Meanwhile = Callable[[], Awaitable[object]]
@@ -30,9 +30,9 @@ Meanwhile = Callable[[], Awaitable[object]]
 class Sending:
     """A message on its way."""
 
-    def __init__(self, sender: UserKey, cmid: str) -> None:
+    def __init__(self, sender: UserKey, cmid: str, after: int | None, digest: bytes) -> None:
         self._sender, self._cmid = sender, cmid
-        self.key: SendKey | None = key(message(sender, cmid=cmid))
+        self.key: SendKey | None = key(message(sender, cmid=cmid), digest, after=after)
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
@@ -92,9 +92,16 @@ async def appender_on(log: Log) -> AsyncIterator[Appender]:
     await appender.close()
 
 
-async def sent(appender: Appender, chat: ChatState, sender: UserKey, cmid: str) -> tuple[int, bool]:
+async def sent(
+    appender: Appender,
+    chat: ChatState,
+    sender: UserKey,
+    cmid: str,
+    after: int | None = None,
+    digest: bytes = b"digest",
+) -> tuple[int, bool]:
     """Send; the sequence, and whether it had been sent before."""
-    sending = Sending(sender, cmid)
+    sending = Sending(sender, cmid, after, digest)
     appender.propose(chat.chat_id, sending)
     entry, was_sent = await sending.answer
     return entry.sequence, was_sent
@@ -203,6 +210,63 @@ async def test_the_same_sends_through_two_writers_at_once_are_one_message_each(
             assert len({sequence for sequence, _ in answers}) == 1
             assert [was_sent for _, was_sent in answers].count(False) == 1
     assert await messages(store, chat) == cmids
+
+
+async def test_a_send_that_tells_what_was_there_before_is_found_again_by_everyone(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async with appender_on(store.log) as one, appender_on(store.log) as cold:
+        assert await sent(one, chat, ANN, "a1", after=1) == (2, False)
+        assert await sent(one, chat, ANN, "a1", after=1) == (2, True)
+        assert await sent(other, chat, BOB, "b1", after=2) == (3, False)
+        assert await sent(one, chat, ANN, "a2", after=2) == (4, False)
+        assert await sent(other, chat, ANN, "a2", after=2) == (4, True)
+        assert await sent(cold, chat, ANN, "a1", after=1) == (2, True)
+        assert await sent(cold, chat, BOB, "b2", after=1) == (5, False)
+        assert await sent(one, chat, BOB, "b2", after=1) == (5, True)
+        for appender in (one, other, cold):
+            with pytest.raises(SendConflict):
+                await sent(appender, chat, ANN, "a1", after=1, digest=b"DIGEST")
+    assert await messages(store, chat) == ["a1", "b1", "a2", "b2"]
+
+
+async def test_who_was_removed_learns_that_the_message_was_sent(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    assert await sent(other, chat, BOB, "b1", after=1) == (2, False)
+    await changed(other, chat, removed(BOB))
+    async with appender_on(store.log) as cold:
+        assert await sent(cold, chat, BOB, "b1", after=1) == (2, True)
+        with pytest.raises(ChatNotFound):
+            await sent(cold, chat, BOB, "b2", after=1)
+
+
+@pytest.mark.parametrize("after", [None, 1])
+async def test_many_sends_at_once_are_one_message_each(
+    store: Store, chat: ChatState, other: Appender, after: int | None
+) -> None:
+    cmids = [f"m{number}" for number in range(70)]
+    async with appender_on(store.log) as one:
+        answers = [
+            await asyncio.gather(*(sent(appender, chat, ANN, cmid, after) for cmid in cmids))
+            for appender in (one, other)
+        ]
+        assert answers[1] == [(sequence, True) for sequence, _ in answers[0]]
+    assert await messages(store, chat) == cmids
+
+
+async def test_the_same_new_sends_through_two_writers_at_once(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    cmids = [f"m{number}" for number in range(40)]
+    async with appender_on(store.log) as one:
+        answers = await asyncio.gather(
+            *(sent(writer, chat, ANN, cmid, after=1) for cmid in cmids for writer in (one, other))
+        )
+    pairs = list(zip(answers[::2], answers[1::2], strict=True))
+    assert all(first[0] == second[0] for first, second in pairs)
+    assert [was_sent for _, was_sent in answers].count(False) == len(cmids)
+    assert sorted(str(cmid) for cmid in await messages(store, chat)) == sorted(cmids)
 
 
 _conforms: type[AppendRequest] = Sending

@@ -22,6 +22,7 @@ from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import DeliveryStore
+from tidings.stores.dynamodb.chat import heads
 from tidings.tasks import Backlog
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event
 
@@ -304,3 +305,21 @@ async def test_a_feed_that_is_away_is_waited_for(delivery: DeliveryDeployment) -
         await until(lambda: feed.refused)
         feed.is_down = False
         await until(lambda: feed.finished == [0])
+
+
+async def test_messages_that_were_stored_together_are_delivered_together(
+    delivery: DeliveryDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay learns only where they begin, so the head copy never ends among them."""
+    monkeypatch.setattr(heads, "WRITE_SECONDS_MIN", 0.001)
+    chat = await delivery.chat(ANN, BOB)
+    device = delivery.gateways.connect(BOB)
+    await delivery.send(ANN, chat)
+    await asyncio.gather(*(delivery.send(ANN, chat, f"{number}") for number in range(3)))
+    assert [event.until for event in delivery.taken(2, 3, 4, 5)] == [2, 5, 5, 5]
+    await delivery.deliver(delivery.deliverer(), chat, delivery.taken(1, 2, 3, 4))
+    assert (await delivery.head(chat), device.sequences) == (5, [1, 2, 3, 4, 5])
+
+    await asyncio.gather(*(delivery.send(ANN, chat, f"{number}") for number in range(3)))
+    await delivery.deliverer().deliver(chat, after=5, up_to=6)
+    assert (await delivery.head(chat), device.sequences) == (8, [1, 2, 3, 4, 5, 6, 7, 8])

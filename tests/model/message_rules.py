@@ -85,6 +85,18 @@ class MessageRules(Ground):
                 case React(_, pick, emoji, away):
                     self._react(chat, user, self.target(chat, pick), emoji, away)
 
+    @rule(chat=Ground.chats, sends=several(new))
+    def write_at_once(self, chat: ChatId, sends: list[Send]) -> None:
+        """Where it is cheaper, these are stored together."""
+        room = self.room(chat)
+        members = [(self.who(chat, one.actor), one) for one in sends]
+        members = [(user, one) for user, one in members if user in room.members]
+        named = [(user, f"fresh-{next(self.fresh)}", one.text) for user, one in members]
+        sent = self.product.run(self.product.send_all(chat, named))
+        for (user, cmid, text), (entry, _) in zip(named, sent, strict=True):
+            expected = room.send(user, cmid, text, None, self.now, self.kept_ms)
+            assert expected == (entry.sequence, False)
+
     @rule(chat=Ground.chats, doings=several(reactions))
     def react(self, chat: ChatId, doings: list[React]) -> None:
         """To the same message, or there would seldom be anything to take back."""

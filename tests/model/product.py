@@ -2,7 +2,7 @@
 """The product under test, driven step by step from code that is not asynchronous."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -102,6 +102,13 @@ class Product:
         if is_replay:
             await self.deployment.core.vault.open([result], self.clock.now())
         return result, is_replay
+
+    async def send_all(
+        self, chat: ChatId, sends: Sequence[tuple[UserKey, str, str]]
+    ) -> list[tuple[Entry, bool]]:
+        """Messages of these users under these ids, sent at once."""
+        work = (self.send(user, chat, cmid, text, None) for user, cmid, text in sends)
+        return await asyncio.gather(*work)
 
     async def log(
         self,

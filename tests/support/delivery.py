@@ -192,7 +192,7 @@ async def open_delivery(
 
         def publish(event: Event) -> None:
             if isinstance(event, Appended):
-                delivery.events.append(entry_event(event.entry))
+                delivery.events.append(entry_event(event.entry, event.state.head))
 
         bus.subscribe(publish)
         try:

@@ -2,7 +2,7 @@
 """The log of one group in memory, which gets into trouble whenever a test says so."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ class Trouble(Enum):
 class MemoryLog:
     """The entries of a group, whose first entry creates it."""
 
-    run_entries_max = 100
+    takes_after = False
     waiting_max = 100
 
     def __init__(self) -> None:
@@ -54,6 +54,9 @@ class MemoryLog:
     def fresh_state(self) -> ChatState:
         """Return the group before its first entry."""
         return ChatState(chat_id=CHAT, tenant="acme", type="group", name="Team", members={})
+
+    def has_room(self, run: Sequence[Entry], _entry: Entry) -> bool:
+        return len(run) < 100
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
         try:
@@ -74,8 +77,11 @@ class MemoryLog:
         if run.entries[0].sequence != len(self.entries) + 1:
             return SlotTaken()
         names = [key.client_message_id if key else None for key in run.keys]
-        if taken := tuple(index for index, name in enumerate(names) if name in self._claims):
-            return KeyTaken(taken)
+        taken = {index for index, name in enumerate(names) if name in self._claims}
+        if self.takes_after:
+            taken |= {index for index, key in enumerate(run.keys) if key and key.after is not None}
+        if taken:
+            return KeyTaken(tuple(taken))
         self.entries += run.entries
         self._claims |= {
             name: entry for name, entry in zip(names, run.entries, strict=True) if name
@@ -95,7 +101,11 @@ class MemoryLog:
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         self._raise_trouble("find_sent")
-        entry = self._claims.get(key.client_message_id)
+        name = key.client_message_id
+        if self.takes_after and key.after is not None:
+            found = (one for one in self.entries[key.after :] if one.client_message_id == name)
+            return Sent(digest=key.digest, entry=next(found, None))
+        entry = self._claims.get(name)
         return None if entry is None else Sent(digest=key.digest, entry=entry)
 
     async def message(self, *_: Any) -> None:

@@ -35,8 +35,8 @@ DOWN = StoreUnavailable("the test says so")
 class Send:
     """A message that keeps a list of its answers."""
 
-    def __init__(self, cmid: str, *, is_member: bool = True) -> None:
-        self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS)
+    def __init__(self, cmid: str, *, is_member: bool = True, after: int | None = None) -> None:
+        self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS, after)
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
@@ -99,6 +99,62 @@ class Writer:
 @pytest.fixture
 def writer() -> Writer:
     return Writer()
+
+
+@pytest.fixture
+def memory(writer: Writer) -> Writer:
+    """A writer whose log takes messages without keys."""
+    writer.log.takes_after = True
+    return writer
+
+
+async def test_a_message_that_would_be_remembered_needs_no_key(memory: Writer) -> None:
+    assert await memory.send(Send("m1", after=1), Send("m2")) == [2, 3]
+    assert [entry.digest for entry in memory.log.entries] == [None, b"digest", None]
+    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
+    assert await memory.send(Send("m2", after=1)) == [("again", 3)]
+    assert await memory.send(Send("m2")) == [("again", 3)]
+
+
+async def test_what_is_not_remembered_is_looked_for(
+    memory: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "REMEMBERED_SENDS_MAX", 1)
+    assert await memory.send(Send("m1", after=1)) == [2]
+    assert await memory.send(Send("m2", after=2)) == [3]
+    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
+    assert await memory.send(Send("m3", after=1)) == [4]
+    assert memory.log.entries[-1].digest is None, "its key is claimed"
+
+
+async def test_what_is_evicted_may_be_of_a_chat_that_is_evicted_too() -> None:
+    queues, chats = ChatQueues(), [ChatId("a"), ChatId("b")]
+    entry = Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id="m", sequence=7)
+    for chat in chats:
+        queues.remember(queues.get(chat), [entry])
+    queues.forget(queues.get(chats[0]))
+    many = [
+        Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id=f"{number}", sequence=9)
+        for number in range(limits.REMEMBERED_SENDS_MAX)
+    ]
+    queues.remember(queues.get(ChatId("c")), many)
+    assert queues.get(chats[1]).remembered_after == 7
+
+
+async def test_a_sequence_that_the_log_has_not_reached_proves_nothing(memory: Writer) -> None:
+    assert await memory.send(Send("m1", after=5)) == [2]
+    assert memory.log.entries[-1].digest is None
+
+
+async def test_a_remembered_message_that_cannot_be_read_is_answered(memory: Writer) -> None:
+    assert await memory.send(Send("m1", after=1)) == [2]
+    memory.log.troubles["find_sent"] = [DOWN, ZeroDivisionError()]
+    assert await memory.send(Send("m1", after=1)) == [DOWN]
+    [answer] = await memory.send(Send("m1", after=1))
+    assert isinstance(answer, StoreUnavailable)
+    memory.log.entries[1].client_message_id = "lost"
+    [answer] = await memory.send(Send("m1", after=1))
+    assert isinstance(answer, StoreUnavailable)
 
 
 async def test_a_chat_that_cannot_be_loaded_is_loaded_by_the_next_send(writer: Writer) -> None:

@@ -82,7 +82,8 @@ class Talk:
     # The application.
 
     def post(self, name: str, content: str = "hi", chat: str = "c") -> OutgoingKey:
-        message = Outgoing(chat, name, content, self.wall_ms)
+        place = self.conversation.place_of(chat)
+        message = Outgoing(chat, name, content, self.wall_ms, None, None, *place)
         self.conversation.sending.post(message)
         self.changes.posted[message.key] = message
         return message.key

@@ -58,6 +58,22 @@ def test_it_outlives_connections_and_runs() -> None:
     assert again.storage.load().outbox == []
 
 
+def test_every_attempt_names_the_entry_that_was_the_last_when_it_was_posted() -> None:
+    talk = Talk()
+    talk.connect()
+    talk.hear(message(1), message(2))
+    talk.post("a")
+    talk.save()
+    assert talk.heard_last()[-1] == Send("1", "c", "a", "hi", after=2)
+    talk.hear(message(3))
+    talk.conversation.lost()
+    talk.connect()
+    assert talk.heard_last()[-1] == Send("2", "c", "a", "hi", after=2)
+    again = Talk(talk.storage)
+    again.connect(epoch="another")
+    assert again.heard_last()[-1] == Send("1", "c", "a", "hi", after=0)
+
+
 async def test_its_own_entry_is_an_answer_too() -> None:
     talk = Talk()
     talk.connect(live=False)

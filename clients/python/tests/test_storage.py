@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One contract for both storages, and what only a file has to keep."""
 
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ def saved_by(storage: Storage, *steps: Changes) -> Saved:
 
 
 def a_message(name: str) -> Outgoing:
-    return Outgoing("c", name, "content", 5, "text/plain", 60)
+    return Outgoing("c", name, "content", 5, "text/plain", 60, 7, "e")
 
 
 def posted(*names: str) -> Changes:
@@ -56,6 +58,26 @@ def test_everything_comes_back(storage: Storage) -> None:
         [a_message("a"), a_message("b")],
         7,
     )
+
+
+def test_a_file_of_the_first_version_is_used_on(tmp_path: Path) -> None:
+    file = tmp_path / "client.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+            "CREATE TABLE held (chat TEXT PRIMARY KEY, epoch TEXT NOT NULL, have INTEGER NOT NULL)"
+            " WITHOUT ROWID;"
+            "CREATE TABLE reads (place INTEGER PRIMARY KEY AUTOINCREMENT,"
+            " chat TEXT NOT NULL UNIQUE, sequence INTEGER NOT NULL);"
+            "CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL,"
+            " client_message_id TEXT NOT NULL, content TEXT NOT NULL,"
+            " created_at_ms INTEGER NOT NULL, content_type TEXT, ttl_seconds INTEGER,"
+            " UNIQUE (chat, client_message_id));"
+            "INSERT INTO outbox VALUES (1, 'c', 'old', 'hi', 5, NULL, NULL);"
+            "PRAGMA user_version = 1;"
+        )
+    found = saved_by(FileStorage(file), posted("new"))
+    assert found.outbox == [Outgoing("c", "old", "hi", 5), a_message("new")]
 
 
 def test_later_changes_replace_earlier_ones(storage: Storage) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from tidings.actions.verbs import ChatVerbs
-from tidings.api.fields import ClientMessageId, Content, ContentType, TtlSeconds
+from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model.entries import Entry
@@ -88,12 +88,14 @@ async def remove_reaction(
 
 
 class NewMessage(Body, frozen=True, kw_only=True):
-    """A message to post. Content is 1 to 4096 bytes of UTF-8."""
+    """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
+    had of the chat when it first sent the message; a repeat must name the same."""
 
     client_message_id: ClientMessageId
     content: Content
     content_type: ContentType | None = None
     ttl_seconds: TtlSeconds | None = None
+    after: Sequence | None = None
 
 
 class MessageChange(Body, frozen=True):
@@ -217,6 +219,7 @@ async def _post(
         message.content_type,
         message.ttl_seconds,
         answer,
+        after=message.after,
     )
     return await answered
 

@@ -120,7 +120,7 @@ class KafkaPublisher:
         self._put(chat, encode_event(CleanedEvent(chat, sequences)))
 
     def _on_appended(self, event: Appended) -> None:
-        self._put(event.entry.chat_id, entry_event(event.entry))
+        self._put(event.entry.chat_id, entry_event(event.entry, event.state.head))
 
     def _put(self, chat: ChatId, event: bytes) -> None:
         waiting = _Event(chat, self._sealed(event))

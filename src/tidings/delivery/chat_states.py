@@ -147,7 +147,8 @@ class DeliveryStates:
             # These entries come before those dispatched so far: two writers' events may overtake
             # each other.
             goal = min(goal, delivery.start - 1)
-            entries = await self._read(chat, first - 1, goal)
+            found = await self._read(chat, first - 1, goal)
+            entries = [entry for entry in found if entry.sequence <= goal]
         elif goal > delivery.dispatched:
             entries = _run_from_events(delivery, goal, in_events) or await self._read(
                 chat, delivery.dispatched, goal

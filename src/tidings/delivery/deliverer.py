@@ -88,7 +88,7 @@ class Deliverer:
         is_old = len(in_events) < len({event.sequence for event in events})
         dispatched = []
         try:
-            for first, goal in _stretches(event.sequence for event in events):
+            for first, goal in _stretches({event.sequence, _end(event)} for event in events):
                 start = first
                 while start <= goal and (
                     run := await self.states.run(chat, start, goal, in_events, is_old=is_old)
@@ -159,10 +159,19 @@ class Deliverer:
                 raise
 
 
-def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
+def _end(event: EntryEvent | HintEvent) -> int:
+    """Return the sequence up to which the event's entry is delivered.
+
+    A pack is always delivered as a whole. The relay learns only the sequence of its first message,
+    so a head copy within a pack would hide that the rest is not delivered.
+    """
+    return max(event.sequence, event.until if isinstance(event, EntryEvent) else 0)
+
+
+def _stretches(sequences: Iterable[set[int]]) -> list[tuple[int, int]]:
     """Divide sequences into ranges that fit into one run; return the first and last of each."""
     stretches: list[tuple[int, int]] = []
-    for sequence in sorted(set(sequences)):
+    for sequence in sorted(set().union(*sequences)):
         if stretches and sequence - stretches[-1][0] < DISPATCHED_ENTRIES_MAX:
             stretches[-1] = (stretches[-1][0], sequence)
         else:

@@ -164,6 +164,7 @@ class Requests:
             frame.content_type,
             frame.ttl_seconds,
             partial(self._sent, frame.id),
+            after=frame.after,
         )
 
     def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:

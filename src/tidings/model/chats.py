@@ -113,7 +113,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     chat: ChatId
     spans: tuple[OwnSpan, ...]
     last: Entry | None = None
-    """The last of these messages, if the chat is direct. A store may copy it for chat lists."""
+    """The last of these messages, if the chat is direct, and if no other was appended together
+    with it and after it. A store may copy it for chat lists, as the head of the log."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""

@@ -72,6 +72,8 @@ class Entry(msgspec.Struct, kw_only=True):
     box: bytes | None = None
     box_key: int = 0
     """Generation of the sender's data key that encrypted the box."""
+    digest: bytes | None = None
+    """Of a message without an idempotency key: the digest that the key would have."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False
@@ -109,6 +111,9 @@ class SendKey(msgspec.Struct, frozen=True):
     `client_message_id` and another digest is a conflict, unless one of the two data keys was
     destroyed."""
     expires_at: int
+    after: int | None = None
+    """A sequence that the log had reached when the client first sent the message, if the client
+    named one. If the message is in the log, it is after this sequence."""
 
 
 class Head(msgspec.Struct, frozen=True):

@@ -99,6 +99,8 @@ CACHED_DATA_KEYS_MAX: Final = 50_000
 CACHED_PROFILES_MAX: Final = 50_000
 CACHED_PROFILE_MS: Final = 60 * SECOND_MS
 """Age up to which a chat may show an earlier name or avatar."""
+REMEMBERED_SENDS_MAX: Final = 50_000
+"""Last messages of all chats that an appender remembers, to recognise repeats without a key."""
 
 # The socket.
 FRAME_BYTES_MAX: Final = 64 * KIB

@@ -195,7 +195,8 @@ class DeliveryStore(Protocol):
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
         """Return the next entries after a sequence in their current state, read strongly.
 
-        `edited` entries come with their target as `shown`.
+        A pack is never divided, so there may be a few more entries than `limit`. `edited`
+        entries come with their target as `shown`.
         """
         ...
 
@@ -220,7 +221,7 @@ class DeliveryStore(Protocol):
 
 
 class EntryWritten(msgspec.Struct, frozen=True):
-    """An entry was stored at this sequence."""
+    """An entry, or a pack that begins with it, was stored at this sequence."""
 
     chat: ChatId
     sequence: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Port for the logs of chats: writers append runs of entries, and members read pages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -87,7 +87,8 @@ class Page(msgspec.Struct, kw_only=True):
 class Sent(msgspec.Struct, kw_only=True):
     """A claimed key with the message that was sent under it."""
 
-    digest: bytes
+    digest: bytes | None
+    """None if it is not known any more."""
     entry: Entry | None
     """The message in its current state; None if the claim has no entry (yet)."""
 
@@ -96,8 +97,19 @@ class Log(Protocol):
     """Entries of each chat, with the sequences 1 to head, without gaps or repetitions."""
 
     @property
-    def run_entries_max(self) -> int:
-        """Maximum number of messages in a run. A longer run would cost more than it saves."""
+    def takes_after(self) -> bool:
+        """Whether a message whose key has `after` may be appended without its key.
+
+        The appender must know that the log does not contain the message. The entry then has the
+        key's digest.
+        """
+        ...
+
+    def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
+        """Return whether a message may be appended together with the messages of a run.
+
+        A longer run may cost more than it saves.
+        """
         ...
 
     def append(self, run: Run) -> None:
@@ -141,14 +153,19 @@ class Log(Protocol):
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
         """Return the next entries after a sequence, for a writer whose slot was taken.
 
-        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them.
+        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. There may be a
+        few more.
         """
         ...
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         """Return the earlier send by this sender under this client_message_id.
 
-        None if the key is not claimed, or its claim has expired at `now`.
+        None if the key is not claimed, or its claim has expired at `now`. A key with `after` is
+        searched for in the log even then, where the store takes such messages without a key.
+
+        Raises:
+            ChatBusy: The log is long. The next call continues the search.
         """
         ...
 

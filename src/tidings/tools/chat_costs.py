@@ -14,6 +14,11 @@ from tidings.tools.charges import Charge, Units, relaxed_units, strong_units, wr
 
 MESSAGE_BYTES: Final = 234
 """Size of an entry's item without the text: names, ids and times, and 28 bytes for encryption."""
+PACK_BYTES: Final = 130
+PACKED_BYTES: Final = 110
+"""Size of a message in a pack without the text, and of a pack without its messages."""
+DIGEST_BYTES: Final = 22
+"""Size of the digest of a message that has no key."""
 BODY_BYTES: Final = 150
 KEY_BYTES: Final = 200
 RECEIPT_BYTES: Final = 100
@@ -92,6 +97,20 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
             _writes("move_receipt", "delivery_state", marks, marks),
             *(_recounts(readers, entry) if readers else ()),
         ],
+    )
+
+
+def send_at_once(messages: int, content: int, *, has_after: bool) -> Cost:
+    """Return the cost of messages of one user that are sent at once and written as one pack.
+
+    The chat is direct, and no reader is connected. With `after`, the messages need no keys.
+    """
+    keys = [] if has_after else [_writes("claim_key", "idempotency_keys", messages, messages)]
+    packed = PACKED_BYTES + content + (DIGEST_BYTES if has_after else 0)
+    pack = write_units(PACK_BYTES + messages * packed)
+    written = [*keys, _writes("claim_slots", "messages", pack)]
+    return Cost(
+        written, [_head_copy(2, is_send=True), _writes("move_receipt", "delivery_state", 1)]
     )
 
 

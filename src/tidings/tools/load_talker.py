@@ -119,13 +119,18 @@ class Talker(WSListener):
         self.refused = 0
         self.repeats = True
         """Whether a send is repeated after a retryable refusal."""
+        self.names_after = False
+        """Whether a send names the last sequence that the user has seen."""
         self._chat = chat
         self._user = ""
         self._reached = 0
+        self._seen = 0
         self._trouble = trouble
         self._hello = msgspec.json.encode({"op": "hello", "token": token, "device": device})
         self._sent = 0
         self._sent_at: dict[int, float] = {}
+        self._frames: dict[int, bytes] = {}
+        """Unanswered sends, which are repeated unchanged; only if they name a sequence."""
         self._is_sending = False
         self._transport: WSTransport | None = None
         self.expire_after(None)
@@ -166,6 +171,7 @@ class Talker(WSListener):
             return
         got = _decode(frame.get_payload_as_memoryview())
         if got.op == "sent":
+            self._seen = max(self._seen, got.sequence)
             self._on_sent(got.id)
         elif got.op == "entry":
             self._on_entry(got)
@@ -189,6 +195,7 @@ class Talker(WSListener):
         now = perf_counter()
         self._answered_at.append(now)
         self.latencies_ms.append((now - self._sent_at.pop(number)) * 1e3)
+        self._frames.pop(number, None)
         if self._is_sending:
             self.send()
 
@@ -197,6 +204,7 @@ class Talker(WSListener):
         if entry.sequence <= self._reached:
             return
         self._reached = entry.sequence
+        self._seen = max(self._seen, entry.sequence)
         if entry.sender == self._user:
             return
         self.delivered += 1
@@ -212,8 +220,9 @@ class Talker(WSListener):
         self.refused += 1
         if refused.retryable and not self.repeats:
             self._sent_at.pop(refused.id, None)
+            self._frames.pop(refused.id, None)
         elif refused.retryable and refused.id in self._sent_at:
-            again = self._template % (refused.id, refused.id)
+            again = self._frame(refused.id)
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._say, again)
         else:
             self._trouble(f"the server said {text}")
@@ -234,7 +243,15 @@ class Talker(WSListener):
         """Send one message."""
         number = self._sent = self._sent + 1
         self._sent_at[number] = perf_counter()
-        self._say(self._template % (number, number))
+        self._say(self._frame(number))
+
+    def _frame(self, number: int) -> bytes:
+        if not self.names_after:
+            return self._template % (number, number)
+        if number not in self._frames:
+            frame = self._template % (number, number)
+            self._frames[number] = b'%s,"after":%d}' % (frame[:-1], self._seen)
+        return self._frames[number]
 
     def _say(self, frame: bytes) -> None:
         if self._transport is not None:

@@ -158,6 +158,8 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
     """
 
     entry: Entry
+    until: int = 0
+    """Sequence of the last entry that was appended together with this one, or of a later one."""
 
     @property
     def chat(self) -> ChatId:
@@ -209,8 +211,11 @@ class NotAnEvent(Exception):
     """The bytes are not a valid event."""
 
 
-def entry_event(entry: Entry) -> bytes:
-    """Encode an entry for the workers, without anything that was decrypted."""
+def entry_event(entry: Entry, until: int = 0) -> bytes:
+    """Encode an entry for the workers, without anything that was decrypted.
+
+    `until` is the head of the log right after the entry and those appended together with it.
+    """
     is_message = entry.kind == "message"
     stored = msgspec.structs.replace(
         entry,
@@ -218,11 +223,12 @@ def entry_event(entry: Entry) -> bytes:
         gone=None,
         shown=None,
         mine=(),
+        digest=None,
         # An edit has no content of its own: the process that delivers it reads the target.
         box=entry.box if is_message else None,
         box_key=entry.box_key if is_message else 0,
     )
-    return _encode(EntryEvent(stored))
+    return _encode(EntryEvent(stored, until))
 
 
 def encode_event(event: HintEvent | CleanedEvent) -> bytes:

@@ -60,6 +60,7 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     content: str
     content_type: str | None = None
     ttl_seconds: int | None = None
+    after: Sequence | None = None
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):

@@ -345,6 +345,7 @@ class Client:
             int(self._world.wall() * 1_000),
             content_type,
             ttl_seconds,
+            *self._conversation.place_of(chat),
         )
         self._conversation.follow(chat)  # the message has its place among the entries
         self._conversation.sending.post(message)

@@ -99,6 +99,10 @@ class Conversation:
         """The user of the client, as reported by the server; None before the first connection."""
         return self._following.user
 
+    def place_of(self, chat: str) -> tuple[int | None, str | None]:
+        """Return the last applied entry of a chat, if any, and the epoch of the server."""
+        return self._following.have_of(chat), self._following.epoch
+
     # The life of a connection.
 
     def connected(self, line: Line, token: str, device: str | None, now: float) -> None:
@@ -317,7 +321,7 @@ class Conversation:
         """
         if not self._is_welcome:
             return
-        self.sending.pump(self._say, now)
+        self.sending.pump(self._say, now, self._following.epoch)
         questions, self._questions = self._questions, []
         for one in questions:
             name = self._requests.ask(one, now)

@@ -43,6 +43,10 @@ class Following:
         """Return the last applied entry of each chat, for hello."""
         return self._view.have()
 
+    def have_of(self, chat: str) -> int | None:
+        """Return the last applied entry of one chat, if any."""
+        return self._view.have_of(chat)
+
     def welcome(self, user: str, epoch: str) -> None:
         """Handle `welcome`: if the epoch has changed, nothing that was applied is valid."""
         if epoch == self.epoch:

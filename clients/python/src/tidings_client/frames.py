@@ -35,6 +35,7 @@ class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
     content: str
     content_type: str | None = None
     ttl_seconds: int | None = None
+    after: int | None = None
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):

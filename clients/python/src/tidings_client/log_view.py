@@ -96,6 +96,11 @@ class LogView:
         """Return the last applied entry of each chat, for hello."""
         return {name: chat.have for name, chat in self._chats.items() if chat.have is not None}
 
+    def have_of(self, name: str) -> int | None:
+        """Return the last applied entry of one chat, if any."""
+        chat = self._chats.get(name)
+        return None if chat is None else chat.have
+
     # The life of a connection.
 
     def epoch_changed(self) -> None:

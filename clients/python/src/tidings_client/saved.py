@@ -24,11 +24,20 @@ class Outgoing(msgspec.Struct, frozen=True):
     """When the application posted the message, by this machine's clock."""
     content_type: str | None = None
     ttl_seconds: int | None = None
+    after: int | None = None
+    """The last entry of the chat that the client had when the message was posted. If the message is
+    in the log, it is after this entry."""
+    epoch: str | None = None
+    """The epoch of `after`."""
 
     @property
     def key(self) -> OutgoingKey:
         """The key of the message in the outbox."""
         return self.chat, self.client_message_id
+
+    def after_in(self, epoch: str | None) -> int | None:
+        """Return `after` for a send in this epoch; in another epoch, nothing but 0 is certain."""
+        return self.after if self.after is None or epoch == self.epoch else 0
 
 
 class Saved(msgspec.Struct):

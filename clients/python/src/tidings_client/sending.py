@@ -58,8 +58,8 @@ class Sending:
         """Record that the storage has saved the message, so that it can be sent."""
         self._outbox.stored(key)
 
-    def pump(self, say: Callable[[Send], None], now: float) -> None:
-        """Send all messages that may be sent now."""
+    def pump(self, say: Callable[[Send], None], now: float, epoch: str | None) -> None:
+        """Send all messages that may be sent now, in this epoch of the server."""
         for message in self._outbox.due(now):
             say(
                 Send(
@@ -69,6 +69,7 @@ class Sending:
                     message.content,
                     message.content_type,
                     message.ttl_seconds,
+                    message.after_in(epoch),
                 )
             )
 

@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
+
 from tidings_client.errors import StorageBusy, StorageTrouble
 from tidings_client.saved import Changes, Held, Outgoing, Saved
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -19,7 +21,12 @@ CREATE TABLE reads (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL 
     sequence INTEGER NOT NULL);
 CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL,
     client_message_id TEXT NOT NULL, content TEXT NOT NULL, created_at_ms INTEGER NOT NULL,
-    content_type TEXT, ttl_seconds INTEGER, UNIQUE (chat, client_message_id));
+    content_type TEXT, ttl_seconds INTEGER, after_sequence INTEGER, epoch TEXT,
+    UNIQUE (chat, client_message_id));
+"""
+_FROM_VERSION_1: Final = """
+ALTER TABLE outbox ADD COLUMN after_sequence INTEGER;
+ALTER TABLE outbox ADD COLUMN epoch TEXT;
 """
 
 
@@ -150,8 +157,9 @@ class FileStorage:
 
 def _prepare(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version == 0:
-        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+    if version in (0, 1):
+        steps = _FROM_VERSION_1 if version else _SCHEMA
+        database.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
     elif version != VERSION:
         raise sqlite3.DatabaseError(f"made by another version ({version}) of this client")
 
@@ -164,8 +172,8 @@ def _load(database: sqlite3.Connection) -> Saved:
     }
     reads = dict(database.execute("SELECT chat, sequence FROM reads ORDER BY place"))
     outbox = database.execute(
-        "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds "
-        "FROM outbox ORDER BY place"
+        "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds, "
+        "after_sequence, epoch FROM outbox ORDER BY place"
     )
     erasures = facts.get("erasures")
     return Saved(
@@ -203,20 +211,13 @@ def _save(database: sqlite3.Connection, changes: Changes) -> None:
     )
     database.executemany(
         "INSERT INTO outbox (chat, client_message_id, content, created_at_ms, content_type, "
-        "ttl_seconds) VALUES (?, ?, ?, ?, ?, ?)",
+        "ttl_seconds, after_sequence, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [_row(message) for message in changes.posted.values()],
     )
 
 
-def _row(message: Outgoing) -> tuple[str, str, str, int, str | None, int | None]:
-    return (
-        message.chat,
-        message.client_message_id,
-        message.content,
-        message.created_at_ms,
-        message.content_type,
-        message.ttl_seconds,
-    )
+def _row(message: Outgoing) -> tuple[str | int | None, ...]:
+    return msgspec.structs.astuple(message)
 
 
 _conforms: tuple[type[Storage], type[Storage]] = (MemoryStorage, FileStorage)

@@ -20,6 +20,8 @@ from tidings.actions.chat.chat_queue import (
     ChatQueues,
     Repeats,
     doubt_claims,
+    gave_up,
+    needs_no_key,
 )
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -145,6 +147,7 @@ class Appender:
             self._refuse_all(chat_queue, ChatNotFound())
             return
         self._chat_queues.keep_state(chat_queue, state)
+        chat_queue.remembered_after = state.head
         self._next(chat_queue)
 
     def _refuse_all(self, chat_queue: ChatQueue, refusal: Refusal) -> None:
@@ -185,9 +188,9 @@ class Appender:
             chat_id=chat_queue.chat_id,
             entries=[entry for _, entries in steps for entry in entries],
             keys=[
-                None if request.is_claimed else request.key
+                None if request.is_claimed or entry.digest is not None else request.key
                 for request, entries in steps
-                for _ in entries
+                for entry in entries
             ],
             settle=lambda outcome: self._settled(chat_queue, claimed, steps, outcome),
             may_write=lambda: all(request.is_ready for request, _ in steps),
@@ -202,17 +205,22 @@ class Appender:
         self._runs += 1
         mark = f"{self._mark}{self._runs:x}"
         steps: list[_Step] = []
+        run: list[Entry] = []
         keys: set[tuple[str, str]] = set()
         waiting = chat_queue.waiting
-        while waiting and len(steps) < self._log.run_entries_max:
+        while waiting:
             request = waiting[0]
             key = request.key
             if not request.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # a repeat within this run is left for the next run, which finds the first
+            if self._was_remembered(chat_queue, request):
+                continue
             entries = self._decide(chat_queue, request, claimed, now)
-            if chat_queue.is_doubtful:
+            if chat_queue.is_doubtful or (
+                run and entries and not self._log.has_room(run, entries[0])
+            ):
                 break
             waiting.popleft()
             if not entries:
@@ -223,8 +231,23 @@ class Appender:
             steps.append((request, entries))
             if key is None:
                 break
+            if self._log.takes_after and needs_no_key(chat_queue, request, entries[0].sequence):
+                entries[0].digest = key.digest
+            run += entries
             keys.add(name)
         return steps
+
+    def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
+        """Answer and remove the first request if its message is remembered as sent."""
+        key = request.key
+        if key is None or key.after is None or not self._log.takes_after:
+            return False
+        sequence = self._chat_queues.place_of(chat_queue, key)
+        if sequence is None:
+            return False
+        chat_queue.waiting.popleft()
+        self._tasks.start(self._repeats.answer_remembered(chat_queue.chat_id, request, sequence))
+        return True
 
     def _decide(
         self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
@@ -274,6 +297,7 @@ class Appender:
             case Kept():
                 self._chat_queues.keep_state(chat_queue, claimed)
                 for request, entries in steps:
+                    self._remember(chat_queue, entries)
                     self._outgoing.do(self._answer_and_publish, (request, entries, claimed))
                 self._next(chat_queue)
             case KeyTaken(indexes):
@@ -292,6 +316,10 @@ class Appender:
                 self._next(chat_queue)
             case _:
                 assert_never(outcome)
+
+    def _remember(self, chat_queue: ChatQueue, entries: list[Entry]) -> None:
+        if self._log.takes_after:
+            self._chat_queues.remember(chat_queue, entries)
 
     def _answer_and_publish(self, outgoing: _Outgoing) -> None:
         """Answer the requester first, then publish the entries."""
@@ -325,9 +353,10 @@ class Appender:
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
         """Another writer appended first: read its entries, then try again after them."""
-        again = [request for request, _ in steps if not _gave_up(request)]
-        for request in again:
-            request.is_claimed = request.is_claimed or lost.keys_are_claimed
+        for request, entries in steps:
+            if lost.keys_are_claimed and entries[0].digest is None:
+                request.is_claimed = True
+        again = [request for request, _ in steps if not gave_up(request)]
         chat_queue.waiting.extendleft(reversed(again))
         if again:
             # Wait before the read, not after it: a writer that has just read rarely loses again.
@@ -349,6 +378,7 @@ class Appender:
             for entry in missed:
                 state.fold(entry)
             doubt_claims(chat_queue.waiting, missed)
+            self._remember(chat_queue, missed)
             is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._chat_queues.keep_state(chat_queue, state)
 
@@ -361,11 +391,3 @@ def _requester(chat_queue: ChatQueue) -> Requester:
     """
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)
-
-
-def _gave_up(request: AppendRequest) -> bool:
-    request.attempts += 1
-    if request.attempts < limits.SLOT_ATTEMPTS_MAX:
-        return False
-    request.refused(ChatBusy())
-    return True

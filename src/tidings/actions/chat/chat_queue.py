@@ -9,14 +9,16 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import msgspec
+
 from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
-from tidings.model.ids import ChatId
-from tidings.model.refusals import Refusal, SendConflict, StoreUnavailable
-from tidings.ports.log import Declined, Log
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatBusy, Refusal, SendConflict, StoreUnavailable
+from tidings.ports.log import Declined, Log, Sent
 from tidings.ports.world import Clock
 
 
@@ -77,7 +79,7 @@ class AppendRequest(Protocol):
 class ChatQueue:
     """Requests that wait to be appended to one chat, and the chat's committed state."""
 
-    __slots__ = ("chat_id", "is_busy", "is_doubtful", "state", "waiting")
+    __slots__ = ("chat_id", "is_busy", "is_doubtful", "remembered_after", "state", "waiting")
 
     def __init__(self, chat_id: ChatId) -> None:
         self.chat_id = chat_id
@@ -89,17 +91,22 @@ class ChatQueue:
         """Whether the first waiting request would append nothing, judged by the cached state. The
         log must be read again before the request is answered, because the cached state may be
         outdated."""
+        self.remembered_after = 0
+        """All messages after this sequence, up to the state's head, are remembered."""
 
 
 class ChatQueues:
     """The queues of the chats in use: a least-recently-used cache.
 
-    Both the number of chats and their total number of members are limited.
+    Both the number of chats and their total number of members are limited. The last messages of all
+    chats together are remembered, so that a repeat is recognised without a key.
     """
 
     def __init__(self) -> None:
         self._by_chat: OrderedDict[ChatId, ChatQueue] = OrderedDict()
         self._members = 0
+        self._remembered: dict[tuple[ChatId, UserKey, str], int] = {}
+        """Sequences of messages, by chat, sender and client_message_id, in order of arrival."""
         report_queue("appends", self)
 
     def depths(self) -> Mapping[str, int]:
@@ -132,6 +139,23 @@ class ChatQueues:
         before = len(chat_queue.state.members) if chat_queue.state else 0
         chat_queue.state = state
         self._members += (len(state.members) if state else 0) - before
+
+    def remember(self, chat_queue: ChatQueue, entries: Iterable[Entry]) -> None:
+        """Remember the messages among entries that were just appended or read."""
+        chat = chat_queue.chat_id
+        for entry in entries:
+            if entry.client_message_id is not None:
+                self._remembered[chat, entry.sender, entry.client_message_id] = entry.sequence
+        while len(self._remembered) > limits.REMEMBERED_SENDS_MAX:
+            oldest = next(iter(self._remembered))
+            sequence = self._remembered.pop(oldest)
+            if (queue := self._by_chat.get(oldest[0])) is not None:
+                queue.remembered_after = max(queue.remembered_after, sequence)
+
+    def place_of(self, chat_queue: ChatQueue, key: SendKey) -> int | None:
+        """Return the sequence of a message with this key, if it is remembered."""
+        name = chat_queue.chat_id, key.sender, key.client_message_id
+        return self._remembered.get(name)
 
     def forget(self, chat_queue: ChatQueue) -> None:
         """Drop the queue; every request in it must have been answered."""
@@ -175,7 +199,7 @@ class Repeats:
             return True
         if sent is None:
             return False  # the key expired a moment ago: claim it again
-        if not is_same_send(request.key.digest, sent.digest):
+        if not _is_same(request.key, sent):
             request.refused(SendConflict())
             return True
         if sent.entry is not None:
@@ -183,6 +207,18 @@ class Repeats:
             return True
         request.is_claimed = True
         return False
+
+    async def answer_remembered(self, chat: ChatId, request: AppendRequest, sequence: int) -> None:
+        """Answer a request whose message is in the log at this sequence."""
+        assert request.key is not None
+        request.key = msgspec.structs.replace(request.key, after=sequence - 1)
+        try:
+            is_answered = await self.answer_if_sent(chat, request)
+        except Exception:
+            request.refused(StoreUnavailable())
+            raise
+        if not is_answered:
+            request.refused(StoreUnavailable())
 
     async def refuse_unless_sent(
         self, chat: ChatId, request: AppendRequest, refusal: Refusal
@@ -201,11 +237,31 @@ class Repeats:
         except Exception:
             request.refused(StoreUnavailable())
             raise
-        is_same = sent is not None and is_same_send(request.key.digest, sent.digest)
-        if is_same and sent is not None and sent.entry is not None:
+        if sent is not None and _is_same(request.key, sent) and sent.entry is not None:
             request.replayed(sent.entry)
         else:
             request.refused(refusal)
+
+
+def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
+    """Return whether a new message at this sequence would be remembered had it been sent before."""
+    key = request.key
+    if key is None or key.after is None or request.is_claimed:
+        return False
+    return chat_queue.remembered_after <= key.after < sequence
+
+
+def gave_up(request: AppendRequest) -> bool:
+    """Count a lost slot; refuse the request and return True if it has lost too many."""
+    request.attempts += 1
+    if request.attempts < limits.SLOT_ATTEMPTS_MAX:
+        return False
+    request.refused(ChatBusy())
+    return True
+
+
+def _is_same(key: SendKey, sent: Sent) -> bool:
+    return sent.digest is None or is_same_send(key.digest, sent.digest)
 
 
 def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> None:

@@ -166,7 +166,7 @@ class CoalescedReceipts:
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
         self._last: dict[_Key, Entry] = {}
-        """The last message of each user in `_own`, in direct chats."""
+        """The last message of each user in `_own`, in direct chats, if the log ended with it."""
         self._behind: set[_Key] = set()
         """Users who sent a message while older messages were unread. Their own messages must not
         advance their read mark."""
@@ -231,7 +231,8 @@ class CoalescedReceipts:
             # in one of the last spans otherwise.
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
-        if state.type == "direct":
+        if state.type == "direct" and state.head == entry.sequence:
+            # Within a pack, this is no head: the other messages may not be delivered.
             self._last[key] = entry
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:

@@ -96,8 +96,9 @@ class Send:
         self._sealed = sealed
         if sealed is not None:
             assert self.key is not None
+            key = self.key
             self.key = SendKey(
-                self._sender, self.key.client_message_id, sealed.digest, self.key.expires_at
+                self._sender, key.client_message_id, sealed.digest, key.expires_at, key.after
             )
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
@@ -157,10 +158,13 @@ class Post:
         content_type: str | None,
         ttl_seconds: int | None,
         answer: Answer,
+        *,
+        after: int | None = None,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
-        The content of a replayed entry is still sealed, as in the log.
+        `after` is a sequence that the log had reached when the message was first sent. The content
+        of a replayed entry is still sealed, as in the log.
         """
         try:
             check_content(content)
@@ -176,7 +180,8 @@ class Post:
                 return
         kind = content_type or PLAIN_TEXT
         # The digest is filled in when the content is sealed, which needs the author's key.
-        key = SendKey(sender, client_message_id, b"", self.clock.now() + limits.SEND_KEY_MS)
+        expires_at = self.clock.now() + limits.SEND_KEY_MS
+        key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention)
         self.appender.propose(chat, send)

@@ -166,20 +166,24 @@ class HistoryImport:
         self._waiting = 0
 
     async def _append(self, chat: _OpenChat) -> None:
-        most = self._store.log.run_entries_max
         while chat.waiting:
-            some = chat.waiting[:most]
             state = chat.state.copy()
-            sealed = [await self._seal(state.chat_id, line) for line in some]
-            entries = [
-                await self._entry(state, line, box)
-                for line, (_, box) in zip(some, sealed, strict=True)
-            ]
+            entries: list[Entry] = []
+            sealed: list[tuple[UserKey, Sealed]] = []
+            for line in chat.waiting:
+                author, box = await self._seal(state.chat_id, line)
+                entry = await self._entry(state.chat_id, line, box)
+                if entries and not self._store.log.has_room(entries, entry):
+                    break
+                state.stamp(entry, from_rfc3339(line.created_at), self._mark)
+                state.fold(entry)
+                entries.append(entry)
+                sealed.append((author, box))
             match await self._settled(state.chat_id, entries, sealed):
                 case Kept():
                     chat.state = state
-                    del chat.waiting[: len(some)]
-                    self.messages += len(some)
+                    del chat.waiting[: len(entries)]
+                    self.messages += len(entries)
                 case Failed():
                     raise StoreUnavailable
                 case _:
@@ -195,12 +199,12 @@ class HistoryImport:
         sender = user_key(self._tenant, line.sender)
         return sender, await self._vault.seal(sender, chat, line.id, line.content)
 
-    async def _entry(self, state: ChatState, line: HistoryMessage, box: Sealed) -> Entry:
+    async def _entry(self, chat: ChatId, line: HistoryMessage, box: Sealed) -> Entry:
         at = from_rfc3339(line.created_at)
         rule = await self._retention.rule(self._tenant)
-        lifetime = rule.lifetime_ms(state.chat_id, None)
-        entry = Entry(
-            chat_id=state.chat_id,
+        lifetime = rule.lifetime_ms(chat, None)
+        return Entry(
+            chat_id=chat,
             kind="message",
             sender=user_key(self._tenant, line.sender),
             client_message_id=line.id,
@@ -209,9 +213,6 @@ class HistoryImport:
             box_key=box.box_key,
             expires_at=None if lifetime is None else at + lifetime,
         )
-        state.stamp(entry, at, self._mark)
-        state.fold(entry)
-        return entry
 
     async def _settled(
         self, chat: ChatId, entries: list[Entry], sealed: Sequence[tuple[UserKey, Sealed]]

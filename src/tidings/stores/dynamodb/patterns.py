@@ -37,6 +37,9 @@ READ_BODIES: Final = Pattern(
     "read_bodies", "BatchGetItem", ("bodies",), "the content of expiring messages", strong=True
 )
 CLAIM_SLOT: Final = Pattern("claim_slot", "PutItem", ("messages",), "a message claims its sequence")
+CLAIM_SLOTS: Final = Pattern(
+    "claim_slots", "PutItem", ("messages",), "a pack of messages claims its first sequence"
+)
 CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",

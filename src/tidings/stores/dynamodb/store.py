@@ -165,8 +165,9 @@ async def open_store(
         formats = Formats(dynamo, clock, written_in(epoch))
         await formats.start()
         heads = Heads(dynamo, epoch["value"], writes=writes_heads)
-        runs = Runs(dynamo, heads, chance, failpoints)
-        store = _store(dynamo, runs, heads, DynamoDeployment(dynamo, epoch["value"], formats))
+        deployment = DynamoDeployment(dynamo, epoch["value"], formats)
+        runs = Runs(dynamo, heads, chance, failpoints, deployment)
+        store = _store(dynamo, runs, heads, deployment)
         try:
             yield store
         finally:
@@ -180,7 +181,7 @@ async def open_store(
 def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeployment) -> DynamoStore:
     revocations = DynamoRevocations(dynamo)
     return DynamoStore(
-        log=DynamoLog(dynamo, runs, heads),
+        log=DynamoLog(dynamo, runs, heads, deployment),
         chats=DynamoChats(dynamo, ChatMaker(dynamo, runs, heads), DynamoChatList(dynamo, heads)),
         receipts=DynamoReceipts(dynamo, heads),
         tenants=DynamoTenants(dynamo, revocations),

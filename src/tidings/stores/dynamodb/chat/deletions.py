@@ -24,6 +24,7 @@ from tidings.stores.dynamodb.chat.items import (
     receipt_key,
 )
 from tidings.stores.dynamodb.chat.members import TransactionPlan
+from tidings.stores.dynamodb.chat.packs import IN_PACK, emptied_pack
 from tidings.stores.dynamodb.chat.pages import items_after
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
@@ -46,7 +47,7 @@ _FREE: Final = (
 )
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
-    "edited_at", "target", "emoji", "people", "name",
+    "edited_at", "target", "emoji", "people", "name", "digest",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT
@@ -159,11 +160,13 @@ class DynamoDeletions:
             return job
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
         await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
-        await gather_bounded(
-            partial(self._empty, job, item["sequence"])
-            for item in items
-            if item["kind"] != "deleted"
-        )
+        alone = [item for item in items if item["kind"] != "deleted" and IN_PACK not in item]
+        await gather_bounded(partial(self._empty, job, item["sequence"]) for item in alone)
+        packs: dict[int, list[Item]] = {}
+        for item in items:
+            if IN_PACK in item:
+                packs.setdefault(item[IN_PACK].first, []).append(item)
+        await gather_bounded(partial(self._empty_pack, job, *pack) for pack in packs.items())
         last = items[-1]["sequence"] if items else job.entries
         phase = "done" if last >= job.entries else job.phase
         return msgspec.structs.replace(job, phase=phase, emptied=last)
@@ -173,6 +176,17 @@ class DynamoDeletions:
         where = entry_key(job.chat_id, sequence)
         await self._dynamo.update(
             patterns.EMPTY_ENTRY, where, _EMPTY, "attribute_exists(#chat_id)", values
+        )
+
+    async def _empty_pack(self, job: Deletion, first: int, messages: list[Item]) -> None:
+        values = {":packed": emptied_pack(messages, tenant_itself(job.tenant))}
+        where = entry_key(job.chat_id, first)
+        await self._dynamo.update(
+            patterns.EMPTY_ENTRY,
+            where,
+            "SET #packed = :packed",
+            "attribute_exists(#packed)",
+            values,
         )
 
     async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:

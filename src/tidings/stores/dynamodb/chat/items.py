@@ -35,7 +35,7 @@ keeps the item that contains it below 1 KB, so that writing the item costs one u
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name",
+    "name", "digest",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -134,7 +134,7 @@ def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
     """
     return {
         **claim_key(chat, key),
-        "hint": entry.sequence,
+        "hint": entry.sequence if key.after is None else min(entry.sequence, key.after + 1),
         "digest": key.digest,
         "mark": entry.mark,
         "expires_at": key.expires_at,

@@ -6,21 +6,26 @@ Runs of one chat are written in order; runs of different chats are written concu
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey, head_of
+from tidings.model.formats import PACKS
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.secrets import Deployment
 from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import claim_key, entry_key, reactions_of, to_reaction
+from tidings.stores.dynamodb.chat.items import claim_key, reactions_of, to_reaction
+from tidings.stores.dynamodb.chat.packs import fits
 from tidings.stores.dynamodb.chat.pages import (
     admit,
     find_down,
     find_up,
+    item_at,
     items_after,
     load_state,
     membership_row,
@@ -33,7 +38,6 @@ from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
     FIND_KEY,
     MOVE_HINT,
-    READ_ENTRY,
     READ_REACTIONS,
 )
 from tidings.tasks import Tasks
@@ -41,12 +45,16 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.dynamodb")
 
 CHATS_AT_ONCE: Final = 64
+PACKED_WAITING_MAX: Final = 4_096
 WAITING_MAX: Final = 512
-"""Maximum number of requests that wait for one chat. They are carried out one by one, a hundred or
-more per second, so the last one waits a few seconds. The limit is high enough for all messages that
-a user wrote while offline."""
+"""Maximum number of requests that wait for one chat, if messages may not be packed. They are
+carried out one by one, a hundred or more per second, so the last one waits a few seconds. The limit
+is high enough for all messages that a user wrote while offline."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
+SEARCH_MAX: Final = 5_000
+"""Maximum number of entries that one search reads. The client is then asked to repeat the send, and
+the next search continues where this one ended."""
 SEARCHED_ENTRIES_MAX: Final = 100
 """After a search through more entries than this, the claim's `hint` is moved forward, so that the
 next search is shorter."""
@@ -55,8 +63,9 @@ next search is shorter."""
 class DynamoLog:
     """The ordered entries of each chat."""
 
-    def __init__(self, dynamo: Dynamo, runs: Runs, heads: Heads) -> None:
+    def __init__(self, dynamo: Dynamo, runs: Runs, heads: Heads, deployment: Deployment) -> None:
         self._dynamo = dynamo
+        self._deployment = deployment
         self._runs = runs
         self._heads = heads
         self._to_make: deque[Callable[[], Run | None]] = deque()
@@ -64,13 +73,16 @@ class DynamoLog:
         self._tasks = Tasks("log")
 
     @property
-    def run_entries_max(self) -> int:
-        """Always 1, because a message costs one unit on its own, but two units in a transaction."""
-        return 1
+    def takes_after(self) -> bool:
+        return self._deployment.writes >= PACKS
+
+    def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
+        # Without packs, a message costs one unit on its own, but two units in a transaction.
+        return self._deployment.writes >= PACKS and fits(run, entry)
 
     @property
     def waiting_max(self) -> int:
-        return WAITING_MAX
+        return PACKED_WAITING_MAX if self._deployment.writes >= PACKS else WAITING_MAX
 
     def append(self, run: Run) -> None:
         self.append_later(lambda: run)
@@ -124,34 +136,46 @@ class DynamoLog:
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         claim = await self._dynamo.get(FIND_KEY, claim_key(chat, key))
-        if claim is None or claim["expires_at"] <= now:
+        if claim is not None and claim["expires_at"] <= now:
+            claim = None
+        if claim is not None:
+            start = claim["hint"]
+        elif key.after is not None and self.takes_after:
+            start = key.after + 1
+        else:
             return None
-        found = await self._search(chat, key, claim)
-        entries = await to_entries(self._dynamo, [found] if found else [])
-        return Sent(digest=claim["digest"], entry=entries[0] if entries else None)
+        found, searched = await self._search(chat, key, start)
+        if found is not None:
+            (entry,) = await to_entries(self._dynamo, [found])
+            return Sent(digest=claim["digest"] if claim else entry.digest, entry=entry)
+        if claim is None:
+            return None
+        if searched - start >= SEARCHED_ENTRIES_MAX:
+            await self._move_hint(chat, key, claim, searched + 1)
+        if searched - start >= SEARCH_MAX:
+            raise ChatBusy
+        return Sent(digest=claim["digest"], entry=None)
 
-    async def _search(self, chat: ChatId, key: SendKey, claim: Item) -> Item | None:
-        """Return the entry that was stored for this send, or None.
+    async def _search(self, chat: ChatId, key: SendKey, start: int) -> tuple[Item | None, int]:
+        """Return the entry that was stored for this send, or None, and where the search ended.
 
-        The search starts at the sequence in the claim's `hint`; the first entry there nearly always
-        matches.
+        The first entry nearly always matches. The search ends at the end of the log, or after
+        `SEARCH_MAX` entries.
         """
-        last, step = claim["hint"] - 1, SEARCH_STEP_FIRST
-        while True:
+        last, step = start - 1, SEARCH_STEP_FIRST
+        while last - start < SEARCH_MAX:
             items = await items_after(self._dynamo, chat, last, step)
             for item in items:
                 if (item["sender"], item.get("client_message_id")) == (
                     key.sender,
                     key.client_message_id,
                 ):
-                    return item
+                    return item, item["sequence"]
             last += len(items)
             if len(items) < step:
                 break
             step = SEARCH_STEP
-        if last + 1 - claim["hint"] > SEARCHED_ENTRIES_MAX:
-            await self._move_hint(chat, key, claim, last + 1)
-        return None
+        return None, last
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
         """Move the claim's `hint` past the searched entries: none of them is from this send."""
@@ -181,7 +205,15 @@ class DynamoLog:
             found = await find_up(self._dynamo, chat, after, limit, only_messages=only_messages)
         else:
             assert before is not None
-            found = await find_down(self._dynamo, chat, before, limit, only_messages=only_messages)
+            found = await find_down(
+                self._dynamo,
+                chat,
+                before,
+                limit,
+                only_messages=only_messages,
+                head_min=self._heads.known(chat).sequence,
+            )
+            self._heads.saw(chat, found.head)
         return await admit(self._dynamo, chat, reader, found)
 
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
@@ -190,7 +222,7 @@ class DynamoLog:
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
     ) -> list[tuple[str, UserKey, int]] | None:
-        target = await self._dynamo.get(READ_ENTRY, entry_key(chat, sequence))
+        target = await item_at(self._dynamo, chat, sequence)
         rows: list[Item] = []
         if target is not None and "reactions" in target:
             rows = await self._dynamo.query(

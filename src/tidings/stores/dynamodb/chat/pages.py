@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads entries from the log, with the content of expiring messages, and builds pages of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,14 +26,16 @@ from tidings.stores.dynamodb.chat.items import (
     to_reaction,
     to_receipt,
 )
+from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import Item, gather_two
+from tidings.stores.dynamodb.client.retrying import Item, gather_bounded, gather_two
 from tidings.stores.dynamodb.patterns import (
     CHECK_MEMBER,
     LIST_MEMBERS,
     READ_BODIES,
     READ_CHAT,
     READ_ENTRIES,
+    READ_ENTRY,
     READ_LOG,
     READ_MESSAGE,
     READ_MESSAGE_STATUS,
@@ -52,31 +55,105 @@ enough."""
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
-    """Return up to `limit` entries after a sequence, as items."""
-    return await dynamo.query(
+    """Return the next `limit` entries after a sequence, and the rest of the last one's pack."""
+    return (await _items_up(dynamo, chat, after, limit))[0]
+
+
+async def _items_up(
+    dynamo: Dynamo, chat: ChatId, after: int, limit: int
+) -> tuple[list[Item], Head | None]:
+    """Return entries as `items_after` does, or none and the head, if the log ends before them.
+
+    Logs have no gaps. If the next entry has no item of its own, it is in the pack before it.
+    """
+    found = await _items_between(dynamo, chat, after + 1, after + limit)
+    if after < 1 or (found and found[0]["sequence"] == after + 1):
+        return found, None
+    earlier = unpacked(await item_up_to(dynamo, chat, after))
+    found = [item for item in earlier if item["sequence"] > after] + found
+    return found, head_of_item(earlier[-1]) if earlier and not found else None
+
+
+async def _items_between(dynamo: Dynamo, chat: ChatId, first: int, last: int) -> list[Item]:
+    """Return the entries whose items begin between two sequences, in ascending order."""
+    items = await dynamo.query(
         READ_LOG,
-        "#chat_id = :chat AND #sequence > :after",
-        {":chat": chat, ":after": after},
-        limit=limit,
+        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+        {":chat": chat, ":first": first, ":last": last},
     )
+    return unpacked(items)
 
 
-async def items_before(dynamo: Dynamo, chat: ChatId, before: int, limit: int) -> list[Item]:
-    """Return up to `limit` entries before a sequence, newest first, as items."""
+async def item_up_to(dynamo: Dynamo, chat: ChatId, sequence: int) -> list[Item]:
+    """Return the last item that begins at or before a sequence, as it is stored, if any."""
     return await dynamo.query(
         READ_LOG,
-        "#chat_id = :chat AND #sequence < :before",
-        {":chat": chat, ":before": before},
-        limit=limit,
+        "#chat_id = :chat AND #sequence <= :sequence",
+        {":chat": chat, ":sequence": sequence},
+        limit=1,
         backwards=True,
     )
 
 
+async def items_before(
+    dynamo: Dynamo, chat: ChatId, before: int, limit: int, head_min: int
+) -> list[Item]:
+    """Return up to `limit` entries before a sequence, newest first, as items.
+
+    The log reaches `head_min` or further. This bounds the read: an item may be a pack, so `limit`
+    items could be far too many.
+    """
+    last = before - 1
+    if last < 1:
+        return []
+    first = max(1, min(last, head_min) - limit + 1)
+    items = await dynamo.query(
+        READ_LOG,
+        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+        {":chat": chat, ":first": first, ":last": last},
+        limit=limit,
+        backwards=True,
+    )
+    found = [item for item in unpacked(items, backwards=True) if item["sequence"] < before]
+    lowest = found[-1]["sequence"] if found else first
+    if len(found) < limit and lowest > 1:
+        # The missing entries are in a pack that begins before the range.
+        earlier = unpacked(await item_up_to(dynamo, chat, lowest - 1))
+        found += [item for item in reversed(earlier) if item["sequence"] < before]
+    return found[:limit]
+
+
 async def last_items(dynamo: Dynamo, chat: ChatId, limit: int) -> list[Item]:
-    """Return the last entries of a log, newest first, as items."""
-    return await dynamo.query(
+    """Return the entries of the last `limit` items of a log, newest first."""
+    items = await dynamo.query(
         READ_LOG, "#chat_id = :chat", {":chat": chat}, limit=limit, backwards=True
     )
+    return unpacked(items, backwards=True)
+
+
+async def item_at(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
+    """Return the entry at a sequence, as an item, or None if the log is shorter."""
+    item = await dynamo.get(READ_ENTRY, entry_key(chat, sequence))
+    return unpacked([item])[0] if item is not None else await _in_pack(dynamo, chat, sequence)
+
+
+async def items_at(
+    dynamo: Dynamo, pattern: Pattern, sequences: Iterable[tuple[ChatId, int]]
+) -> dict[tuple[ChatId, int], Item]:
+    """Return the entries at the given sequences, as items, as far as they exist."""
+    wanted = [(chat, sequence) for chat, sequence in dict.fromkeys(sequences) if sequence > 0]
+    items = await dynamo.batch_get(pattern, [entry_key(*place) for place in wanted])
+    found = {(item["chat_id"], item["sequence"]): item for item in unpacked(items)}
+    missing = [place for place in wanted if place not in found]
+    packed = await gather_bounded(partial(_in_pack, dynamo, *place) for place in missing)
+    found |= {place: item for place, item in zip(missing, packed, strict=True) if item is not None}
+    return {place: found[place] for place in wanted if place in found}
+
+
+async def _in_pack(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
+    """Return an entry that has no item of its own."""
+    items = unpacked(await item_up_to(dynamo, chat, sequence))
+    return next((item for item in items if item["sequence"] == sequence), None)
 
 
 async def head_of_chat(dynamo: Dynamo, chat: ChatId) -> Head:
@@ -104,13 +181,8 @@ async def entries_at(
     dynamo: Dynamo, pattern: Pattern, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
     """Return the entries at the given sequences, as far as they exist."""
-    keys = [
-        entry_key(chat, sequence) for chat, sequence in dict.fromkeys(sequences) if sequence > 0
-    ]
-    if not keys:
-        return {}
-    found = await to_entries(dynamo, await dynamo.batch_get(pattern, keys))
-    return {(entry.chat_id, entry.sequence): entry for entry in found}
+    found = await items_at(dynamo, pattern, sequences)
+    return dict(zip(found, await to_entries(dynamo, list(found.values())), strict=True))
 
 
 async def last_messages(
@@ -171,19 +243,31 @@ async def find_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int, *, only_messages: bool
 ) -> FoundEntries:
     """Find the entries after a sequence, in ascending order."""
-    seen, wanted = await _search(dynamo, chat, after, limit, only_messages, up=True)
+    head = None
+    if only_messages:
+        read = partial(items_after, dynamo, chat)
+        seen, wanted = await _search(read, after, limit)
+    else:
+        found, head = await _items_up(dynamo, chat, after, limit)
+        seen = wanted = found[:limit]
     most = SCAN_ENTRIES_MAX if only_messages else limit
     is_end = len(seen) < most and len(wanted) < limit
-    head = head_of_item(seen[-1]) if is_end and seen else await head_of_chat(dynamo, chat)
+    if is_end and seen:
+        head = head_of_item(seen[-1])
+    head = head or await head_of_chat(dynamo, chat)
     reached = wanted[-1]["sequence"] if len(wanted) == limit else after + most
     return FoundEntries(wanted, reached if reached < head.sequence else None, head)
 
 
 async def find_down(
-    dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool
+    dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool, head_min: int
 ) -> FoundEntries:
-    """Find the entries before a sequence, in descending order."""
-    seen, wanted = await _search(dynamo, chat, before, limit, only_messages, up=False)
+    """Find the entries before a sequence, in descending order; the log reaches `head_min`."""
+    read = partial(items_before, dynamo, chat, head_min=head_min)
+    if only_messages:
+        seen, wanted = await _search(read, before, limit)
+    else:
+        seen = wanted = await read(before, limit)
     if seen and seen[0]["sequence"] < before - 1:
         head = head_of_item(seen[0])  # nothing is right before `before`, so the log ends here
     else:
@@ -195,23 +279,19 @@ async def find_down(
 
 
 async def _search(
-    dynamo: Dynamo, chat: ChatId, start: int, limit: int, only_messages: bool, *, up: bool
+    read: Callable[[int, int], Awaitable[list[Item]]], start: int, limit: int
 ) -> tuple[list[Item], list[Item]]:
-    """Return all entries that were read, and those of them that belong on the page.
+    """Return all entries that were read, and the messages among them that belong on the page.
 
-    Most entries are messages. A search for messages therefore reads only as many entries at first
-    as the page has room for. Each further step reads twice as many.
+    Most entries are messages. The search therefore reads only as many entries at first as the page
+    has room for. Each further step reads twice as many.
     """
-    read = items_after if up else items_before
-    if not only_messages:
-        items = await read(dynamo, chat, start, limit)
-        return items, items
     seen: list[Item] = []
     wanted: list[Item] = []
     step = limit
     while len(wanted) < limit and len(seen) < SCAN_ENTRIES_MAX:
         step = min(step, SCAN_STEP_MAX, SCAN_ENTRIES_MAX - len(seen))
-        items = await read(dynamo, chat, start, step)
+        items = (await read(start, step))[:step]
         seen += items
         wanted += [item for item in items if item["kind"] == "message"]
         if len(items) < step:
@@ -245,7 +325,8 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
     """Return a page that consists of one message; None if the reader is not a member.
 
     The page is empty if there is no such message. In a chat whose item names all members, and in a
-    large one, this takes two requests. The second also checks the membership.
+    large one, this takes two requests, or three if the message is in a pack. The last also checks
+    the membership.
     """
     key = entry_key(chat, sequence)
     first = await dynamo.batch_get_all(
@@ -254,7 +335,8 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
     facts = next(iter(first["chats"]), None) or await dynamo.get(READ_CHAT, {"chat_id": chat})
     if facts is None:
         return None
-    items = [item for item in first["messages"] if item["kind"] == "message"]
+    found = next(iter(unpacked(first["messages"])), None) or await _in_pack(dynamo, chat, sequence)
+    items = [found] if found is not None and found["kind"] == "message" else []
     users = await _receipt_users(dynamo, facts)
     keys = {"delivery_state": [receipt_key(user, chat) for user in users]}
     rest = await dynamo.batch_get_all(

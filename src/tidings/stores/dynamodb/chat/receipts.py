@@ -33,7 +33,6 @@ from tidings.stores.dynamodb.chat.heads import (
     preview_change,
 )
 from tidings.stores.dynamodb.chat.items import (
-    entry_key,
     last_message_of,
     receipt_key,
     to_receipt,
@@ -42,6 +41,7 @@ from tidings.stores.dynamodb.chat.items import (
 from tidings.stores.dynamodb.chat.pages import (
     entries_at,
     head_of_chat,
+    items_at,
     members_of,
     membership_row,
     receipts_of,
@@ -217,9 +217,8 @@ class DynamoReceipts:
                     numbers[move.chat, sequence] = 0  # its number is not needed
                 else:
                     wanted[move.chat, sequence] = None
-        keys = [entry_key(chat, sequence) for chat, sequence in wanted]
-        for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
-            numbers[item["chat_id"], item["sequence"]] = item["number"]
+        for place, item in (await items_at(self._dynamo, READ_ENTRIES, wanted)).items():
+            numbers[place] = item["number"]
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a run: first its idempotency keys, then its entries and everything that they change.
 
-A single message needs two writes of one unit each: the key, then the entry. The entries of any
-other run are written in one transaction, which costs twice as much for each item.
+A single message needs two writes of one unit each: the key, then the entry. Several messages are
+written as a pack: their keys, then one item. A message may have no key, if the appender knows that
+it is not in the log. The entries of any other run are written in one transaction, which costs twice
+as much for each item.
 """
 
 import logging
@@ -13,9 +15,11 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.entries import Entry
+from tidings.model.formats import PACKS
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
+from tidings.ports.secrets import Deployment
 from tidings.ports.world import Chance, Failpoints
 from tidings.stores.dynamodb.chat.deletion_patterns import DELETE_CHAT
 from tidings.stores.dynamodb.chat.deletions import plan_deletion
@@ -34,12 +38,14 @@ from tidings.stores.dynamodb.chat.members import (
     have_room,
     plan_people,
 )
+from tidings.stores.dynamodb.chat.packs import is_pack, pack_item
 from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_target
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import (
     Canceled,
     ConditionFailed,
     Conflicted,
+    Item,
     gather_bounded,
 )
 from tidings.stores.dynamodb.client.writes import Put
@@ -47,9 +53,11 @@ from tidings.stores.dynamodb.patterns import (
     CHANGE_CHAT,
     CLAIM_KEY,
     CLAIM_SLOT,
+    CLAIM_SLOTS,
     FORGET_REACTIONS,
     PUT_BODY,
     READ_REACTIONS,
+    Pattern,
 )
 from tidings.tasks import Tasks
 
@@ -65,12 +73,18 @@ class Runs:
     """Writer of runs."""
 
     def __init__(
-        self, dynamo: Dynamo, heads: Heads, chance: Chance, failpoints: Failpoints
+        self,
+        dynamo: Dynamo,
+        heads: Heads,
+        chance: Chance,
+        failpoints: Failpoints,
+        deployment: Deployment,
     ) -> None:
         self._dynamo = dynamo
         self._heads = heads
         self._chance = chance
         self._failpoints = failpoints
+        self._deployment = deployment
         self._tasks = Tasks("runs")
 
     async def write(self, run: Run) -> Outcome:
@@ -111,21 +125,32 @@ class Runs:
     # Keys.
 
     async def _claim_keys(self, run: Run) -> tuple[int, ...]:
-        """Claim the keys; return the indexes of keys that another send has claimed."""
-        wanted = [index for index, key in enumerate(run.keys) if key is not None]
+        """Claim the keys; return the indexes of keys that another send has claimed.
+
+        Keys with `after` are returned too, even if they were free: the message may be in the log
+        without a key.
+        """
+        wanted = [(index, key) for index, key in enumerate(run.keys) if key is not None]
         if len(wanted) == 1:
-            return () if await self._claim(run, wanted[0]) else (wanted[0],)
-        claimed = await gather_bounded(partial(self._claim, run, index) for index in wanted)
-        return tuple(index for index, is_ours in zip(wanted, claimed, strict=True) if not is_ours)
+            claimed = [await self._claim(run, wanted[0][0])]
+        else:
+            claimed = await gather_bounded(partial(self._claim, run, index) for index, _ in wanted)
+        takes_after = self._deployment.writes >= PACKS
+        return tuple(
+            index
+            for (index, key), is_ours in zip(wanted, claimed, strict=True)
+            if not is_ours or (takes_after and key.after is not None)
+        )
 
     async def _claim(self, run: Run, index: int) -> bool:
         """Claim one key; return False if another send has claimed it.
 
         A claim that has expired does not count, even if it is not deleted yet.
         """
-        key, entry = run.keys[index], run.entries[index]
+        key = run.keys[index]
         assert key is not None
-        item = claim_item(run.chat_id, key, entry)
+        # The hint is the first slot of the run: the next attempt may leave out messages before it.
+        item = claim_item(run.chat_id, key, run.entries[0])
         now = {":now": run.entries[0].created_at}
         try:
             await self._dynamo.put(CLAIM_KEY, item, _FREE_KEY, now)
@@ -136,9 +161,14 @@ class Runs:
     # Entries.
 
     async def _write_entries(self, run: Run) -> Outcome:
+        entries = run.entries
+        if is_pack(entries) and self._deployment.writes >= PACKS:
+            claim = partial(self._claim_slot, CLAIM_SLOTS, entries[-1], pack_item(entries))
+            return await self._in_time(run, claim)
         bodies = await self._put_bodies(run)
-        if len(run.entries) == 1 and run.entries[0].kind == "message":
-            return await self._in_time(run, partial(self._claim_slot, run.entries[0], bodies[0]))
+        if len(entries) == 1 and entries[0].kind == "message":
+            item = entry_item(entries[0], bodies[0])
+            return await self._in_time(run, partial(self._claim_slot, CLAIM_SLOT, entries[0], item))
         return await self._change(run, bodies)
 
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -172,17 +202,16 @@ class Runs:
             names.append(name)
         return names
 
-    async def _claim_slot(self, entry: Entry, body_id: str | None) -> Outcome:
+    async def _claim_slot(self, pattern: Pattern, last: Entry, item: Item) -> Outcome:
+        """Write a message or a pack into its slot; `last` is the last message in the item."""
         try:
-            await self._dynamo.put(
-                CLAIM_SLOT, entry_item(entry, body_id), FREE_SLOT, gives_way=True
-            )
+            await self._dynamo.put(pattern, item, FREE_SLOT, gives_way=True)
         except ConditionFailed as failed:
-            if not (failed.is_repeat and failed.item and failed.item["mark"] == entry.mark):
+            if not (failed.is_repeat and failed.item and failed.item["mark"] == last.mark):
                 return SLOT_TAKEN
         except Conflicted:
             return SLOT_TAKEN
-        self._heads.appended(entry)
+        self._heads.appended(last)
         return _KEPT
 
     async def _change(self, run: Run, bodies: list[str | None]) -> Outcome:

@@ -13,10 +13,12 @@ from tidings.model.entries import Entry
 from tidings.ports.log import Declined
 from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
 from tidings.stores.dynamodb.chat.members import TransactionPlan
+from tidings.stores.dynamodb.chat.packs import IN_PACK, change_in_pack
+from tidings.stores.dynamodb.chat.pages import item_at
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
-from tidings.stores.dynamodb.patterns import READ_ENTRY, READ_OWN_REACTIONS
+from tidings.stores.dynamodb.patterns import READ_OWN_REACTIONS
 
 TARGET_KINDS: Final = frozenset({"edited", "redacted", "reacted", "unreacted"})
 
@@ -28,7 +30,7 @@ async def plan_target(
 ) -> Declined | None:
     """Plan the change of the entry's target, or return the reason for declining the entry."""
     assert entry.target is not None
-    target = await dynamo.get(READ_ENTRY, entry_key(entry.chat_id, entry.target))
+    target = await item_at(dynamo, entry.chat_id, entry.target)
     if entry.kind in {"reacted", "unreacted"}:
         return await _plan_reaction(dynamo, plan, index, entry, target)
     if target is None or not _has_content(target, entry.created_at):
@@ -52,6 +54,10 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
     key = entry_key(entry.chat_id, target["sequence"])
     content = {":box": entry.box, ":box_key": entry.box_key}
     at = {":now": entry.created_at}
+    if IN_PACK in target:
+        new = {"box": entry.box, "box_key": entry.box_key, "edited_at": entry.created_at}
+        plan.add(change_in_pack(entry.chat_id, target, **new))
+        return
     if BODY not in target:
         update = "SET #edited_at = :now, #box = :box, #box_key = :box_key"
         plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
@@ -67,7 +73,11 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
 
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
     """Plan to remove the content and the reaction counts; the reactions are deleted later."""
-    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
+    if IN_PACK in target:
+        gone = {"box": None, "box_key": 0, "reactions": None, "digest": None}
+        plan.add(change_in_pack(entry.chat_id, target, redacted=True, **gone))
+        return
+    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #{BODY}"
     key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
     if BODY in target:
@@ -105,6 +115,9 @@ async def _plan_reaction(
 
 
 def _plan_counts(plan: TransactionPlan, entry: Entry, target: Item, counts: dict[str, int]) -> None:
+    if IN_PACK in target:
+        plan.add(change_in_pack(entry.chat_id, target, reactions=counts or None))
+        return
     values: Item = {}
     condition = f"{_IS_LIVE} AND attribute_not_exists(#reactions)"
     if "reactions" in target:

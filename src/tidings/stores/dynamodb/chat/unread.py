@@ -8,7 +8,9 @@ from tidings.model import limits
 from tidings.model.chats import Receipt, UnreadFound, found_in_log, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.chat.packs import PACK, unread_in
+from tidings.stores.dynamodb.chat.pages import item_up_to
+from tidings.stores.dynamodb.client.dynamo import Dynamo, Filtered
 from tidings.stores.dynamodb.patterns import COUNT_ALL_UNREAD, COUNT_UNREAD, Pattern
 
 # The same rule as model.chats.counts_as_unread; the contract suite checks both.
@@ -61,20 +63,49 @@ async def _counts(
     dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
 ) -> tuple[Counter[tuple[UserKey, int]], int]:
     """Return how many messages are unread, by sender and key, and how many entries there are."""
+    read, number = receipt.unread_after, receipt.unread_after_number
+    found = await _read(dynamo, pattern, chat, receipt, now, last)
+    # Expiring messages of earlier versions do not name their key.
+    counts = Counter(
+        (item["sender"], item.get("box_key", 0))
+        for item in found.items
+        if "packed" not in item and item["number"] > number
+    )
+    entries = found.looked_at
+    for pack in found.items:
+        if "packed" in pack:
+            counts.update(unread_in(pack, receipt.user, read, last))
+            entries += len(pack["packed"]) - 1
+    if read > 0 and found.items:
+        entries -= read - found.items[0]["sequence"] + 1  # those up to the read mark
+    return counts, min(entries, last - read)
+
+
+async def _read(
+    dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
+) -> Filtered:
+    """Read the unread messages and all packs, beginning with the item of the read mark.
+
+    If no item begins at the read mark, the mark is within the pack before it.
+    """
+    read = receipt.unread_after
     found = await dynamo.filtered(
         pattern,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {
             ":chat": chat,
-            ":first": receipt.unread_after + 1,
+            ":first": read,
             ":last": last,
             ":message": "message",
+            ":pack": PACK,
             ":reader": receipt.user,
+            ":read_number": receipt.unread_after_number,
             ":now": now,
         },
-        only=_IS_UNREAD,
-        shown="#sender, #box_key",
+        only=f"{_IS_UNREAD} OR #kind = :pack OR #number = :read_number",
+        shown="#sequence, #number, #sender, #box_key, #packed",
     )
-    # Expiring messages of earlier versions do not name their key.
-    counts = Counter((item["sender"], item.get("box_key", 0)) for item in found.items)
-    return counts, found.looked_at
+    if read == 0 or (found.items and found.items[0]["sequence"] == read):
+        return found
+    earlier = await item_up_to(dynamo, chat, read)
+    return Filtered([*earlier, *found.items], found.looked_at + len(earlier))

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidings.model import limits
-from tidings.model.entries import emptied
+from tidings.model.entries import Entry, emptied
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Source
@@ -34,6 +34,7 @@ from tidings.ports.export_facts import (
     RequestKeyFact,
     RevocationFact,
     SecretFact,
+    SendKeyFact,
     SigningKeyFact,
     TenantFact,
     TenantKeyFact,
@@ -235,7 +236,7 @@ class DynamoSource:
 
     async def _entries(self, chat: ChatId, after: int, now: int) -> tuple[list[Fact], int]:
         """Return a page of entries with their reactions, and the last sequence on the page."""
-        items = await items_after(self._dynamo, chat, after, PAGE_ENTRIES)
+        items = (await items_after(self._dynamo, chat, after, PAGE_ENTRIES))[:PAGE_ENTRIES]
         facts: list[Fact] = []
         is_deleted = chat in self._deleted
         for entry in await to_entries(self._dynamo, items):
@@ -243,6 +244,8 @@ class DynamoSource:
             facts.append(fact)
             if fact.reactions:
                 facts += await self._reactions(chat, fact.sequence)
+            if entry.digest is not None and not is_deleted:
+                facts += _omitted_key(entry, now)
         return facts, after + len(items)
 
     async def _reactions(self, chat: ChatId, sequence: int) -> list[ReactionFact]:
@@ -262,6 +265,22 @@ class DynamoSource:
         where = "#chat_id = :chat AND #claim > :after"
         values = {":chat": chat, ":after": after}
         return await self._dynamo.query(patterns.EXPORT_SEND_KEYS, where, values, limit=PAGE_KEYS)
+
+
+def _omitted_key(entry: Entry, now: int) -> list[SendKeyFact]:
+    """Return the key that a message would have claimed; other engines need it."""
+    assert entry.digest is not None
+    assert entry.client_message_id is not None
+    expires_at = entry.created_at + limits.SEND_KEY_MS
+    fact = SendKeyFact(
+        chat_id=entry.chat_id,
+        sender=entry.sender,
+        client_message_id=entry.client_message_id,
+        hint=entry.sequence,
+        digest=entry.digest,
+        expires_at=expires_at,
+    )
+    return [fact] if expires_at > now else []
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log on SQLite. A page and the reader's membership are read from one snapshot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import apsw
@@ -31,8 +31,11 @@ class SqliteLog:
         self._failpoints = failpoints
 
     @property
-    def run_entries_max(self) -> int:
-        return limits.RUN_ENTRIES_MAX
+    def takes_after(self) -> bool:
+        return False  # a key costs next to nothing here
+
+    def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
+        return len(run) < limits.RUN_ENTRIES_MAX
 
     @property
     def waiting_max(self) -> int:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packs: several messages of a log in one item, because a unit pays for a kilobyte.
+
+A pack has the sequence of its first message, so that a writer with an outdated head loses its claim
+to whoever wrote the pack. The messages in it have the next sequences and numbers, and all of them
+have the same mark.
+
+Readers get the messages of a pack as if each had its own item. Such an item has the attribute
+`IN_PACK`, which is not stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.limits import KIB
+from tidings.stores.dynamodb.chat.items import PLAIN_TEXT, entry_key
+from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.client.writes import Update
+
+PACK: Final = "pack"
+IN_PACK: Final = "in_pack"
+PACK_MESSAGES_MAX: Final = 32
+"""The largest pack has 190 KB: 32 messages of 4 KB with 20 different reactions each."""
+PACK_BYTES_MAX: Final = 16 * KIB
+"""Content of a new pack. A change of one message writes the whole pack again, so packs are not
+larger than they need to be; edits may enlarge them."""
+
+
+class PackPlace(NamedTuple):
+    """Where a message is stored: sequence of the pack, index in the pack, and the stored bytes."""
+
+    first: int
+    at: int
+    stored: bytes
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    """A message in a pack. New fields may be added at the end."""
+
+    sender: UserKey
+    client_message_id: str | None
+    later: int = 0
+    """Milliseconds after the time of the pack, which is that of its first message."""
+    box: bytes | None = None
+    box_key: int = 0
+    content_type: str | None = None
+    """None stands for plain text."""
+    digest: bytes | None = None
+    edited_at: int | None = None
+    redacted: bool = False
+    reactions: dict[str, int] | None = None
+
+
+_IF_ANY: Final = (
+    "client_message_id", "box", "box_key", "content_type", "digest", "edited_at", "redacted",
+    "reactions",
+)  # fmt: skip
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Packed).decode
+
+
+def fits(run: Sequence[Entry], entry: Entry) -> bool:
+    """Return whether a message may be packed with the messages of a run.
+
+    The content of an expiring message is a separate item, so such a message stays alone.
+    """
+    if len(run) >= PACK_MESSAGES_MAX or entry.expires_at is not None:
+        return False
+    if run[0].expires_at is not None:
+        return False
+    return sum(len(one.box or b"") for one in (*run, entry)) <= PACK_BYTES_MAX
+
+
+def is_pack(entries: Sequence[Entry]) -> bool:
+    """Return whether the entries of a run can be written as a pack."""
+    return (
+        1 < len(entries) <= PACK_MESSAGES_MAX
+        and all(entry.kind == "message" and entry.expires_at is None for entry in entries)
+        and sum(len(entry.box or b"") for entry in entries) <= PACK_BYTES_MAX
+    )
+
+
+def pack_item(entries: Sequence[Entry]) -> Item:
+    """Build the item of a pack."""
+    first = entries[0]
+    return {
+        **entry_key(first.chat_id, first.sequence),
+        "kind": PACK,
+        "created_at": first.created_at,
+        "number": first.number,
+        "mark": first.mark,
+        "packed": [_encode(_to_packed(entry, first.created_at)) for entry in entries],
+    }
+
+
+def _to_packed(entry: Entry, began_at: int) -> _Packed:
+    return _Packed(
+        sender=entry.sender,
+        client_message_id=entry.client_message_id,
+        later=entry.created_at - began_at,
+        box=entry.box,
+        box_key=entry.box_key,
+        content_type=None if entry.content_type == PLAIN_TEXT else entry.content_type,
+        digest=entry.digest,
+    )
+
+
+def unpacked(items: Iterable[Item], *, backwards: bool = False) -> list[Item]:
+    """Return one item for each entry, in the order of the items, which may be descending."""
+    found: list[Item] = []
+    for item in items:
+        if item["kind"] != PACK:
+            found.append(item)
+        else:
+            found += reversed(_messages(item)) if backwards else _messages(item)
+    return found
+
+
+def _messages(pack: Item) -> list[Item]:
+    first, stored = pack["sequence"], pack["packed"]
+    common = {
+        "chat_id": pack["chat_id"],
+        "kind": "message",
+        "mark": pack["mark"],
+    }
+    return [
+        {
+            **common,
+            **_to_item(packed, pack["created_at"]),
+            "sequence": first + index,
+            "number": pack["number"] + index,
+            IN_PACK: PackPlace(first, index, packed),
+        }
+        for index, packed in enumerate(stored)
+    ]
+
+
+def _to_item(stored: bytes, began_at: int) -> Item:
+    """Convert a message of a pack to attributes; as in other items, empty ones are left out."""
+    packed = _decode(stored)
+    item: Item = {"sender": packed.sender, "created_at": began_at + packed.later}
+    for name in _IF_ANY:
+        if value := getattr(packed, name):
+            item[name] = value
+    return item
+
+
+def unread_in(pack: Item, reader: UserKey, read: int, last: int) -> list[tuple[UserKey, int]]:
+    """Return the author and data key of each message in a pack that the user has not read.
+
+    The rule is that of `counts_as_unread`, for messages after the read mark, up to `last`.
+    """
+    first: int = pack["sequence"]
+    messages = map(_decode, pack["packed"][max(0, read + 1 - first) : last + 1 - first])
+    return [
+        (one.sender, one.box_key) for one in messages if one.sender != reader and not one.redacted
+    ]
+
+
+def change_in_pack(chat: ChatId, item: Item, **changes: Any) -> Update:  # noqa: ANN401
+    """Return the write that changes a message in its pack, unless it was changed meanwhile."""
+    place: PackPlace = item[IN_PACK]
+    new = msgspec.structs.replace(_decode(place.stored), **changes)
+    message = f"#packed[{place.at}]"
+    return Update(
+        "messages",
+        entry_key(chat, place.first),
+        f"SET {message} = :new",
+        f"{message} = :old",
+        {":new": _encode(new), ":old": place.stored},
+    )
+
+
+def emptied_pack(messages: Sequence[Item], nobody: UserKey) -> list[bytes]:
+    """Return what is left of the messages of a pack in a deleted chat."""
+    began_at = messages[0]["created_at"]
+    return [
+        _encode(_Packed(nobody, None, one["created_at"] - began_at, redacted=True))
+        for one in messages
+    ]
