@@ -16,7 +16,10 @@ from tests.contract.builders import (
 from tests.contract.fleets import KINDS, Fleet, a_fleet, shown
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
-from tidings.model.chats import ChatType
+from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.buses.in_process import InProcessBus
+from tidings.model.chats import ChatType, Move
+from tidings.ports.bus import Appended
 from tidings.stores.dynamodb.chat.items import PREVIEW_BOX_BYTES_MAX
 
 
@@ -125,3 +128,60 @@ async def test_no_copy_of_a_deleted_chat_is_left(fleet: Fleet) -> None:
     assert "preview" not in item
     (reached,) = (await fleet.writer.deliveries.reached([state.chat_id])).values()
     assert reached > 10**9, "nobody has to deliver it"
+
+
+# The last message is in a pack.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_last_of_a_pack_is_copied_and_all_of_them_are_counted(
+    fleet: Fleet, kind: ChatType
+) -> None:
+    pack = [message(BOB, text) for text in ("one", "two", "three")]
+    state = await fleet.chat(kind, message(BOB, "before"))
+    await append(fleet.writer, state, *pack)
+    late = await fleet.listed(ANN)
+    assert (shown(late), late.unread.count) == ((5, b"three"), 4), "the log goes on"
+    await fleet.deliver(state, *pack)
+    row = await fleet.listed(ANN)
+    assert (shown(row), row.unread.count, row.head) == ((5, b"three"), 4, late.head)
+    assert "show_last" not in fleet.reads
+    assert all("preview" in item for item in await fleet.copies(state))
+    await fleet.writer.receipts.advance(Move(ANN, state.chat_id, read=4))
+    row = await fleet.listed(ANN)
+    assert (shown(row), row.unread.count) == ((5, b"three"), 1), "the read mark is in the pack"
+    found = await fleet.writer.log.message(state.chat_id, ANN, 4)
+    assert found is not None and [entry.box for entry in found.entries] == [b"two"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_changed_in_a_pack_is_in_no_copy(fleet: Fleet, kind: ChatType) -> None:
+    pack = [message(BOB, text) for text in ("one", "two", "secret")]
+    state = await fleet.chat(kind)
+    await append(fleet.writer, state, *pack)
+    await fleet.deliver(state, *pack)
+    await append(fleet.writer, state, edited(4, "changed", by=BOB))
+    assert shown(await fleet.listed(ANN)) == (4, b"changed")
+    await append(fleet.writer, state, redacted(4, by=BOB))
+    row = await fleet.listed(ANN)
+    assert (shown(row), row.unread.count) == ((4, None), 2)
+    await fleet.deliver(state, *pack)
+    assert shown(await fleet.listed(ANN)) == (4, None), "delivery is late"
+    assert all("preview" not in item for item in await fleet.copies(state))
+
+
+async def test_an_own_mark_within_a_pack_writes_no_head(fleet: Fleet) -> None:
+    """The relay knows only where a pack begins: its end may not be delivered."""
+    state = await fleet.chat("direct")
+    pack = [message(ANN, "mine"), message(BOB, "yours"), message(BOB, "and mine")]
+    await append(fleet.writer, state, *pack)
+    bus = InProcessBus()
+    receipts = CoalescedReceipts(fleet.writer.receipts, bus)
+    for entry in pack:
+        bus.publish(Appended(entry, state))
+    await receipts.close()
+    found = await fleet.writer.receipts.find(ANN, state.chat_id, 1)
+    assert found is not None and found.receipt.read == 2
+    assert [item["sequence"] for item in await fleet.copies(state)] == [1, 1]
+    await fleet.deliver(state, *pack)
+    assert [item["sequence"] for item in await fleet.copies(state)] == [4, 4]

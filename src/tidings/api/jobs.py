@@ -42,10 +42,10 @@ class JobProgress(msgspec.Struct):
 
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job of a tenant. `chat_id`, `user_id` or `inbox` says what it is about. A finished job that
-    deletes a user has a `receipt`; one that exports a user has a `download`, the path of the
-    export, which exists until `expires_at`. From phase `members_removed` on, nobody can read the
-    chat that a job deletes."""
+    """A job of a tenant. `chat_id`, `user_id` or `inbox` names what the job deletes or exports. A
+    finished job that deletes a user has a `receipt`; one that exports a user has a `download`, the
+    path of the export, which exists until `expires_at`. From phase `members_removed` on, nobody can
+    read the chat that a job deletes."""
 
     job: str
     kind: Literal["chat.delete"] | JobKind

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs that start tenants' jobs, the work of each kind of job, and the replay."""
+"""Makes the verbs that start tenants' jobs, the steps of each kind of job, and the replay of
+erasures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from tidings.ports.tenant_jobs import JobKind, JobSteps
 
 @dataclass(frozen=True, slots=True)
 class TenantWork:
-    """Everything about tenants' jobs in one process."""
+    """The objects for tenants' jobs in one process."""
 
     verbs: JobVerbs
     kinds: Mapping[JobKind, JobSteps]
@@ -45,7 +46,7 @@ class TenantWork:
 def make_tenant_work(
     config: Config, base: Foundation, chats: ChatVerbs, inbox: InboxVerbs, erasures: Erasures
 ) -> TenantWork:
-    """Make the verbs and the work of all kinds of jobs."""
+    """Make the verbs and the steps of all kinds of jobs."""
     store = base.store
     verbs = _verbs(config, base, inbox, erasures)
     inbox_deletion = InboxDeletion(
@@ -136,7 +137,7 @@ def _parts_of_user(base: Foundation) -> tuple[Part, ...]:
 
 
 def _backup_days(config: Config) -> int | None:
-    """Return for how many days the deployment's own backups may have deleted data."""
+    """Return for how many days the deployment's own backups may still contain deleted data."""
     if not isinstance(config.store, DynamoDb):
         return None
     from tidings.stores.dynamodb.tables import BACKUP_DAYS

@@ -127,7 +127,7 @@ async def _export(config: Config, file: str) -> Exported:
 
 
 def import_(config: Config, options: argparse.Namespace) -> int:
-    """Read all facts in a file into an empty store, or a history; return the exit code.
+    """Import facts into an empty store, or a history into a tenant; return the exit code.
 
     With `--unsigned`, the signature of the file is not checked: the operator trusts the file.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the jobs of tenants step by step, in turns.
 
-In each round, some tenants advance, each with a few of its jobs by one step. The next round goes on
-with the next tenants, so that the jobs of one tenant never delay those of another. Each step stores
-its progress. If a process dies, its lease expires, and another process continues.
+A round advances a few jobs of some tenants by one step each. The next round continues with the next
+tenants, so that the jobs of one tenant never delay those of another. Each step stores its progress.
+If a process dies, its lease on the job expires, and another process continues the job.
 """
 
 import asyncio
@@ -27,14 +27,15 @@ POLL_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.02
 """Pause between two rounds, because messages are more urgent than jobs."""
 TENANTS_AT_ONCE: Final = 8
-"""Tenants whose jobs advance in one round; the next round goes on with the next tenants."""
+"""Number of tenants whose jobs advance in one round; the next round serves the next tenants."""
 JOBS_AT_ONCE: Final = 4
 """Jobs of one tenant that advance by a step in one round."""
 JOBS_LISTED: Final = 100
-"""Oldest unfinished jobs of a tenant among which a round finds those that do not have to wait."""
+"""Number of a tenant's oldest unfinished jobs among which a round looks for jobs that need not
+wait."""
 RETRY_MS: Final = 1 * SECOND_MS
 WAITING_MAX: Final = 10_000
-"""Jobs of which a process remembers until when they wait."""
+"""Number of jobs whose waiting times a process keeps in memory."""
 
 
 class TenantJobRunner:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a connected user informed of everything unread, if the client asked for it in hello.
+"""Sends a client the user's unread total and its changes, if the client asked for it in hello.
 
 Everything is counted once when the connection is live, and again every ten minutes. In between, the
-counts follow from the frames that the connection sends: a message of somebody else adds one. Frames
-that may lower a count, such as a redaction or `unread`, cause a new count of their chat only.
+frames that the connection sends change the counts: a message of somebody else adds one. After a
+frame that may lower a count, such as a redaction or `unread`, only its chat is counted again.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class UnreadTotals:
         user: UserKey,
         chats: Sequence[ChatHead],
     ) -> None:
-        """Follow the frames of a connection; `chats` are the user's chats as hello has read them.
+        """Watch the frames of a connection; `chats` are the user's chats as hello has read them.
 
         The entries up to their heads are counted in `start`, and not when they are sent.
         """
@@ -76,7 +76,7 @@ class UnreadTotals:
         self._inboxes: dict[str, Unread] = {}
         self._heads: Sequence[ChatHead] | None = chats
         self._counted_to = {chat.chat_id: chat.head.sequence for chat in chats}
-        """Sequence up to which the entries of a chat are in its count."""
+        """For each chat, the last sequence that its count includes."""
         self._stale: set[ChatId] = set()
         """Chats that have to be counted again."""
         self._is_all_stale = False

@@ -32,8 +32,8 @@ class Receipts(Protocol):
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
         a member, or if the receipt is as far already.
 
-        A move of the read mark ends the part that the user marked as unread, and so does a message
-        of the user. The time of a move is kept with the receipt, if the move has one.
+        If the user marked the chat as unread, a move of the read mark or a message of the user ends
+        this mark. If the move has a time, the time is stored with the receipt.
 
         Raises:
             StoreUnavailable: The outcome is unknown; safe to repeat.
@@ -80,7 +80,7 @@ class Receipts(Protocol):
         ...
 
     async def hide(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> Receipt | None:
-        """Hide the chat until its next message, or show it again; None if the user is no member.
+        """Hide the chat until its next message, or show it again; return None for a non-member.
 
         Durable when it returns.
         """

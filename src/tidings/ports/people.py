@@ -98,8 +98,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     phone_verified_at: int | None = None
     """When the user proved the phone number with a login code; None if the tenant set it."""
     hidden_at: int | None = None
-    """While this is set, nobody sees when the user is or was online, and the user sees of nobody
-    else."""
+    """While this is set, nobody sees when the user is or was online, and the user does not see this
+    of others."""
     deleted_at: int | None = None
     """If this is set, the user is deleted for good, and only this mark is left."""
 
@@ -289,7 +289,7 @@ class UserStore(Protocol):
         ...
 
     async def get(self, user: UserKey) -> User | None:
-        """Return a user; of a deleted user, the mark that is left."""
+        """Return a user; for a deleted user, the mark that remains."""
         ...
 
     async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:

@@ -109,7 +109,8 @@ class LogView:
         self._clear()
 
     def live(self, named: Container[str] = ()) -> list[Step]:
-        """Handle `live`: the server has named all chats, so a stale chat without a name is gone.
+        """Handle `live`: the server has named all chats, so a stale chat that it did not name is
+        gone.
 
         `named` are the chats of which the server has sent the head but no entries.
         """

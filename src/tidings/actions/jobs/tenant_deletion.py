@@ -99,7 +99,7 @@ class InboxDeletion:
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with things that the next step removes, and the place after them."""
+    """Return the job with the items that the next step removes, and the position after them."""
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 
@@ -115,9 +115,9 @@ class DeleteInbox:
     start: StartJob
 
     async def __call__(self, caller: Caller, tenant: str, inbox: str) -> TenantJob:
-        """Remove the inbox and start the job. Within a second, the inbox does not exist any more.
+        """Remove the inbox and start the job. Within a second, no process finds the inbox any more.
 
-        A repeat returns the same job, until an inbox of this name is created again.
+        A repeated call returns the same job, until an inbox of this name is created again.
 
         Raises:
             InboxNotFound: The tenant has no such inbox.
@@ -260,7 +260,8 @@ class DeleteTenant:
         return await self.begin(tenant)
 
     async def begin(self, tenant: str) -> TenantJob:
-        """Store the job, then the mark. If a process dies in between, the job stores the mark."""
+        """Store the job, then mark the tenant as deleted; after a crash in between, the job does
+        it."""
         job = await self.start(tenant, "tenant.delete", tenant)
         await self.tenant_data.mark_deleted(tenant, self.clock.now())
         return job

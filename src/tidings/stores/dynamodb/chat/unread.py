@@ -35,7 +35,7 @@ async def count_unread(
 ) -> UnreadFound:
     """Count the unread messages up to a sequence.
 
-    By default those among the first thousand entries after the read mark are counted.
+    By default, only the first thousand entries after the read mark are considered.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
     if last <= receipt.unread_after:
