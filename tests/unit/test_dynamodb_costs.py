@@ -11,7 +11,6 @@ from tests.contract.builders import (
     a_chat,
     added,
     append,
-    append_many,
     edited,
     key,
     message,
@@ -140,7 +139,8 @@ async def test_receipts(store: DynamoStore, meter: Meter) -> None:
 
 async def test_a_page_of_history(store: DynamoStore, meter: Meter) -> None:
     state = await a_chat(store, ANN, BOB, CAT)
-    await append_many(store, state, [message(ANN, "x" * 200) for _ in range(60)])
+    for _ in range(60):
+        await append(store, state, message(ANN, "x" * 200))
     latest = store.log.page(state.chat_id, BOB, before=10**9, limit=50, only_messages=True)
 
     assert (await meter.units(latest))[0] == 0
