@@ -34,6 +34,7 @@ from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Kept, KeyTaken
 from tidings.stores.dynamodb.chat import log as dynamodb_log
 from tidings.stores.dynamodb.chat.packs import PACK_BYTES_MAX, PACK_MESSAGES_MAX, fits
+from tidings.stores.dynamodb.identity.secrets import DynamoDeployment
 
 
 @pytest.fixture
@@ -114,7 +115,9 @@ async def test_what_is_unread_is_counted_from_any_read_mark(store: Store, state:
 
 async def test_a_writer_learns_of_all_of_them(store: Store, state: ChatState) -> None:
     assert await store.log.state(state.chat_id) == state
-    assert [one.sequence for one in await store.log.tail(state.chat_id, 7)] == [8, 9, 10, 11, 12]
+    for head in range(13):
+        rest = [one.sequence for one in await store.log.tail(state.chat_id, head)]
+        assert rest == list(range(head + 1, 13))
 
 
 async def test_a_message_is_found_even_if_it_moved_up_after_its_key_was_claimed(
@@ -179,6 +182,21 @@ async def test_a_new_claim_with_after_has_to_be_looked_for(dynamodb: Store) -> N
     outcome = await append(dynamodb, state, again, keys=[key(again, after=1)])
 
     assert outcome == KeyTaken((0,))
+    found = await dynamodb.log.find_sent(state.chat_id, key(again, after=1), NOW)
+    assert found is not None and found.entry == first
+
+
+async def test_a_process_that_may_not_write_packs_yet_finds_a_message_without_a_key(
+    dynamodb: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = await a_chat(dynamodb)
+    first, again = message(ANN, cmid="m1"), message(ANN, cmid="m1")
+    first.digest = b"digest"
+    await append(dynamodb, state, first)
+    monkeypatch.setattr(DynamoDeployment, "writes", 0)
+
+    assert not dynamodb.log.takes_after
+    assert await append(dynamodb, state, again, keys=[key(again, after=1)]) == KeyTaken((0,))
     found = await dynamodb.log.find_sent(state.chat_id, key(again, after=1), NOW)
     assert found is not None and found.entry == first
 

@@ -20,6 +20,7 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Head, SendKey, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import (
+    ChatBusy,
     ChatNotFound,
     LimitReached,
     MessageGone,
@@ -141,6 +142,38 @@ async def test_what_is_evicted_may_be_of_a_chat_that_is_evicted_too() -> None:
     assert queues.get(chats[1]).remembered_after == 7
 
 
+async def test_a_log_may_begin_to_take_messages_without_keys(writer: Writer) -> None:
+    assert await writer.send(Send("m1", after=1)) == [2]
+    writer.log.takes_after = True
+    assert await writer.send(Send("m1", after=1)) == [("again", 2)]
+
+
+async def test_who_knows_later_entries_than_the_writer_needs_no_key(memory: Writer) -> None:
+    assert await memory.send(Send("m1", after=1)) == [2]
+    state = await memory.log.state(CHAT)
+    assert state is not None
+    other = Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id="m2")
+    state.stamp(other, 1, "other")
+    memory.log.entries.append(other)
+    assert await memory.send(Send("m3", after=1), Send("m4", after=3)) == [4, 5]
+    assert memory.log.entries[-1].digest == b"digest"
+
+
+async def test_long_searches_are_few(memory: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REMEMBERED_SENDS_MAX", 1)
+    monkeypatch.setattr(limits, "SHORT_SEARCH_ENTRIES", 1)
+    monkeypatch.setattr(limits, "LONG_SEARCHES_BURST", 2)
+    assert await memory.send(Send("m1", after=1)) == [2]
+    assert await memory.send(Send("m2", after=2)) == [3]
+    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
+    gone = await memory.send(Send("m1", after=1, is_member=False))
+    busy, near = await memory.send(Send("m1", after=1), Send("m3", after=2))
+    [stranger] = await memory.send(Send("m1", after=1, is_member=False))
+    assert gone == [("again", 2)]
+    assert (isinstance(busy, ChatBusy), near) == (True, 4)
+    assert isinstance(stranger, ChatNotFound)
+
+
 async def test_a_sequence_that_the_log_has_not_reached_proves_nothing(memory: Writer) -> None:
     assert await memory.send(Send("m1", after=5)) == [2]
     assert memory.log.entries[-1].digest is None
@@ -155,6 +188,20 @@ async def test_a_remembered_message_that_cannot_be_read_is_answered(memory: Writ
     memory.log.entries[1].client_message_id = "lost"
     [answer] = await memory.send(Send("m1", after=1))
     assert isinstance(answer, StoreUnavailable)
+    memory.log.troubles["state"] = [DOWN]
+    assert await memory.send(Send("m1", after=1)) == [DOWN]
+
+
+async def test_a_remembered_message_of_a_deleted_chat_is_not_there(memory: Writer) -> None:
+    assert await memory.send(Send("m1", after=1)) == [2]
+    state = await memory.log.state(CHAT)
+    assert state is not None
+    deleted = Entry(chat_id=CHAT, kind="deleted", sender=OWNER)
+    state.stamp(deleted, 1, "other")
+    memory.log.entries.append(deleted)
+    memory.log.entries[1].client_message_id = None
+    [answer] = await memory.send(Send("m1", after=1))
+    assert isinstance(answer, ChatNotFound)
 
 
 async def test_a_chat_that_cannot_be_loaded_is_loaded_by_the_next_send(writer: Writer) -> None:

@@ -162,7 +162,7 @@ class Log(Protocol):
         """Return the earlier send by this sender under this client_message_id.
 
         None if the key is not claimed, or its claim has expired at `now`. A key with `after` is
-        searched for in the log even then, where the store takes such messages without a key.
+        searched for in the log even then, if the store may have such messages without a key.
 
         Raises:
             ChatBusy: The log is long. The next call continues the search.

@@ -21,6 +21,7 @@ from tidings.actions.chat.chat_queue import (
     Repeats,
     doubt_claims,
     gave_up,
+    is_behind,
     needs_no_key,
 )
 from tidings.model import limits
@@ -202,6 +203,7 @@ class Appender:
         Each returned step is a request and its entries. The entries are also applied to `claimed`.
         """
         now = self._clock.now()
+        chat_queue.is_doubtful = False
         self._runs += 1
         mark = f"{self._mark}{self._runs:x}"
         steps: list[_Step] = []
@@ -257,6 +259,9 @@ class Appender:
         The list is empty if the request has been answered, or if the log must be read again before
         the request can be answered (`is_doubtful`).
         """
+        if self._log.takes_after and is_behind(chat_queue, request):
+            chat_queue.is_doubtful = True
+            return []
         refusal = None
         try:
             if state.is_deleted:
@@ -272,9 +277,7 @@ class Appender:
         elif request.key is None:
             request.refused(refusal)
         else:
-            self._tasks.start(
-                self._repeats.refuse_unless_sent(chat_queue.chat_id, request, refusal)
-            )
+            self._tasks.start(self._repeats.refuse_unless_sent(chat_queue, request, refusal))
         return []
 
     async def _recheck(self, chat_queue: ChatQueue) -> None:
@@ -320,6 +323,9 @@ class Appender:
     def _remember(self, chat_queue: ChatQueue, entries: list[Entry]) -> None:
         if self._log.takes_after:
             self._chat_queues.remember(chat_queue, entries)
+        elif entries:
+            # The log may begin to take messages without keys at any time.
+            chat_queue.remembered_after = entries[-1].sequence
 
     def _answer_and_publish(self, outgoing: _Outgoing) -> None:
         """Answer the requester first, then publish the entries."""
@@ -344,7 +350,7 @@ class Appender:
         again = {index: request for index, (request, _) in enumerate(steps)}
         try:
             for index in sorted(taken):
-                if await self._repeats.answer_if_sent(chat_queue.chat_id, again[index]):
+                if await self._repeats.answer_or_refuse(chat_queue, again[index]):
                     del again[index]
         finally:
             # Also after an unexpected error, which refuses all waiting requests.

@@ -17,7 +17,13 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatBusy, Refusal, SendConflict, StoreUnavailable
+from tidings.model.refusals import (
+    ChatBusy,
+    ChatNotFound,
+    Refusal,
+    SendConflict,
+    StoreUnavailable,
+)
 from tidings.ports.log import Declined, Log, Sent
 from tidings.ports.world import Clock
 
@@ -79,7 +85,10 @@ class AppendRequest(Protocol):
 class ChatQueue:
     """Requests that wait to be appended to one chat, and the chat's committed state."""
 
-    __slots__ = ("chat_id", "is_busy", "is_doubtful", "remembered_after", "state", "waiting")
+    __slots__ = (
+        "chat_id", "is_busy", "is_doubtful", "remembered_after", "searched_until", "state",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, chat_id: ChatId) -> None:
         self.chat_id = chat_id
@@ -93,6 +102,8 @@ class ChatQueue:
         outdated."""
         self.remembered_after = 0
         """All messages after this sequence, up to the state's head, are remembered."""
+        self.searched_until = 0
+        """The time when all long searches are paid for, at one per second."""
 
 
 class ChatQueues:
@@ -185,6 +196,31 @@ class Repeats:
         self._log = log
         self._clock = clock
 
+    async def answer_or_refuse(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
+        """Do as `answer_if_sent`, but refuse the request if the chat has too many searches."""
+        if not self._may_search(chat_queue, request):
+            request.refused(ChatBusy())
+            return True
+        return await self.answer_if_sent(chat_queue.chat_id, request)
+
+    def _may_search(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
+        """Return whether the log may be searched for the request, and count a long search.
+
+        A search begins at `after`, which may be any number, and the chat's queue waits for it.
+        """
+        assert request.key is not None
+        after, state = request.key.after, chat_queue.state
+        if after is None or state is None or not self._log.takes_after:
+            return True
+        if state.head - after <= limits.SHORT_SEARCH_ENTRIES:
+            return True
+        now = self._clock.now()
+        until = max(now, chat_queue.searched_until) + limits.SECOND_MS
+        if until > now + limits.LONG_SEARCHES_BURST * limits.SECOND_MS:
+            return False
+        chat_queue.searched_until = until
+        return True
+
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
         """Answer a request whose key is already claimed; return whether it was answered.
 
@@ -213,15 +249,21 @@ class Repeats:
         assert request.key is not None
         request.key = msgspec.structs.replace(request.key, after=sequence - 1)
         try:
-            is_answered = await self.answer_if_sent(chat, request)
+            if await self.answer_if_sent(chat, request):
+                return
+            state = await self._log.state(chat)
+        except Refusal as refusal:
+            request.refused(refusal)
         except Exception:
             request.refused(StoreUnavailable())
             raise
-        if not is_answered:
-            request.refused(StoreUnavailable())
+        else:
+            # The messages of a deleted chat lose their ids.
+            is_gone = state is None or state.is_deleted
+            request.refused(ChatNotFound() if is_gone else StoreUnavailable())
 
     async def refuse_unless_sent(
-        self, chat: ChatId, request: AppendRequest, refusal: Refusal
+        self, chat_queue: ChatQueue, request: AppendRequest, refusal: Refusal
     ) -> None:
         """Refuse a send, unless the same send is already in the log.
 
@@ -229,8 +271,11 @@ class Repeats:
         member.
         """
         assert request.key is not None
+        if not self._may_search(chat_queue, request):
+            request.refused(refusal)
+            return
         try:
-            sent = await self._log.find_sent(chat, request.key, self._clock.now())
+            sent = await self._log.find_sent(chat_queue.chat_id, request.key, self._clock.now())
         except Refusal as trouble:
             request.refused(trouble)
             return
@@ -249,6 +294,14 @@ def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -
     if key is None or key.after is None or request.is_claimed:
         return False
     return chat_queue.remembered_after <= key.after < sequence
+
+
+def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
+    """Return whether the sender knows later entries than the queue, whose slot is then taken."""
+    key, state = request.key, chat_queue.state
+    if key is None or key.after is None or state is None or request.was_looked_into:
+        return False
+    return state.head < key.after
 
 
 def gave_up(request: AppendRequest) -> bool:

@@ -59,6 +59,18 @@ async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> l
     return (await _items_up(dynamo, chat, after, limit))[0]
 
 
+async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
+    """Return entries as `items_after` does, after a sequence that the log has reached.
+
+    The entry there is read too. If it has its own item, nothing after it is in an earlier pack, so
+    a writer at the end of the log learns from one request that it is there.
+    """
+    found = await _items_between(dynamo, chat, after, after + limit)
+    if not found or found[0]["sequence"] > after + 1:
+        found = unpacked(await item_up_to(dynamo, chat, after)) + found
+    return [item for item in found if item["sequence"] > after]
+
+
 async def _items_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int
 ) -> tuple[list[Item], Head | None]:

@@ -128,18 +128,17 @@ class Runs:
         """Claim the keys; return the indexes of keys that another send has claimed.
 
         Keys with `after` are returned too, even if they were free: the message may be in the log
-        without a key.
+        without a key, because other processes may write packs a minute before this one.
         """
         wanted = [(index, key) for index, key in enumerate(run.keys) if key is not None]
         if len(wanted) == 1:
             claimed = [await self._claim(run, wanted[0][0])]
         else:
             claimed = await gather_bounded(partial(self._claim, run, index) for index, _ in wanted)
-        takes_after = self._deployment.writes >= PACKS
         return tuple(
             index
             for (index, key), is_ours in zip(wanted, claimed, strict=True)
-            if not is_ours or (takes_after and key.after is not None)
+            if not is_ours or key.after is not None
         )
 
     async def _claim(self, run: Run, index: int) -> bool:
