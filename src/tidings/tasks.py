@@ -245,6 +245,8 @@ class Backlog:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._begun: dict[object, float] = {}
+        self._left, self._left_until = math.inf, 0.0
+        """Begin of the oldest work that others finish, and when they have finished all of it."""
 
     def begin(self, work: object, age: float = 0.0) -> None:
         """Note work that is taken on now, and its age; the object stands for it until its end."""
@@ -255,10 +257,15 @@ class Backlog:
         self._begun.pop(work, None)
 
     def end_later(self, work: object, seconds: float) -> None:
-        """Note that others will finish the work within this time."""
-        self._loop.call_later(seconds, self.end, work)
+        """Note that others will finish the work within this time; the object is not kept."""
+        now = self._loop.time()
+        begun = self._begun.pop(work, now)
+        self._left = min(begun, self._left) if now < self._left_until else begun
+        self._left_until = max(self._left_until, now + seconds)
 
     @property
     def seconds(self) -> float:
         """Age of the oldest unfinished work; 0 if there is none."""
-        return max(0.0, self._loop.time() - min(self._begun.values(), default=math.inf))
+        now = self._loop.time()
+        left = self._left if now < self._left_until else math.inf
+        return max(0.0, now - min(self._begun.values(), default=left), now - left)

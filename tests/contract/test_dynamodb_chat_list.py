@@ -7,23 +7,29 @@ from typing import Any
 import pytest
 
 from tests.contract.builders import (
+    a_chat,
     append,
     message,
+    new_chat_id,
     removed,
     renamed,
 )
 from tests.contract.fleets import KINDS, Fleet, a_fleet, own, shown
-from tests.support.clock import NOW
-from tests.support.users import ANN, BOB, CAT
+from tests.support.clock import NOW, ManualClock
+from tests.support.users import ANN, BOB, CAT, DAN
+from tidings.actions.chat.chats import ListChats
+from tidings.actions.content.wrapping import Cursors
+from tidings.assembly.system import SystemChance
 from tidings.model.chats import ChatState, ChatType, Move, Receipt
 from tidings.model.entries import Head, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import DAY_MS
 from tidings.stores.dynamodb.chat.head_patterns import TOUCH_PREVIEW
 from tidings.stores.dynamodb.chat.items import receipt_key
+from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.export.importing import fill_heads
 from tidings.stores.dynamodb.formats import EPOCH
-from tidings.stores.dynamodb.patterns import KEEP_VALUE, MAKE_OWN
+from tidings.stores.dynamodb.patterns import IMPORT_CHAT, KEEP_VALUE, MAKE_OWN
 
 
 @pytest.fixture
@@ -149,6 +155,9 @@ async def test_old_chats_get_their_copies_by_command(fleet: Fleet) -> None:
     assert await fill_heads(fleet.dynamo, NOW + DAY_MS) == 0, "a relay may still deliver them"
     assert await fill_heads(fleet.dynamo, NOW + DAY_MS + 1) == 2
     assert await fill_heads(fleet.dynamo, NOW + DAY_MS + 1) == 0
+    lost = {**(await fleet.copies(states[1]))[0], "chat_id": new_chat_id(), "epoch": "old"}
+    await fleet.dynamo.put(IMPORT_CHAT, lost)
+    assert await fill_heads(fleet.dynamo, NOW + DAY_MS + 1) == 0, "its log was not restored"
     async with fleet.another() as store:
         fleet.used.clear()
         assert len(await store.chats.list_heads(ANN)) == 2
@@ -241,6 +250,83 @@ async def test_who_is_removed_during_a_list_sees_nothing_later(
         rows_of = chats._rows
         monkeypatch.setattr(chats, "_rows", removed_meanwhile)
         assert await store.chats.listing(BOB, below=None, limit=9, now=NOW) == []
+
+
+@pytest.mark.attack("D01")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_who_is_removed_before_this_process_hears_more_sees_nothing(
+    fleet: Fleet, kind: ChatType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the list reads is from before the removal, also the index of memberships; the head that
+    the process knows is not."""
+    state = await fleet.chat(kind, message(ANN, "for both"))
+    async with fleet.another() as store:
+        chats = store.chats._list
+
+        async def removed_meanwhile(
+            rows: dict[ChatId, dict[str, Any]], pattern: Pattern
+        ) -> dict[ChatId, dict[str, Any]]:
+            items = await items_of(rows, pattern)
+            stale = await chats._memberships(BOB, [state.chat_id])
+
+            async def from_index(*_: object) -> dict[ChatId, dict[str, Any]]:
+                return stale
+
+            monkeypatch.setattr(chats, "_memberships", from_index)
+            await append(store, state, removed(BOB))
+            await append(store, state, message(ANN, "not for Bob"))
+            return items
+
+        items_of = chats._items
+        monkeypatch.setattr(chats, "_items", removed_meanwhile)
+        assert await store.chats.listing(BOB, below=None, limit=9, now=NOW) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_list_is_sorted_by_what_it_shows(fleet: Fleet, kind: ChatType) -> None:
+    """A look at a log finds a later head than the one in the copy."""
+    first = await fleet.chat(kind, message(BOB, "one"))
+    second = await a_chat(fleet.writer, ANN, CAT, kind=kind)
+    last = message(CAT, "two")
+    await append(fleet.writer, second, last, now=NOW + 1)
+    await fleet.deliver(second, last)
+    await append(fleet.writer, first, message(BOB, "three"), now=NOW + 2)
+    async with fleet.another() as store:
+        rows = await store.chats.listing(ANN, below=None, limit=9, now=NOW)
+    assert [(row.chat_id, row.head.active_at) for row in rows] == [
+        (first.chat_id, NOW + 2),
+        (second.chat_id, NOW + 1),
+    ]
+
+
+class Readable:
+    """A vault and profiles to which nothing is secret."""
+
+    async def open(self, *_: object) -> None: ...
+    async def show(self, *_: object) -> None: ...
+
+    async def erased(self, *_: object) -> dict[Any, bool]:
+        return {}
+
+
+async def test_a_chat_that_becomes_active_does_not_start_the_list_anew(fleet: Fleet) -> None:
+    states = []
+    for at, user in enumerate((BOB, CAT, DAN)):
+        states.append(await a_chat(fleet.writer, ANN, user))
+        last = message(user)
+        await append(fleet.writer, states[-1], last, now=NOW + at)
+        await fleet.deliver(states[-1], last)
+    last_chat, middle, first = (state.chat_id for state in states)
+    readable, cursors = Readable(), Cursors(b"k" * 32, SystemChance())
+    async with fleet.another() as store:
+        lists = ListChats(store.chats, readable, readable, cursors, ManualClock())  # type: ignore[arg-type]
+        (row,), cursor = await lists(ANN, None, 1)
+        assert row.chat_id == first
+        await append(fleet.writer, states[1], message(CAT), now=NOW + 9)
+        (row,), cursor = await lists(ANN, cursor, 1)
+        assert (row.chat_id, row.head.active_at) == (middle, NOW + 9)
+        (row,), cursor = await lists(ANN, cursor, 1)
+        assert (row.chat_id, cursor) == (last_chat, None)
 
 
 async def test_a_new_name_is_in_the_item_that_the_list_reads(fleet: Fleet) -> None:

@@ -19,8 +19,12 @@ from tests.support.users import ANN, BOB
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.buses.in_process import InProcessBus
 from tidings.model.chats import ChatType, Move
+from tidings.model.entries import head_of
 from tidings.ports.bus import Appended
 from tidings.stores.dynamodb.chat.items import PREVIEW_BOX_BYTES_MAX
+from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.formats import EPOCH
+from tidings.stores.dynamodb.patterns import KEEP_VALUE
 
 
 @pytest.fixture
@@ -128,6 +132,38 @@ async def test_no_copy_of_a_deleted_chat_is_left(fleet: Fleet) -> None:
     assert "preview" not in item
     (reached,) = (await fleet.writer.deliveries.reached([state.chat_id])).values()
     assert reached > 10**9, "nobody has to deliver it"
+
+
+async def test_a_late_copy_brings_nothing_back_into_a_deleted_chat(fleet: Fleet) -> None:
+    state = await fleet.chat("group")
+    sent, end = message(BOB, "secret"), deleted()
+    await append(fleet.writer, state, sent)
+    await append(fleet.writer, state, end)
+    job = await fleet.writer.deletions.lease(state.chat_id, "me", NOW)
+    while job is not None and job.phase != "done":
+        job = await fleet.writer.deletions.step(job, "me", NOW)
+    await fleet.deliver(state, sent)
+    await fleet.deliver(state, sent, end)
+    (item,) = await fleet.copies(state)
+    assert (item["sequence"], "preview" in item) == (3, False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_copy_from_before_a_restore_is_not_taken_over(fleet: Fleet, kind: ChatType) -> None:
+    """The item was restored to a moment before the redaction, the log to one after it."""
+    state = await fleet.chat(kind, message(BOB, "secret"))
+    before = await fleet.copies(state)
+    gone = redacted(2, by=BOB)
+    await append(fleet.writer, state, gone)
+    table = "chats" if kind == "group" else "delivery_state"
+    await fleet.dynamo.batch_write(
+        Pattern("restore", "BatchWriteItem", (table,), "a test"), puts=before
+    )
+    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": 1})
+    async with fleet.another() as store:
+        await store.deliveries.advance(state.chat_id, head_of(gone), None)
+    row = await fleet.listed(ANN)
+    assert (row.head.sequence, shown(row)) == (3, (2, None))
 
 
 # The last message is in a pack.

@@ -242,8 +242,9 @@ class ListChats:
         await self.profiles.show(page, limits.LISTED_OTHERS_MAX)
         if len(rows) <= limit:
             return page, None
-        last = page[-1]
-        payload = msgspec.json.encode((last.head.active_at, last.chat_id))
+        end = (page[-1].head.active_at, page[-1].chat_id)
+        # A chat may have become active while the page was read; the list never starts anew.
+        payload = msgspec.json.encode(end if below is None else min(end, below))
         return page, self.cursors.seal("chats", user, payload)
 
     def _below(self, user: UserKey, cursor: str | None) -> tuple[int, ChatId] | None:

@@ -158,18 +158,21 @@ class DynamoChatList:
     async def _heads_of(
         self, items: dict[ChatId, Item], *, from_log: bool = False
     ) -> tuple[dict[ChatId, Head], set[ChatId]]:
-        """Return the chats' heads, and the chats whose log was read to find the head."""
+        """Return the chats' heads, and the chats whose head is not from a copy."""
         copies = {chat: self._heads.head_in(item) for chat, item in items.items()}
         unsure = [
             chat
             for chat, copy in copies.items()
             if copy is None or from_log or self._heads.must_look(chat)
         ]
-        heads = await self._look_at(unsure)
+        heads, looked = await self._look_at(unsure), set(unsure)
         for chat, copy in copies.items():
             head, known = heads.get(chat) or copy or Head(), self._heads.known(chat)
-            heads[chat] = max(head, known, key=lambda head: head.sequence)
-        return heads, set(unsure)
+            if known.sequence > head.sequence:
+                head = known
+                looked.add(chat)
+            heads[chat] = head
+        return heads, looked
 
     async def _look_at(self, chats: Sequence[ChatId]) -> dict[ChatId, Head]:
         """Read the heads of these chats from their logs."""
@@ -183,7 +186,7 @@ class DynamoChatList:
     async def _listed(
         self, user: UserKey, listed: dict[ChatId, _Listed], looked: set[ChatId], now: int
     ) -> list[ChatRow]:
-        """Return the rows for these chats of one user, in the given order."""
+        """Return the rows for these chats of one user, latest activity first."""
         members = await self._memberships(user, list(listed))
         unread = await self._unread(listed, now)
         looked |= {chat for chat, (head, _) in unread.items() if head != listed[chat].head}
@@ -194,11 +197,14 @@ class DynamoChatList:
         }
         last = await self._last_messages(listed)
         left = await self._left(user, listed, looked)
-        return [
+        rows = [
             _row(one, members[chat], last.get(chat), unread[chat][1])
             for chat, one in listed.items()
             if chat not in left
         ]
+        # A look at the log may have found a later head than the one that was sorted by.
+        rows.sort(key=lambda row: (row.head.active_at, row.chat_id), reverse=True)
+        return rows
 
     async def _unread(
         self, listed: dict[ChatId, _Listed], now: int

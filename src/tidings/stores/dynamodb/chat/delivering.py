@@ -66,11 +66,11 @@ async def fill_missing(
     by_id = {ChatId(item["chat_id"]): item for item in chats if "type" in item}
     stored = await heads.stored(list(by_id), CHECK_HEADS)
     for chat, sequences in stored.items():
-        if min(sequences) == 0:
-            (last, *_) = await last_items(dynamo, chat, 1)
-            if before is None or last["created_at"] < before:
-                await heads.fill(chat, heads.saw_chat(by_id[chat]), head_of_item(last))
-                count += 1
+        # Tables are restored one by one, so a chat may have no log.
+        last = await last_items(dynamo, chat, 1) if min(sequences) == 0 else []
+        if last and (before is None or last[0]["created_at"] < before):
+            await heads.fill(chat, heads.saw_chat(by_id[chat]), head_of_item(last[0]))
+            count += 1
     return count
 
 

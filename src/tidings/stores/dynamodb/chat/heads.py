@@ -68,7 +68,11 @@ SET_HEAD: Final = (
 IS_LATER: Final = "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #sequence < :sequence)"
 EPOCH_CHARS: Final = 8
 IS_UNTOUCHED: Final = "(attribute_not_exists(#touched) OR #touched < :last_message)"
-_IS_LAST: Final = "(attribute_not_exists(#last_message) OR #last_message = :last_message)"
+_IS_LAST: Final = (
+    "(attribute_not_exists(#last_message) OR (#epoch = :epoch AND #last_message = :last_message))"
+)
+_IS_KEPT: Final = "attribute_not_exists(#deleted_at)"
+"""A deleted chat has an item but no content."""
 _TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
 _MAY_SHOW: Final = (
     "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #last_message <= :target)"
@@ -286,7 +290,8 @@ class Heads:
         else:
             preview, removes, new = preview_change(copy.last)
             shown = f"{update}{preview} REMOVE {removes}" if removes else f"{update}{preview}"
-            with_it, more = f"{condition} AND {IS_UNTOUCHED}", {**values, **new}
+            with_it = f"{condition} AND {IS_UNTOUCHED} AND {_IS_KEPT}"
+            more = {**values, **new}
         if not await self._try(pattern, key, shown, with_it, more):
             await self._try(pattern, key, f"{update} REMOVE #{PREVIEW}", condition, values)
 
