@@ -64,7 +64,7 @@ class TenantJobs(Protocol):
         ...
 
     async def get(self, tenant: str, job_id: str) -> TenantJob | None:
-        """Return a job; read strongly."""
+        """Return a job, by a consistent read."""
         ...
 
     async def unfinished(
