@@ -158,7 +158,7 @@ class TenantDeletion:
     delete_inbox: DeleteInbox
     clock: Clock
     settle_ms: int
-    """Time after the mark in which requests that began before it may still add something."""
+    """Time after the mark in which requests that began before the mark may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""
@@ -196,7 +196,7 @@ class TenantDeletion:
             await self._wait_for_requests(job)
         page = await self.chats.of_tenant(job.tenant, below=job.cursor, limit=PENDING_MAX)
         names = [chat.chat_id for chat in page.rows]
-        # A page can be empty although others follow: its chats are deleted already.
+        # A page is empty if all its chats are deleted already, but more pages may follow.
         if not names and page.end is None:
             return job.at("chats_deleted")
         return _counted(job, names, page.end or names[-1], chats=len(names))
@@ -236,7 +236,8 @@ class TenantDeletion:
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
     async def _wait_for_requests(self, job: TenantJob) -> None:
-        """Wait until nothing can be added any more that the lists do not have yet."""
+        """Wait until all requests that began before the mark have ended, so that the lists are
+        complete."""
         mark = await self.tenant_data.mark_deleted(job.tenant, self.clock.now())
         assert mark.deleted_at is not None
         if self.clock.now() < mark.deleted_at + self.settle_ms:

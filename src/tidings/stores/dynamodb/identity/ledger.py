@@ -41,7 +41,7 @@ class DynamoLedger:
             )
 
     async def unknown(self) -> list[LedgerEntry]:
-        # The ledger is read first: what is recorded and noted meanwhile must not look unknown.
+        # Read the ledger first, so that an erasure which is recorded meanwhile is not returned.
         recorded = [
             to_erasure(item)
             async for page in whole_table(
