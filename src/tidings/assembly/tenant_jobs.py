@@ -31,7 +31,7 @@ from tidings.assembly.foundation import Foundation
 from tidings.config import Config, DynamoDb
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.tenant_jobs import JobKind, JobSteps
+from tidings.ports.tenant_jobs import JobSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TenantWork:
     """The objects for tenants' jobs in one process."""
 
     verbs: JobVerbs
-    kinds: Mapping[JobKind, JobSteps]
+    kinds: Mapping[str, JobSteps]
     replay: ReplayErasures
 
 
@@ -52,7 +52,7 @@ def make_tenant_work(
     inbox_deletion = InboxDeletion(
         store.tenant_data, store.notifications, store.users, store.copies, store.personal_data
     )
-    kinds: dict[JobKind, JobSteps] = {
+    kinds: dict[str, JobSteps] = {
         "user.delete": _user_deletion(config, base, verbs.receipts),
         "inbox.delete": inbox_deletion,
         "tenant.delete": _tenant_deletion(config, base, chats, verbs),
