@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on jobs: progress of a tenant's jobs, and dead letters for operators."""
 
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -101,7 +101,7 @@ def _tenant_job_record(job: TenantJob) -> JobRecord:
     download = f"/v1/tenants/{job.tenant}/jobs/{job.job_id}/download"
     return JobRecord(
         job=job.job_id,
-        kind=job.kind,
+        kind=cast(JobKind, job.kind),
         state=job.state,
         phase=job.phase,
         counts=job.counts,

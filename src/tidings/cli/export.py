@@ -192,8 +192,11 @@ async def _add_history(config: Config, file: str, tenant: str) -> int:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as core:
-        if await core.store.tenants.get(tenant) is None:
+        found = await core.store.tenants.get(tenant)
+        if found is None:
             raise SetupError(f"there is no tenant {tenant}: create it with `tidings tenant create`")
+        if found.deleted_at is not None:
+            raise SetupError(f"the tenant {tenant} is deleted")
         retention = Retention(core.store.inbox_settings, core.clock)
         history = HistoryImport(core.store, core.vault, retention, core.clock, core.chance, tenant)
         with _read(file) as lines, HistoryProgress(_LOG_SECONDS) as line:

@@ -16,7 +16,7 @@ import msgspec
 
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
-from tidings.ports.tenant_jobs import JobKind, JobSteps, NotYet, TenantJob, TenantJobs
+from tidings.ports.tenant_jobs import JobSteps, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
@@ -45,7 +45,7 @@ class TenantJobRunner:
         self,
         *,
         jobs: TenantJobs,
-        kinds: Mapping[JobKind, JobSteps],
+        kinds: Mapping[str, JobSteps],
         clock: Clock,
         holder: str,
         back_off: Callable[[int], Awaitable[None]],
@@ -62,6 +62,8 @@ class TenantJobRunner:
         self._holder = holder
         self._back_off = back_off
         self._after = ""
+        self._has_advanced = False
+        """Whether a job has advanced since the runner was last at the first tenant."""
         self._waiting: dict[tuple[str, str], int] = {}
         """Jobs whose next step must wait, and until when; only those found in the last round."""
         self._asked = asyncio.Event()
@@ -113,7 +115,10 @@ class TenantJobRunner:
         some = [job for jobs in found.values() for job in self._due(jobs)]
         async with asyncio.TaskGroup() as group:
             steps = [group.create_task(self._step(job)) for job in some]
-        return any(step.result() for step in steps) or not (is_last and was_first)
+        has_advanced = any(step.result() for step in steps)
+        # After the last tenant, the runner rests unless a job of any tenant has advanced.
+        self._has_advanced = has_advanced or (self._has_advanced and not was_first)
+        return self._has_advanced or not is_last
 
     def _due(self, jobs: list[TenantJob]) -> list[TenantJob]:
         """Return those jobs of one tenant that advance in this round."""

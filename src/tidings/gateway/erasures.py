@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Informs devices whose content was erased, so that they drop their copies of it.
+"""Sends devices the authors whose content was erased, so that they drop their copies.
 
 A device sends its last known position in the revocation feed, and gets all later erasures of its
 tenant. A frame names an author by a keyed digest, because a device must not learn the ids of

@@ -381,7 +381,7 @@ EXPORT_STEP_CHATS: Final = 10
 
 # Jobs of tenants.
 USER_SETTLE_MS: Final = 2 * SECOND_MS
-"""Time after the deletion of a user in which requests that began before may still add something, if
-one process serves alone."""
+"""Time after the deletion of a user or tenant in which earlier requests may still add items, in a
+deployment of one process."""
 USER_SETTLE_MANY_MS: Final = 12 * SECOND_MS
 """The same with several processes, which learn of the deletion within five seconds."""

@@ -231,7 +231,7 @@ class FeedUnavailable(Exception):
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An encoded event with its place in the feed."""
+    """An encoded event with its position in the feed."""
 
     partition: int
     offset: int

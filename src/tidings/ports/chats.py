@@ -155,7 +155,7 @@ class Chats(Protocol):
         ...
 
     async def list_heads(self, user: UserKey, *, from_log: bool = False) -> list[ChatHead]:
-        """Return a user's chats with heads and receipts, latest activity first; read strongly.
+        """Return a user's chats with heads and receipts, latest first, by a consistent read.
 
         The heads may be as old as the head copies. With `from_log`, they are read from the logs,
         which costs more if the engine has head copies.
@@ -175,11 +175,11 @@ class Chats(Protocol):
         ...
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """Return the ids of a user's chats, in any order; read strongly."""
+        """Return the ids of a user's chats, in any order, by a consistent read."""
         ...
 
     async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
-        """Return a tenant's chats by id, newest first, without deleted ones; read strongly.
+        """Return a tenant's chats by id, newest first, without deleted ones, by a consistent read.
 
         `below` is the id of the chat before them; None starts at the top.
         """
@@ -218,11 +218,11 @@ class InviteStore(Protocol):
         ...
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        """Return the pending invitation into this chat; read strongly."""
+        """Return the pending invitation into this chat, by a consistent read."""
         ...
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        """Return the pending invitations that have not expired, newest first; read strongly."""
+        """Return pending invitations that have not expired, newest first, by a consistent read."""
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
@@ -241,7 +241,7 @@ class Deletions(Protocol):
     """Deletion jobs of chats, finished or not. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
-        """Return the deletion job of a chat, if the chat is deleted; read strongly."""
+        """Return the deletion job of a chat, if the chat is deleted, by a consistent read."""
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:

@@ -22,7 +22,8 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     job_id: str
-    kind: JobKind
+    kind: str
+    """One of `JobKind`, or a kind that only a newer version knows."""
     subject: str
     """The user, inbox or tenant that the job is about, by the id within the tenant."""
     phase: str = "started"
@@ -64,7 +65,7 @@ class TenantJobs(Protocol):
         ...
 
     async def get(self, tenant: str, job_id: str) -> TenantJob | None:
-        """Return a job; read strongly."""
+        """Return a job, by a consistent read."""
         ...
 
     async def unfinished(

@@ -199,7 +199,7 @@ class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
 
 
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
-    """The unread count of a chat or an inbox changed, but not because of something new."""
+    """The unread count of a chat or an inbox changed for another reason than a new message."""
 
     chat: str | None = None
     unread: int = 0

@@ -191,7 +191,7 @@ class LogView:
         self._look(chat)
 
     def gone(self, name: str) -> list[Step]:
-        """Forget a chat that is gone, or no longer the user's."""
+        """Forget a chat that was deleted or that the user left."""
         self._behind.pop(name, None)
         self._told.pop(name, None)
         return [Forget(name)] if self._chats.pop(name, None) is not None else []

@@ -47,7 +47,8 @@ class _OpenChat(msgspec.Struct):
     """The id of the last of these messages."""
     passed: int = 0
     """Number of messages in the file that were already in the log."""
-    waiting: list[HistoryMessage] = []
+    waiting: list[tuple[int, HistoryMessage]] = []
+    """Messages that are not appended yet, with the numbers of their lines."""
 
 
 class HistoryImport:
@@ -149,7 +150,7 @@ class HistoryImport:
             if chat.passed == chat.there and chat.last_id != line.id:
                 raise BadLine(number, f"somebody has written in {line.chat} since it was imported")
             return
-        chat.waiting.append(line)
+        chat.waiting.append((number, line))
         self._waiting += 1
         if self._waiting >= BUFFERED_MAX:
             await self._flush()
@@ -170,7 +171,8 @@ class HistoryImport:
             state = chat.state.copy()
             entries: list[Entry] = []
             sealed: list[tuple[UserKey, Sealed]] = []
-            for line in chat.waiting:
+            for number, line in chat.waiting:
+                _check_fits(chat.state, number, line)
                 author, box = await self._seal(state.chat_id, line)
                 entry = await self._entry(state.chat_id, line, box)
                 if entries and not self._store.log.has_room(entries, entry):
@@ -238,6 +240,20 @@ class HistoryImport:
             for user in chat.state.members:
                 move = Move(user, chat.state.chat_id, delivered=last, read=last)
                 await self._store.receipts.advance(move)
+
+
+def _check_fits(state: ChatState, number: int, line: HistoryMessage) -> None:
+    """Check that the message of a line can follow the head of the chat's log.
+
+    Raises:
+        BadLine: The chat was deleted, or changed by its members, since it was imported.
+    """
+    if state.is_deleted:
+        raise BadLine(number, f"{line.chat} was deleted since it was imported")
+    if user_key(state.tenant, line.sender) not in state.members:
+        raise BadLine(number, f"{line.sender} is no longer a member of {line.chat}")
+    if from_rfc3339(line.created_at) < state.active_at:
+        raise BadLine(number, f"{line.chat} was changed since it was imported")
 
 
 def chat_id_of(tenant: str, name: str, created_at: int) -> ChatId:

@@ -138,6 +138,9 @@ class ChatPart:
 
     async def find(self, user: UserKey) -> Found:
         page = await self.chats.of_user(user, below=None, limit=PENDING_MAX)
+        while not page.rows and page.end is not None:
+            # All chats of this page are deleted already, and only their rows remain.
+            page = await self.chats.of_user(user, below=page.end, limit=PENDING_MAX)
         groups = sum(chat.type == "group" for chat in page.rows)
         counts = {"groups_left": groups, "direct_chats_left": len(page.rows) - groups}
         return Found([chat.chat_id for chat in page.rows], counts)
