@@ -186,7 +186,7 @@ class Connection(WSListener):
         return self.stream.reconcile(heads)
 
     async def follow(self, chat: ChatId, after: int | None) -> None:
-        """Send the entries of a chat after `after`, and all later ones."""
+        """Send the entries of a chat after the sequence `after`, and all new entries."""
         await self.stream.follow(chat, after)
 
     def send(self, frame: bytes) -> None:

@@ -106,8 +106,8 @@ class HandoverTarget(Protocol):
         """Queue entries of one chat for these users; later call `answer`.
 
         `answer` gets the connections to which the entries were passed and which are not away. A
-        gateway whose queue is full drops the entries and does not answer. Instead it compares
-        heads, and so finds the entries.
+        gateway whose queue is full drops the entries and does not answer. It finds the entries
+        later, when it compares heads.
         """
         ...
 
@@ -193,7 +193,7 @@ class DeliveryStore(Protocol):
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """Return the next entries after a sequence in their current state, read strongly.
+        """Return the next entries after a sequence in their current state, by a consistent read.
 
         `edited` entries come with their target as `shown`.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger of erasures beside the embedded store: a file of lines, which no restore touches.
+"""The ledger of erasures beside the embedded store: a file that is not part of backups.
 
 The table `known_erasures` is part of the store. If the store is replaced by an older one, the table
 lacks the later erasures, and the file still has them.
@@ -62,7 +62,7 @@ def known_erasures(db: apsw.Connection) -> list[LedgerEntry]:
 
 
 def append_lines(path: Path, erasures: list[LedgerEntry]) -> None:
-    """Add lines to the file, durably. A line that was cut off by a crash stays behind as it is."""
+    """Add lines to the file, durably. A line that a crash cut off remains in the file."""
     lines = b"".join(b"\n" + msgspec.json.encode(erasure) for erasure in erasures)
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
