@@ -101,10 +101,13 @@ class Worker:
             except Exception as error:
                 if not isinstance(error, FeedUnavailable):
                     log.exception("taking events failed", extra={"action": "taking_failed"})
+                if not attempt:
+                    self._backlog.begin(self._feed)  # unseen events may wait there
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
+            self._backlog.end(self._feed)
             for event in received:
                 self._sort(event)
             while self._unfinished >= EVENTS_MAX:
