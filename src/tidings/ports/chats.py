@@ -155,15 +155,15 @@ class Chats(Protocol):
         ...
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
-        """Return a user's chats with heads and receipts, latest first, by a consistent read."""
+        """Return a user's chats with heads and receipts, latest first, from a strong read."""
         ...
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """Return the ids of a user's chats, in any order, by a consistent read."""
+        """Return the ids of a user's chats, in any order, from a strong read."""
         ...
 
     async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
-        """Return a tenant's chats by id, newest first, without deleted ones, by a consistent read.
+        """Return a tenant's chats by id, newest first, without deleted ones, from a strong read.
 
         `below` is the id of the chat before them; None starts at the top.
         """
@@ -202,11 +202,11 @@ class InviteStore(Protocol):
         ...
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        """Return the pending invitation into this chat, by a consistent read."""
+        """Return the pending invitation into this chat, from a strong read."""
         ...
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        """Return pending invitations that have not expired, newest first, by a consistent read."""
+        """Return pending invitations that have not expired, newest first, from a strong read."""
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
@@ -225,7 +225,7 @@ class Deletions(Protocol):
     """Deletion jobs of chats, finished or not. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
-        """Return the deletion job of a chat, if the chat is deleted, by a consistent read."""
+        """Return the deletion job of a chat, if the chat is deleted, from a strong read."""
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:

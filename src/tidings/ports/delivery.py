@@ -191,7 +191,7 @@ class DeliveryStore(Protocol):
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """Return the next entries after a sequence in their current state, by a consistent read.
+        """Return the next entries after a sequence in their current state, from a strong read.
 
         `edited` entries come with their target as `shown`.
         """
@@ -206,7 +206,7 @@ class DeliveryStore(Protocol):
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence in each chat's head copy, if it has one, by a consistent read."""
+        """Return the sequence in each chat's head copy, if it has one, from a strong read."""
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:

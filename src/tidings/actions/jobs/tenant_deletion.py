@@ -83,7 +83,7 @@ class InboxDeletion:
         return _counted(job, names, str(found[-1].sequence), broadcasts=len(names))
 
     async def _copies(self, job: TenantJob) -> TenantJob:
-        """Remove the copies and read marks of some users, who may be many."""
+        """Remove the copies and read marks of the next users."""
         page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
         for user in page.rows:
             await self._forget(user.user, job.subject)
