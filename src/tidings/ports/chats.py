@@ -30,7 +30,7 @@ class Receipts(Protocol):
         """Move receipts forward, never beyond the head; durable when it returns.
 
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
-        a member, or if the receipt is as far already.
+        a member, or if the receipt has reached the sequence already.
 
         If the user marked the chat as unread, a move of the read mark or a message of the user ends
         this mark. If the move has a time, the time is stored with the receipt.
@@ -44,7 +44,7 @@ class Receipts(Protocol):
         """Move one receipt, durably, and return it with the head; None if the user is not a member.
 
         Raises:
-            ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
+            ReceiptBeyondHead: A strong read shows that the log does not have this sequence yet.
             StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
