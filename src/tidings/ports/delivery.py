@@ -193,7 +193,7 @@ class DeliveryStore(Protocol):
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """Return the next entries after a sequence in their current state, by a consistent read.
+        """Return the next entries after a sequence in their current state, from a strong read.
 
         `edited` entries come with their target as `shown`.
         """
