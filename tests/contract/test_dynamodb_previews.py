@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contract.builders import (
+    a_chat,
     append,
     deleted,
     edited,
@@ -20,6 +21,7 @@ from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.buses.in_process import InProcessBus
 from tidings.model.chats import ChatType, Move
 from tidings.model.entries import head_of
+from tidings.model.ids import user_key
 from tidings.ports.bus import Appended
 from tidings.stores.dynamodb.chat.items import PREVIEW_BOX_BYTES_MAX
 from tidings.stores.dynamodb.client.access import Pattern
@@ -120,6 +122,24 @@ async def test_long_and_expiring_messages_are_not_copied(fleet: Fleet, kind: Cha
     await append(fleet.writer, state, longest)
     await fleet.deliver(state, longest)
     assert all("preview" in item for item in await fleet.copies(state))
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "length"),
+    [("direct", 1, 1), ("direct", 1, 64), ("group", 10, 1), ("group", 10, 36)],
+)
+async def test_no_copy_makes_a_write_cost_more(
+    fleet: Fleet, kind: ChatType, others: int, length: int
+) -> None:
+    users = [user_key("acme", f"{number:x}" * length) for number in range(others + 1)]
+    state = await a_chat(fleet.writer, *users, kind=kind)
+    async with fleet.another() as store:
+        for size in (100, PREVIEW_BOX_BYTES_MAX):
+            sent = message(users[0], "x" * size, cmid=f"{size:064}")
+            await append(store, state, sent)
+            fleet.used.clear()
+            await store.deliveries.advance(state.chat_id, head_of(sent), sent)
+            assert {usage.write_units for usage in fleet.used} <= {0, 1}
 
 
 async def test_no_copy_of_a_deleted_chat_is_left(fleet: Fleet) -> None:

@@ -133,6 +133,18 @@ async def test_an_event_is_finished_only_after_the_head_copy_is_written(
     assert await delivery.head(chat) == 1
 
 
+async def test_a_worker_whose_feed_does_not_answer_counts_as_behind(
+    delivery: DeliveryDeployment,
+) -> None:
+    feed, backlog = ListFeed(), Backlog()
+    feed.is_down = True
+    async with working(delivery, feed, backlog=backlog):
+        await until(lambda: feed.refused > 3)
+        assert backlog.seconds > 0, "nobody knows what waits there"
+        feed.is_down = False
+        await until(lambda: backlog.seconds == 0)
+
+
 async def test_a_repeat_is_not_finished_before_the_first_is(delivery: DeliveryDeployment) -> None:
     feed, gate = ListFeed(), Gate("advance")
     await delivery.chat(ANN, BOB)

@@ -15,6 +15,8 @@ from tidings.actions.jobs import tenant_deletion, user_deletion
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.user_deletion import ChatPart, ContentPart, InboxPart, UserDeletion
 from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.limits import DAY_MS
+from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.ledger import LedgerEntry
 from tidings.ports.tenant_jobs import NotYet
@@ -179,3 +181,32 @@ async def test_what_a_late_request_adds_goes_with_its_tenant(rest: Rest) -> None
     mark = await rest.core.store.users.get(ann)
     assert mark is not None and mark.deleted_at is not None and mark.display_name is None
     assert await rest.core.store.data_keys.current(tenant) is None
+
+
+async def test_the_many_copies_of_one_user_do_not_hold_up_the_round(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_deletion, "PENDING_MAX", 2)
+    monkeypatch.setattr(tenant_deletion, "COPY_BATCHES", 1)
+    backend = await rest.tenant("full")
+    store, now = rest.core.store, rest.clock.now()
+    for name in ("ann", "bob", "cat"):
+        await backend.ok("PUT", f"/v1/tenants/full/users/{name}")
+    ann = user_key("full", "ann")
+    for number in range(5):
+        one = Copy(
+            notification_id=f"n{number}", category=None, received_at=now, expires_at=now + DAY_MS
+        )
+        await store.copies.deliver([ann, user_key("full", "cat")], "news", one)
+    await backend.ok("PUT", "/v1/tenants/full/inboxes/news", {"title": "News"})
+    deletion = rest.core.tenant_work.kinds["inbox.delete"]
+    await backend.ok("DELETE", "/v1/tenants/full/inboxes/news")
+    job = await store.tenant_jobs.get("full", "delete-inbox-news")
+    assert job is not None
+    after = await deletion.step(job.at("broadcasts_emptied"))
+    assert after.cursor is None and after.state == "running"
+    assert len(await store.copies.newest(ann, "news", before=None, limit=9)) == 3
+    await finished(rest, "full", "delete-inbox-news")
+    for name in ("ann", "cat"):
+        user = user_key("full", name)
+        assert await store.copies.newest(user, "news", before=None, limit=9) == []

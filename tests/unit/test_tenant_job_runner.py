@@ -124,10 +124,10 @@ async def test_a_job_waits_until_its_time(tmp_path: Path, monkeypatch: pytest.Mo
         assert not await running.runner.round()
         running.work.failing.clear()
         assert await running.runner.round()
-        assert running.work.steps == Counter(ann=1)  # only one can be remembered
+        assert running.work.steps.total() == 1  # only one can be remembered, either of them
         running.clock.time += 5
         assert await running.runner.round()
-        assert running.work.steps == Counter(ann=2, bob=1)
+        assert sorted(running.work.steps.values()) == [1, 2]
 
 
 async def test_the_runner_rests_while_the_jobs_of_many_tenants_wait(tmp_path: Path) -> None:

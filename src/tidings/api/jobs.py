@@ -135,7 +135,7 @@ class StartedExport(msgspec.Struct):
 async def export_user(
     caller: Caller, tenant: str, user_id: str, exports: PersonExports
 ) -> StartedExport:
-    """Start a job that gathers what is stored of a user. While it runs, a repeated request returns
+    """Start a job that gathers the stored data of a user. While it runs, a repeated request returns
     the same job. Afterwards, a request starts another one, which replaces the earlier export. The
     finished job has a `download`."""
     return StartedExport((await exports.start(caller, tenant, user_id)).job_id)

@@ -35,7 +35,7 @@ _OP: Final = len('{"op":"')
 
 
 class _SentFrame(msgspec.Struct):
-    """The fields of a sent frame that change what is unread."""
+    """The fields of a sent frame that change the unread counts."""
 
     op: str
     chat: str | None = None

@@ -30,7 +30,7 @@ class Receipts(Protocol):
         """Move receipts forward, never beyond the head; durable when it returns.
 
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
-        a member, or if the receipt is as far already.
+        a member, or if the receipt has reached the sequence already.
 
         If the user marked the chat as unread, a move of the read mark or a message of the user ends
         this mark. If the move has a time, the time is stored with the receipt.
@@ -44,7 +44,7 @@ class Receipts(Protocol):
         """Move one receipt, durably, and return it with the head; None if the user is not a member.
 
         Raises:
-            ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
+            ReceiptBeyondHead: A strong read shows that the log does not have this sequence yet.
             StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
@@ -175,11 +175,11 @@ class Chats(Protocol):
         ...
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """Return the ids of a user's chats, in any order, by a consistent read."""
+        """Return the ids of a user's chats, in any order, from a strong read."""
         ...
 
     async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
-        """Return a tenant's chats by id, newest first, without deleted ones, by a consistent read.
+        """Return a tenant's chats by id, newest first, without deleted ones, from a strong read.
 
         `below` is the id of the chat before them; None starts at the top.
         """
@@ -218,11 +218,11 @@ class InviteStore(Protocol):
         ...
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        """Return the pending invitation into this chat, by a consistent read."""
+        """Return the pending invitation into this chat, from a strong read."""
         ...
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        """Return pending invitations that have not expired, newest first, by a consistent read."""
+        """Return pending invitations that have not expired, newest first, from a strong read."""
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
@@ -241,7 +241,7 @@ class Deletions(Protocol):
     """Deletion jobs of chats, finished or not. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
-        """Return the deletion job of a chat, if the chat is deleted, by a consistent read."""
+        """Return the deletion job of a chat, if the chat is deleted, from a strong read."""
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:

@@ -193,7 +193,7 @@ class DeliveryStore(Protocol):
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """Return the next entries after a sequence in their current state, by a consistent read.
+        """Return the next entries after a sequence in their current state, from a strong read.
 
         A pack is never divided, so there may be a few more entries than `limit`. `edited`
         entries come with their target as `shown`.
@@ -211,7 +211,7 @@ class DeliveryStore(Protocol):
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         """Return the sequence up to which each chat is delivered, by its head copy.
 
-        The read is consistent. A chat without members needs no delivery, so its sequence is as high
+        The read is strong. A chat without members needs no delivery, so its sequence is as high
         as any.
         """
         ...

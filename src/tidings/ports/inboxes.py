@@ -62,7 +62,7 @@ class InboxSettings(Protocol):
         ...
 
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
-        """Return the configuration of an inbox, by a consistent read."""
+        """Return the configuration of an inbox, from a strong read."""
         ...
 
     async def configs(
@@ -70,8 +70,8 @@ class InboxSettings(Protocol):
     ) -> Listed[tuple[str, InboxConfig]]:
         """Return a tenant's inboxes with their configurations, in the order of their names.
 
-        The list starts after the name `after`, or with the first name if it is None. The read is
-        consistent.
+        The list comes from a strong read. It starts after the name `after`, or with the first name
+        if `after` is None.
         """
         ...
 
@@ -112,7 +112,7 @@ class Notifications(Protocol):
     async def newest(
         self, tenant: str, inbox: str, *, before: str | None, limit: int
     ) -> list[Notification]:
-        """Return the notifications for listed users by id, newest first, by a consistent read.
+        """Return the notifications for listed users by id, newest first, from a strong read.
 
         `before` is the id of the notification before them; None starts at the newest.
         """
@@ -136,7 +136,7 @@ class Notifications(Protocol):
     async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
-        """Return the next entries of the log after a sequence, in order, by a consistent read."""
+        """Return the next entries of the log after a sequence, in order, from a strong read."""
         ...
 
     async def last_broadcasts(
@@ -144,7 +144,7 @@ class Notifications(Protocol):
     ) -> list[Broadcast]:
         """Return the last entries of the log, or the last before a sequence; newest first.
 
-        The log is read with strong consistency.
+        The log is read with strong reads.
         """
         ...
 
@@ -153,7 +153,7 @@ class Notifications(Protocol):
         ...
 
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
-        """Return the numbers of the notification's finished delivery jobs, by a consistent read."""
+        """Return the numbers of the notification's finished delivery jobs, from a strong read."""
         ...
 
 
@@ -170,7 +170,7 @@ class Copies(Protocol):
     async def newest(
         self, user: UserKey, inbox: str, *, before: str | None, limit: int
     ) -> list[Copy]:
-        """Return a user's copies below the id `before`, newest first, by a consistent read.
+        """Return a user's copies below the id `before`, newest first, from a strong read.
 
         Without `before`, the list starts with the newest copy. This is one query for any `limit` up
         to 1,000.
@@ -193,7 +193,7 @@ class Copies(Protocol):
         ...
 
     async def read_state(self, user: UserKey, inbox: str) -> ReadState:
-        """Return the user's read marks that are not stored with copies, by a consistent read."""
+        """Return the user's read marks that are not stored with copies, from a strong read."""
         ...
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:

@@ -159,18 +159,18 @@ class Tenants(Protocol):
         ...
 
     async def find_key(self, key_id: str) -> TenantKey | None:
-        """Return a key by its id, revoked or not, by a consistent read."""
+        """Return a key by its id, revoked or not, from a strong read."""
         ...
 
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
-        """Return tenants, newest first, from the top or below a position, by a consistent read.
+        """Return tenants, newest first, from the top or below a position, from a strong read.
 
         Deleted tenants are left out.
         """
         ...
 
     async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
-        """Return a tenant's keys, including revoked ones, newest first, by a consistent read."""
+        """Return a tenant's keys, including revoked ones, newest first, from a strong read."""
         ...
 
     async def signing_keys(self, tenant: str) -> list[SigningKey]:
@@ -193,7 +193,7 @@ class Tenants(Protocol):
         ...
 
     async def issuer(self, tenant: str) -> TokenIssuer | None:
-        """Return the tenant's own public keys, by a consistent read; None if it registered none."""
+        """Return the tenant's own public keys, from a strong read; None if it registered none."""
         ...
 
     async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ class UserStore(Protocol):
         ...
 
     async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
-        """Return the user of each number, by a consistent read; unknown numbers are omitted."""
+        """Return the user of each number, from a strong read; unknown numbers are omitted."""
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
@@ -325,7 +325,8 @@ class UserStore(Protocol):
     async def visible_peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
         """Return the peers who exchange presence with the user, and when each was last seen.
 
-        Peers who hide their presence are left out. If the user hides it, there are none.
+        Peers who hide their presence are left out. If the user hides their own presence, the result
+        is empty.
         """
         ...
 

@@ -65,7 +65,7 @@ class TenantJobs(Protocol):
         ...
 
     async def get(self, tenant: str, job_id: str) -> TenantJob | None:
-        """Return a job, by a consistent read."""
+        """Return a job, from a strong read."""
         ...
 
     async def unfinished(

@@ -6,6 +6,7 @@ messages, because only the data keys show which messages are erased.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +26,7 @@ from tidings.model.chats import (
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound
+from tidings.model.refusals import ChatNotFound, InboxNotFound
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
@@ -209,7 +210,11 @@ class CountTotal:
     async def of_inboxes(self, user: UserKey) -> dict[str, Unread]:
         """Return the unread count of each inbox; counting stops at a hundred."""
         inboxes, _ = await self.list_inboxes.of_user(user, None, limits.PAGE_MAX)
-        return {name: await self.of_inbox(user, name) for name, _ in inboxes}
+        counts = {}
+        for name, _ in inboxes:
+            with suppress(InboxNotFound):  # it was deleted after the list was read
+                counts[name] = await self.of_inbox(user, name)
+        return counts
 
     async def of_inbox(self, user: UserKey, inbox: str) -> Unread:
         """Return the unread count of one inbox."""

@@ -49,7 +49,7 @@ class LoginTenant:
 class LoginTenants:
     """Lookup of tenants that allow phone login.
 
-    The reads are consistent, so that a changed setting takes effect at once in every process.
+    The reads are strong, so that a changed setting takes effect at once in every process.
     """
 
     tenants: Tenants

@@ -59,7 +59,7 @@ class FeedBackedCache(Generic[T]):
 
 
 class CredentialStatus:
-    """Checks whether tenants, tenant keys, users and sessions are valid, by consistent reads.
+    """Checks whether tenants, tenant keys, users and sessions are valid, with strong reads.
 
     Only valid tenants and tenant keys are cached, because the feed does not report when an invalid
     tenant becomes valid again.

@@ -87,7 +87,21 @@ REMAINS: Final = (
     ),
     Remains("counters of limits that the user used up", "they expire by themselves", "one day"),
     Remains("lines about the user in the audit trail", "nobody can remove one", "400 days at most"),
-    Remains("the job of this deletion and the ledger of erasures", "they prove the deletion"),
+    Remains(
+        "the id of the user in deliveries of notifications that were still waiting, and in copies"
+        " that these make",
+        "the notifications were addressed before the deletion",
+        "until the notification expires",
+    ),
+    Remains(
+        "encrypted parts of an export of the user",
+        "they expire by themselves; the key is destroyed, so nobody can read them",
+        "7 days at most",
+    ),
+    Remains(
+        "the jobs about the user, with their counts, and the ledger of erasures",
+        "they prove what was done",
+    ),
 )
 
 

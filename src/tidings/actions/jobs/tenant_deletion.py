@@ -29,6 +29,9 @@ from tidings.ports.tenant_data import TenantData
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
+COPY_BATCHES: Final = 4
+"""Batches of one user's copies that a step removes. The jobs of others must not wait longer."""
+
 _DONE: Final = "done"
 
 
@@ -83,19 +86,26 @@ class InboxDeletion:
         return _counted(job, names, str(found[-1].sequence), broadcasts=len(names))
 
     async def _copies(self, job: TenantJob) -> TenantJob:
-        """Remove the copies and read marks of some users, who may be many."""
+        """Remove the copies and read marks of the next users."""
         page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
         for user in page.rows:
-            await self._forget(user.user, job.subject)
+            if not await self._forget(user.user, job.subject):
+                return job  # the next step continues with this user
+            job = msgspec.structs.replace(job, cursor=user_id(user.user))
         if page.end is not None:
             return msgspec.structs.replace(job, cursor=page.end)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
-    async def _forget(self, user: UserKey, inbox: str) -> None:
-        while copies := await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX):
+    async def _forget(self, user: UserKey, inbox: str) -> bool:
+        """Remove some copies of a user; return whether none is left."""
+        for _ in range(COPY_BATCHES):
+            copies = await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX)
+            if not copies:
+                await self.personal_data.forget_marks(user, inbox)
+                return True
             names = [copy.notification_id for copy in copies]
             await self.personal_data.forget_copies(user, inbox, names)
-        await self.personal_data.forget_marks(user, inbox)
+        return False
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:

@@ -46,6 +46,7 @@ from tidings.stores.dynamodb.chat.items import (
     last_message_of,
     packed,
     receipt_key,
+    room_in,
     to_head,
     to_last_message,
 )
@@ -94,6 +95,12 @@ class HeadCopy(msgspec.Struct, frozen=True):
             head, next((last for last in lasts if last.sequence == head.last_message), None)
         )
 
+    def within(self, room: int) -> "HeadCopy":
+        """Return a copy without the content if the message takes more bytes than this."""
+        if self.last is None or len(packed(self.last)) <= room:
+            return self
+        return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
+
     def is_sent_by(self, user: UserKey) -> bool:
         """Return whether the log ends with a message from this user."""
         return (
@@ -110,12 +117,15 @@ def copy_of(entry: Entry) -> HeadCopy:
 
 
 class ChatPair(msgspec.Struct, frozen=True):
-    """What never changes about a chat: the users of a direct chat and who created it, and when."""
+    """What hardly changes about a chat: the users of a direct chat, who created it, and when."""
 
     users: tuple[UserKey, ...]
     """Empty if the chat is a group."""
     creator: UserKey
     created_at: int
+    room: int
+    """Bytes that the copy of a message may take in the item of a group, so that the item stays
+    below 1 KB. A group that has grown since may cost more."""
 
     def facts(self, user: UserKey) -> Item:
         """Return the attributes by which a user's row describes the chat."""
@@ -161,12 +171,12 @@ class Heads:
     def saw_chat(self, item: Item) -> ChatPair:
         """Cache what the item of a chat says about its users."""
         users = tuple(item["first_members"]) if item["type"] == "direct" else ()
-        pair = ChatPair(users, item["creator"], item["created_at"])
+        pair = ChatPair(users, item["creator"], item["created_at"], room_in(item))
         self._pairs.put(ChatId(item["chat_id"]), pair)
         return pair
 
     async def pair(self, chat: ChatId) -> ChatPair | None:
-        """Return what never changes about a chat; None if there is no such chat."""
+        """Return what hardly changes about a chat; None if there is no such chat."""
         known = self._pairs.get(chat)
         if known is not None:
             return known
@@ -246,7 +256,7 @@ class Heads:
             async with self._dynamo.background:
                 pair = await self.pair(chat)
                 if pair is not None and not pair.users:
-                    await self._put(ADVANCE_HEAD, {"chat_id": chat}, copy, {})
+                    await self._put(ADVANCE_HEAD, {"chat_id": chat}, copy.within(pair.room), {})
                 elif pair is not None:
                     # The other user comes first: meanwhile the sender's own mark may move.
                     for user in sorted(pair.users, key=copy.is_sent_by):

@@ -29,8 +29,13 @@ PLAIN_TEXT: Final = "text/plain"
 _SECONDS_MAX: Final = 10**10
 """Above every time in seconds, so that one number can hold a sequence and a time."""
 PREVIEW_BOX_BYTES_MAX: Final = 268
-"""Limit on the encrypted content that is copied for previews: 240 bytes of text. With it, a copy
-keeps the item that contains it below 1 KB, so that writing the item costs one unit."""
+"""Limit on the encrypted content that is copied for previews: 240 bytes of text."""
+_UNIT_BYTES: Final = 1_024
+"""Writing an item of at most this size costs one unit. No copy makes an item larger."""
+_ROW_BYTES_MAX: Final = 440
+"""Size of a direct chat's row at most, without the two users and the copied message."""
+_GROUP_BYTES_MAX: Final = 240
+"""Size of a group's item at most, without its texts and the copied message."""
 
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
@@ -298,7 +303,10 @@ class CopiedMessage(msgspec.Struct, frozen=True, array_like=True):
 
 def last_message_of(entry: Entry) -> CopiedMessage:
     """Return the copy of a message; the content of an expiring message is never copied."""
-    is_short = entry.box is not None and len(entry.box) <= PREVIEW_BOX_BYTES_MAX
+    # A row has the ids of both users, and the copy has that of the sender.
+    ids = 3 * len(entry.sender) + len(entry.client_message_id or "")
+    most = min(PREVIEW_BOX_BYTES_MAX, _UNIT_BYTES - _ROW_BYTES_MAX - ids)
+    is_short = entry.box is not None and len(entry.box) <= most
     return CopiedMessage(
         entry.sequence,
         entry.sender,
@@ -307,6 +315,12 @@ def last_message_of(entry: Entry) -> CopiedMessage:
         entry.box if is_short and entry.expires_at is None and not entry.redacted else None,
         entry.box_key,
     )
+
+
+def room_in(chat: Item) -> int:
+    """Return how many bytes the copy of a message may take in the item of a group."""
+    texts = [chat["tenant"], chat["creator"], chat.get("name", ""), *chat["first_members"]]
+    return _UNIT_BYTES - _GROUP_BYTES_MAX - sum(len(text.encode()) + 1 for text in texts)
 
 
 def packed(last: CopiedMessage) -> bytes:

@@ -6,6 +6,8 @@ lacks the later erasures, and the file still has them.
 """
 
 import asyncio
+import errno
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -13,9 +15,12 @@ from typing import Final
 import apsw
 import msgspec
 
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.ledger import ErasureKind, Ledger, LedgerEntry
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
+
+log = logging.getLogger("tidings.jobs")
 
 LEDGER: Final = "erasures.jsonl"
 
@@ -39,7 +44,12 @@ class SqliteLedger:
 
     async def append(self, erasure: LedgerEntry) -> None:
         async with self._turn:
-            await asyncio.to_thread(append_lines, self._path, [erasure])
+            try:
+                await asyncio.to_thread(append_lines, self._path, [erasure])
+            except OSError as error:
+                extra = {"action": "ledger_unwritable"}
+                log.error("the ledger cannot be written: %s", error, extra=extra)
+                raise StoreUnavailable from error
         await self.note(erasure)
 
     async def note(self, erasure: LedgerEntry) -> None:
@@ -67,7 +77,8 @@ def append_lines(path: Path, erasures: list[LedgerEntry]) -> None:
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
-        os.write(descriptor, lines)
+        if os.write(descriptor, lines) < len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
