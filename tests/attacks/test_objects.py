@@ -167,7 +167,7 @@ async def test_names_that_could_run_together_name_different_things(rest: Rest) -
 @pytest.mark.attack("D14", "D15")
 async def test_the_same_address_answers_each_with_their_own(rest: Rest) -> None:
     """Asked by turns, so that whatever is kept in memory is met by the next caller."""
-    callers = [("alice", "acme"), ("alice", "other"), ("bob", "acme")]
+    callers = [("ivy", "acme"), ("ivy", "other"), ("jon", "acme")]  # who share no chat
     people = {}
     for user, tenant in callers:
         backend = await rest.tenant(tenant)

@@ -103,7 +103,10 @@ async def test_acknowledgements_of_earlier_connections_change_nothing(town: Town
 
 @pytest.mark.attack("D18")
 async def test_strangers_learn_nothing_of_each_other(town: Town) -> None:
-    """Neither coming nor going, neither typing nor reading nor counts; nor when one was there."""
+    """Neither coming nor going, neither typing nor reading nor counts.
+
+    A profile says to the minute when somebody was last seen, unless they hide it.
+    """
     chat, (ann, bob) = await friends(town, "ann", "bob")
     [stranger] = await people(town, "eve")
     async with stranger.device() as outside, bob.device() as inside:
@@ -119,9 +122,13 @@ async def test_strangers_learn_nothing_of_each_other(town: Town) -> None:
         assert {frame["op"] for frame in outside.raw} == {"welcome", "live", "pong"}
     profile = await stranger.call("GET", f"/v1/users/{ann.user_id}")
     assert profile.keys() == {
-        "user_id", "display_name", "phone_number", "created_at", "updated_at",
+        "user_id", "display_name", "avatar_url", "metadata", "phone_number", "last_seen_at",
+        "created_at", "updated_at",
     }  # fmt: skip
     assert profile["phone_number"] is None
+    await ann.call("PATCH", "/v1/me", {"show_last_seen": False})
+    hidden = await stranger.call("GET", f"/v1/users/{ann.user_id}")
+    assert hidden["last_seen_at"] is None
     assert (await stranger.call("GET", "/v1/chats"))["data"] == []
 
 

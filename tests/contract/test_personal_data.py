@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the deletion of a user removes from the store, and the ledger that no restore rolls back."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, ulid
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy, ReadState
-from tidings.model.refusals import UserDeleted
+from tidings.model.refusals import StoreUnavailable, UserDeleted
 from tidings.model.roles import Invite
 from tidings.ports.chats import RequestKey
 from tidings.ports.ledger import LedgerEntry
 from tidings.ports.sessions import Revocation
-from tidings.stores.sqlite.identity.ledger import LEDGER
+from tidings.stores.sqlite.identity.ledger import LEDGER, read_lines
 
 LATER = NOW + 5
 CHAT = ChatId(ulid(NOW, bytes(10)))
@@ -145,8 +146,24 @@ async def test_what_the_store_knows_is_not_done_again(engine: Engine) -> None:
         await store.ledger.append(LedgerEntry("user", ANN, NOW))
         await store.ledger.append(LedgerEntry("content", BOB, NOW))
         await store.ledger.append(LedgerEntry("content", BOB, LATER))
+        await store.ledger.note(LedgerEntry("content", BOB, NOW))  # by a slower process
     async with engine.open() as store:
         assert await store.ledger.unknown() == []
+
+
+async def test_an_erasure_that_the_ledger_cannot_keep_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    async with SqliteEngine(tmp_path / "data").open() as store:
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", lambda descriptor, lines: write(descriptor, lines[:9]))
+            with pytest.raises(StoreUnavailable):
+                await store.ledger.append(LedgerEntry("user", ANN, NOW))
+        assert await store.ledger.unknown() == []
+        await store.ledger.append(LedgerEntry("user", ANN, LATER))
+        assert await store.ledger.unknown() == []
+    assert read_lines(tmp_path / "data" / LEDGER) == [LedgerEntry("user", ANN, LATER)]
 
 
 async def test_a_restored_store_lacks_what_the_ledger_has(tmp_path: Path) -> None:

@@ -177,7 +177,14 @@ async def test_claims_outlive_a_restart(engine: Engine) -> None:
 
 async def test_the_first_login_makes_the_user(store: Store) -> None:
     made = await store.users.with_phone(ANN, PHONE, NOW)
-    ann = User(user=ANN, display_name=None, phone_number=PHONE, created_at=NOW, updated_at=NOW)
+    ann = User(
+        user=ANN,
+        display_name=None,
+        phone_number=PHONE,
+        created_at=NOW,
+        updated_at=NOW,
+        phone_verified_at=NOW,
+    )
     assert made == (ann, True)
     assert await store.users.get(ANN) == ann
     assert await whose(store, PHONE) == ANN

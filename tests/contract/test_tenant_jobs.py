@@ -64,6 +64,8 @@ async def test_a_finished_job_is_found_by_its_id_only(store: Store) -> None:
     job = a_job()
     await store.tenant_jobs.create(job)
     assert await store.tenant_jobs.lease(job, "me", NOW) == job
+    await store.tenant_jobs.remove("acme", "one")
+    assert await store.tenant_jobs.get("acme", "one") == job, "only a finished job is removed"
     done = msgspec.structs.replace(job, state="done", result="receipt")
     assert await store.tenant_jobs.save(done, "me")
     assert await unfinished(store) == []

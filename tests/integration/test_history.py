@@ -14,7 +14,7 @@ from tidings.actions.export import history as history_module
 from tidings.actions.export.history import HistoryImport, chat_id_of
 from tidings.actions.export.history_lines import BadLine
 from tidings.cli import main
-from tidings.model.ids import UserKey, from_rfc3339
+from tidings.model.ids import ChatId, UserKey, from_rfc3339
 from tidings.model.refusals import LimitReached, StoreUnavailable
 from tidings.ports.log import Failed, Run, SlotTaken
 
@@ -146,6 +146,28 @@ async def test_an_import_that_broke_off_goes_on(
     ]
 
 
+async def test_what_people_did_since_is_not_written_over(rest: Rest) -> None:
+    await rest.tenant()
+    lines = [START, *map(user, ("kim", "lea", "mia", "noa"))]
+    for name in ("over", "left", "grew"):
+        lines += [chat(name, "kim", "lea", "mia"), message(name, 2, "kim")]
+    assert await add(rest, *lines) == 3
+    kim, mia = await rest.user("kim"), await rest.user("mia")
+    await kim.ok("DELETE", f"/v1/chats/{chat_id('over')}")
+    await mia.ok("DELETE", f"/v1/chats/{chat_id('left')}/members/mia")
+    await kim.ok("PUT", f"/v1/chats/{chat_id('grew')}/members/noa")
+    for name, sender, reason in (
+        ("over", "lea", "over was deleted"),
+        ("left", "mia", "mia is no longer a member"),
+        ("grew", "lea", "grew was changed"),
+    ):
+        before = await rest.core.store.log.state(ChatId(chat_id(name)))
+        with pytest.raises(BadLine, match=f"line 12: {reason}"):
+            await add(rest, *lines, message(name, 3, sender))
+        after = await rest.core.store.log.state(ChatId(chat_id(name)))
+        assert before is not None and after is not None and before.head == after.head
+
+
 class FullStore:
     """The store, which has no room for another user."""
 
@@ -208,6 +230,11 @@ async def test_the_command(
     assert (code, out) == (0, f"{counted}Imported; 1 messages are new.\n")
     code, _, complaint = await to_thread(typed, str(file), "--history", "nobody")
     assert code == 2 and "there is no tenant nobody" in complaint
+    async with open_rest(tmp_path / "data") as rest:
+        await rest.tenant("over")
+        await rest.root.ok("DELETE", "/v1/tenants/over")
+    code, _, complaint = await to_thread(typed, str(file), "--history", "over")
+    assert code == 2 and "the tenant over is deleted" in complaint
     code, _, complaint = await to_thread(typed, "-", "--history", TENANT)
     assert code == 2 and "cannot come from standard input" in complaint
     file.write_text(file.read_text() + "{}\n")

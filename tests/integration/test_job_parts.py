@@ -9,10 +9,14 @@ import pytest
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Rest
 from tests.integration.test_rest_tenant_deletion import finished
-from tidings.actions.jobs import user_deletion
+from tests.integration.test_rest_user_deletion import a_runner
+from tidings.actions.inbox.showing import author_of
+from tidings.actions.jobs import tenant_deletion, user_deletion
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.user_deletion import ChatPart, ContentPart, InboxPart, UserDeletion
-from tidings.model.ids import UserKey, user_key
+from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.limits import DAY_MS
+from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.ledger import LedgerEntry
 from tidings.ports.tenant_jobs import NotYet
@@ -134,3 +138,75 @@ async def test_receipt_keys_that_do_not_open_are_no_500(rest: Rest) -> None:
     )
     with pytest.raises(StoreUnavailable):
         await receipts.published()
+
+
+async def test_chats_that_are_being_deleted_hide_no_others(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_deletion, "PENDING_MAX", 1)
+    monkeypatch.setattr(tenant_deletion, "PENDING_MAX", 1)
+    await rest.tenant("behind")
+    ann = await rest.user("ann", "behind")
+    chats = []
+    for _ in range(5):
+        rest.clock.time += 1  # chats are listed by the time of their creation
+        chats.append(await ann.group())
+    kept = chats[:2]
+    for chat in chats[2:]:
+        await ann.ok("DELETE", f"/v1/chats/{chat}")
+    part = part_of(rest, ChatPart)
+    assert isinstance(part, ChatPart)
+    assert (await part.find(user_key("behind", "ann"))).names == [kept[1]]
+    await rest.root.ok("DELETE", "/v1/tenants/behind")
+    done = await finished(rest, "behind", "delete-tenant-behind")
+    assert done["counts"]["chats"] == 2
+    for chat in kept:
+        state = await rest.core.store.log.state(ChatId(chat))
+        assert state is not None and state.is_deleted
+
+
+async def test_what_a_late_request_adds_goes_with_its_tenant(rest: Rest) -> None:
+    backend = await rest.tenant("late")
+    await backend.ok("PUT", "/v1/tenants/late/users/mia")
+    await rest.root.ok("DELETE", "/v1/tenants/late")
+    runner = a_runner(rest)
+    for _ in range(9):
+        await runner.round()
+    ann, tenant = user_key("late", "ann"), author_of("late")
+    now = rest.clock.now()
+    await rest.core.store.users.put(ann, display_name="Ann", phone_number=None, now=now)
+    await rest.core.vault.seal_text(tenant, "late", "late")
+    done = await finished(rest, "late", "delete-tenant-late")
+    assert done["counts"]["users"] == 2
+    mark = await rest.core.store.users.get(ann)
+    assert mark is not None and mark.deleted_at is not None and mark.display_name is None
+    assert await rest.core.store.data_keys.current(tenant) is None
+
+
+async def test_the_many_copies_of_one_user_do_not_hold_up_the_round(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_deletion, "PENDING_MAX", 2)
+    monkeypatch.setattr(tenant_deletion, "COPY_BATCHES", 1)
+    backend = await rest.tenant("full")
+    store, now = rest.core.store, rest.clock.now()
+    for name in ("ann", "bob", "cat"):
+        await backend.ok("PUT", f"/v1/tenants/full/users/{name}")
+    ann = user_key("full", "ann")
+    for number in range(5):
+        one = Copy(
+            notification_id=f"n{number}", category=None, received_at=now, expires_at=now + DAY_MS
+        )
+        await store.copies.deliver([ann, user_key("full", "cat")], "news", one)
+    await backend.ok("PUT", "/v1/tenants/full/inboxes/news", {"title": "News"})
+    deletion = rest.core.tenant_work.kinds["inbox.delete"]
+    await backend.ok("DELETE", "/v1/tenants/full/inboxes/news")
+    job = await store.tenant_jobs.get("full", "delete-inbox-news")
+    assert job is not None
+    after = await deletion.step(job.at("broadcasts_emptied"))
+    assert after.cursor is None and after.state == "running"
+    assert len(await store.copies.newest(ann, "news", before=None, limit=9)) == 3
+    await finished(rest, "full", "delete-inbox-news")
+    for name in ("ann", "cat"):
+        user = user_key("full", name)
+        assert await store.copies.newest(user, "news", before=None, limit=9) == []

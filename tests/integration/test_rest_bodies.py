@@ -52,7 +52,7 @@ async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -
 @pytest.mark.parametrize("one", WITH_BODY, ids=lambda one: one.name)
 async def test_a_body_of_another_shape_is_refused(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
-    fields = getattr(one.body, "__struct_fields__", ())
+    fields = set(getattr(one.body, "__struct_fields__", ())) - {"metadata"}  # any object
     bodies: list[object] = [[], "text", 7, None, True, *({field: {"deep": []}} for field in fields)]
     for body in bodies:
         answer = await actor.call(

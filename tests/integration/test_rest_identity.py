@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants, their keys, tokens, users and profiles over REST: who may, and what becomes of it."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -84,13 +85,14 @@ LET_IN = {
     (404, "member.not_found"),
 }
 """What only those are told who may do a thing."""
+_numbers = itertools.count(1)
 TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
 
 
-def body_for(method: str, path: str, notification_id: str) -> object:
+def body_for(method: str, path: str, person: str, notification_id: str) -> object:
     """What each route of a tenant wants to be told."""
     ends = {
-        "/tokens": {"user_id": "zoe"},
+        "/tokens": {"user_id": person},
         "/settings": {},
         "/inboxes/{inbox}": {"title": "News"},
         "/notifications": TOLD,
@@ -109,16 +111,18 @@ def body_for(method: str, path: str, notification_id: str) -> object:
 )
 async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
     tenant = await rest.tenant()
-    await tenant.ok("PUT", "/v1/tenants/acme/users/zoe")
+    number = next(_numbers)  # what a route deletes is gone for the others
+    zoe, news = f"zoe-{number}", f"news-{number}"
+    await tenant.ok("PUT", f"/v1/tenants/acme/users/{zoe}")
     await tenant.ok("PUT", "/v1/tenants/acme/settings", {})
-    await tenant.ok("PUT", "/v1/tenants/acme/inboxes/news", {"title": "News"})
-    told = await tenant.ok("POST", "/v1/tenants/acme/inboxes/news/notifications", TOLD)
-    body = body_for(method, path, told["id"])
-    chat = await (await rest.user("alice")).group("zoe")
+    await tenant.ok("PUT", f"/v1/tenants/acme/inboxes/{news}", {"title": "News"})
+    told = await tenant.ok("POST", f"/v1/tenants/acme/inboxes/{news}/notifications", TOLD)
+    body = body_for(method, path, zoe, told["id"])
+    chat = await (await rest.user("alice")).group(zoe)
     names = {
-        "user_id": "zoe",
+        "user_id": zoe,
         "chat_id": chat,
-        "inbox": "news",
+        "inbox": news,
         "notification_id": told["id"],
         "signing_key_id": f"acme.{'0' * 16}",
         "job_id": f"delete-chat-{chat}",

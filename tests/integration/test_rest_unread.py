@@ -233,6 +233,15 @@ async def test_inboxes_are_counted_up_to_a_hundred(
     assert (total["inboxes"], total["exact"]) == ({"news": 2}, False)
 
 
+async def test_an_inbox_that_was_just_deleted_is_left_out(rest: Rest) -> None:
+    backend = await rest.tenant("closing")
+    ann = await rest.user("ann", "closing")
+    await backend.ok("PUT", "/v1/tenants/closing/inboxes/news", {"title": "News"})
+    assert (await ann.ok("GET", "/v1/unread"))["inboxes"] == {"news": 0}
+    await backend.ok("DELETE", "/v1/tenants/closing/inboxes/news")
+    assert (await ann.ok("GET", "/v1/unread"))["inboxes"] in ({}, {"news": 0})
+
+
 async def test_what_was_read_on_another_device_just_before_counts(rest: Rest, talk: Talk) -> None:
     """Read marks from sockets wait for up to a second; an answer does not wait for them."""
     chat, _, ben = talk

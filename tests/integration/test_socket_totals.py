@@ -100,3 +100,15 @@ async def test_all_devices_learn_that_a_chat_was_changed(town: Town) -> None:
     assert told(stranger, "chat_changed") == []
     for device in (*devices, stranger):
         await device.drop()
+
+
+async def test_what_is_read_elsewhere_in_a_chat_of_heads_counts_no_longer(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    await ann.send(chat)
+    device = await live(bob, totals=True, catch_up="heads")
+    await until_total(device, 1, 1)
+    sent = await ann.send(chat)
+    await until_total(device, 1, 2)
+    await bob.call("PUT", f"/v1/chats/{chat}/receipt", {"read": sent["sequence"]})
+    await until_total(device, 0, 0)
+    assert not told(device, "unread")

@@ -61,6 +61,7 @@ def test_the_command_says_what_is_not_installed(
 ) -> None:
     monkeypatch.delitem(sys.modules, "tidings.stores.dynamodb.schema.live", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
     assert main(["schema", "plan"]) == 2
     assert "pip install 'tidings[scale]'" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from tidings.gateway.totals import UnreadTotals
 from tidings.model.chats import ChatHead, Receipt, Unread
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import InboxNotFound, StoreUnavailable
 
 ME = UserKey("acme:ann")
 A, B = ChatId("A"), ChatId("B")
@@ -31,6 +31,8 @@ class Counts:
         self.heads = {A: 5, B: 3}
         self.asked: list[str] = []
         self.failures = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.meanwhile_in_inboxes: Callable[[], None] = lambda: None
 
     @property
     def count_total(self) -> "Counts":
@@ -51,10 +53,19 @@ class Counts:
     async def of_heads(self, chats: list[ChatHead]) -> dict[ChatId, Unread]:
         self._fail()
         self.asked.append("all")
+        self.meanwhile()
         return {chat: Unread(count) for chat, count in self.unread.items() if count}
 
     async def of_inboxes(self, _: UserKey) -> dict[str, Unread]:
-        return {name: Unread(count) for name, count in self.inboxes.items()}
+        found = {name: Unread(count) for name, count in self.inboxes.items()}
+        self.meanwhile_in_inboxes()
+        return found
+
+    async def of_inbox(self, _: UserKey, inbox: str) -> Unread:
+        self._fail()
+        if inbox not in self.inboxes:
+            raise InboxNotFound
+        return Unread(self.inboxes[inbox])
 
     async def up_to(self, _: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
         self._fail()
@@ -147,6 +158,7 @@ async def test_messages_of_others_add_up_without_a_look(told: Told) -> None:
         {"op": "unread", "chat": A, "unread": 9, "unread_exact": True},
         {"op": "chat_changed", "chat": A},
         {"op": "heads", "chats": {A: 9}},
+        {"op": "resync", "chat": A, "head": 9},
     ],
 )
 async def test_what_does_not_say_enough_is_counted(told: Told, frame: dict[str, Any]) -> None:
@@ -172,7 +184,7 @@ async def test_chats_that_are_gone_count_no_longer(told: Told) -> None:
 
 async def test_inboxes(told: Told) -> None:
     _, line = told
-    line.tell(op="notification", inbox="news")
+    line.tell(op="notification", inbox="news", id="n1", sender=None)
     await line.until(2, inbox=2)
     line.tell(op="unread", inbox="news", total=150)
     await line.until(2, inbox=100)
@@ -198,6 +210,53 @@ async def test_a_store_that_does_not_answer_is_asked_again(told: Told) -> None:
     counts.unread[A], counts.failures = 0, 2
     line.tell(op="erased", salt="", authors=[], n=1)
     await line.until(0)
+
+
+async def test_nothing_is_sent_before_the_first_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "RETRY_SECONDS", 0)
+    counts, line = Counts(), Line()
+    counts.failures = 2
+    UnreadTotals(
+        cast(ChatVerbs, counts), cast(ClientConnection, line), ME, heads_of(counts.heads)
+    ).start()
+    await until(lambda: bool(line.totals))
+    assert [told["messages"] for told in line.totals] == [2]
+    line.tasks[0].cancel()
+    await asyncio.gather(*line.tasks, return_exceptions=True)
+
+
+async def test_a_chat_that_is_gone_while_it_is_counted_does_not_count(told: Told) -> None:
+    counts, line = told
+    counts.unread[B] = 1
+
+    def gone() -> None:
+        line.tell(op="gone", chat=A)
+        counts.meanwhile = lambda: None
+
+    def left() -> None:
+        del counts.unread[A]
+        counts.meanwhile_in_inboxes = lambda: None
+
+    counts.meanwhile, counts.meanwhile_in_inboxes = gone, left
+    line.tell(op="erased", salt="", authors=[], n=1)
+    await line.until(1)
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+async def test_a_notification_while_inboxes_are_counted(told: Told, failures: int) -> None:
+    counts, line = told
+
+    def posted() -> None:
+        counts.inboxes["news"] = 2
+        counts.failures = failures
+        line.tell(op="notification", inbox="news", id="n1", sender=None)
+        line.tell(op="notification", inbox="deleted", id="n2", sender=None)
+        counts.meanwhile_in_inboxes = lambda: None
+
+    counts.meanwhile_in_inboxes = posted
+    line.tell(op="erased", salt="", authors=[], n=1)
+    await line.until(2, inbox=2)
+    assert line.totals[-1]["inboxes"] == {"news": 2}
 
 
 async def test_nothing_is_sent_twice(told: Told) -> None:

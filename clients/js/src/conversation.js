@@ -9,50 +9,17 @@ import { WrongUser } from "./errors.js";
 import { Heartbeat } from "./heartbeat.js";
 import { InboxEvents } from "./inbox_events.js";
 import { LogView } from "./log_view.js";
-import { Outbox } from "./outbox.js";
+import { Outbox, ownEntry, sendFrame } from "./outbox.js";
 import { Receipts } from "./receipts.js";
 import { Requests } from "./requests.js";
 
-/** @typedef {import("./frames.js").ClientFrame} ClientFrame */
-/** @typedef {import("./frames.js").Entry} Entry */
-/** @typedef {import("./frames.js").Outgoing} Outgoing */
-/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
-/** @typedef {import("./log_view.js").Step} Step */
-/** @typedef {import("./requests.js").Question} Question */
-
-/**
- * What the rest of the client does with the news of a conversation.
- *
- * @typedef {object} Listener
- * @property {(user: string, epoch: string, isNew: boolean) => void} welcome - `isNew` means that
- *   the epoch has changed, so that nothing that was kept before is valid.
- * @property {() => void} live
- * @property {(entry: Entry, asOf?: number) => void} applied
- * @property {(chat: string, start: number) => void} restarted
- * @property {(chat: string) => void} forgotten
- * @property {(heads: Record<string, number>) => void} heads
- * @property {(frame: ServerFrame) => void} notice
- * @property {(message: Outgoing, place: Place) => void} sent
- * @property {(message: Outgoing) => void} failed
- */
-
-/**
- * Where a message stands in the log.
- *
- * @typedef {{sequence: number, message_id: string, created_at: string}} Place
- */
-
-/**
- * @typedef {object} SavedState
- * @property {string | null} user
- * @property {string | null} epoch
- * @property {Iterable<readonly [string, number]>} held
- * @property {Iterable<readonly [string, number]>} reads
- */
+/** @import { ClientFrame, Entry, Outgoing, ServerFrame } from "./frames.js" */
+/** @import { Listener, SavedState } from "./listener.js" */
+/** @import { Step } from "./log_view.js" */
+/** @import { Question } from "./requests.js" */
 
 const FETCHES_MAX = 4;
 const FETCH_ENTRIES = 100;
-const RESYNC_ENTRIES = 50;
 const TYPING_MS_MIN = 3_000;
 
 export class Conversation {
@@ -88,30 +55,17 @@ export class Conversation {
     this.#outbox = new Outbox(random);
   }
 
-  /** Number of messages without a final answer. */
-  get queued() {
-    return this.#outbox.size;
-  }
-
   /** Return the newest known entry of each chat. */
   heads() {
     return { ...this.#heads, ...this.#view.have() };
   }
 
-  /**
-   * Return the last applied entry of a chat; null if there is none.
-   *
-   * @param {string} chat
-   */
+  /** Return the last applied entry of a chat; null if there is none. @param {string} chat */
   at(chat) {
     return this.#view.at(chat);
   }
 
-  /**
-   * Go back to what is saved, between two connections.
-   *
-   * @param {Iterable<readonly [string, number]>} held
-   */
+  /** Go back to what is saved. @param {Iterable<readonly [string, number]>} held */
   rebase(held) {
     this.#view.rebase(held);
   }
@@ -167,11 +121,7 @@ export class Conversation {
     return false;
   }
 
-  /**
-   * Send a ping if one is due; return false if the server does not answer.
-   *
-   * @param {number} now
-   */
+  /** Send a ping if one is due; return whether the server answers. @param {number} now */
   #beat(now) {
     const due = this.#heartbeat.tick(now);
     if (due === "ping") this.#say?.({ op: "ping" });
@@ -192,11 +142,7 @@ export class Conversation {
     return isNew;
   }
 
-  /**
-   * Take a message out of the outbox, whatever became of it.
-   *
-   * @param {{chat: string, id: string}} key
-   */
+  /** Take a message out of the outbox. @param {{chat: string, id: string}} key */
   discard(key) {
     this.#outbox.answered(key);
   }
@@ -415,23 +361,11 @@ export class Conversation {
 
   // Frames to the server.
 
-  /**
-   * Send everything that can be sent now.
-   *
-   * @param {number} now
-   */
+  /** Send everything that can be sent now. @param {number} now */
   pump(now) {
     if (!this.#isWelcome) return;
     for (const message of this.#outbox.due(now)) {
-      this.#say?.({
-        op: "send",
-        id: this.#requests.ask({ message }, now),
-        chat: message.chat,
-        client_message_id: message.id,
-        content: message.content,
-        content_type: message.contentType,
-        ttl_seconds: message.ttlSeconds,
-      });
+      this.#say?.(sendFrame(message, this.#requests.ask({ message }, now)));
     }
     for (const question of this.#questions.splice(0)) {
       const { chat, after, before, limit } = question;
@@ -450,7 +384,7 @@ export class Conversation {
   /** @param {number} now */
   #fetch(now) {
     for (const want of this.#view.wants()) {
-      const limit = want.before === undefined ? FETCH_ENTRIES : RESYNC_ENTRIES;
+      const limit = FETCH_ENTRIES;
       this.#say?.({ op: "fetch", id: this.#requests.ask({ want }, now), ...want, limit });
       if (this.#requests.fetches >= FETCHES_MAX) return;
     }
@@ -460,32 +394,4 @@ export class Conversation {
   #sayAll(frames) {
     for (const frame of frames) this.#say?.(frame);
   }
-}
-
-/**
- * Return the log entry of an own message; its sender gets `sent` instead of the entry.
- *
- * @param {Outgoing} message
- * @param {string} sender
- * @param {Extract<ServerFrame, {op: "sent"}>} frame
- * @returns {Entry}
- */
-export function ownEntry(message, sender, frame) {
-  /** @type {Entry} */
-  const entry = {
-    chat: frame.chat,
-    sequence: frame.sequence,
-    kind: "message",
-    sender,
-    created_at: frame.created_at,
-    message_id: frame.message_id,
-    client_message_id: message.id,
-    content: message.content,
-    content_type: message.contentType ?? "text/plain",
-  };
-  if (message.ttlSeconds !== undefined) {
-    const ends = Date.parse(frame.created_at) + message.ttlSeconds * 1_000;
-    entry.expires_at = new Date(ends).toISOString();
-  }
-  return entry;
 }

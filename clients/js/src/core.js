@@ -6,6 +6,7 @@ import { Cache } from "./cache.js";
 import { socketTo } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { Refused, SignedOut, Unavailable, WrongUser } from "./errors.js";
+import { Events } from "./events.js";
 import { Journal } from "./journal.js";
 import { Keeper } from "./keeper.js";
 import { Office } from "./office.js";
@@ -20,7 +21,6 @@ import { Views } from "./views.js";
 /** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 /** @typedef {import("./requests.js").Page} Page */
-/** @typedef {import("./tidings.js").Event} Event */
 /** @typedef {import("./tidings.js").Options} Options */
 /** @typedef {import("./tidings.js").StateSnapshot} StateSnapshot */
 
@@ -31,7 +31,7 @@ export class Core {
   user = /** @type {string | null} */ (null);
   drafts = /** @type {Map<string, string>} */ (new Map());
   #error = /** @type {unknown} */ (null);
-  #listeners = /** @type {Set<(event: Event) => void>} */ (new Set());
+  events = new Events();
   #options;
   #url;
   #fetch;
@@ -185,7 +185,7 @@ export class Core {
     this.sending.forget();
     for (const part of [this.cache.ranges, this.drafts, this.views]) part.clear();
     this.user = null;
-    this.emit({ type: "signed-out" });
+    this.events.emit({ type: "signed-out" });
     this.state.changed();
   }
 
@@ -217,7 +217,7 @@ export class Core {
 
   // News of the conversation.
 
-  /** @returns {import("./conversation.js").Listener} */
+  /** @returns {import("./listener.js").Listener} */
   #listener() {
     return {
       welcome: (user, epoch, isNew) => this.#welcome(user, epoch, isNew),
@@ -233,7 +233,7 @@ export class Core {
       },
       failed: (message) => {
         this.#office?.failed(message);
-        if (this.sending.failed(message)) this.emit({ type: "failed", message });
+        if (this.sending.failed(message)) this.events.emit({ type: "failed", message });
       },
     };
   }
@@ -264,7 +264,7 @@ export class Core {
     this.broadcast({ op: "entry", ...entry });
     this.cache.add(entry, asOf);
     this.views.applied(entry, asOf, isOwn);
-    this.emit({ type: "entry", entry, isOwn });
+    this.events.emit({ type: "entry", entry, isOwn });
   }
 
   /**
@@ -382,17 +382,6 @@ export class Core {
     if (text) this.drafts.set(chat, text);
     else this.drafts.delete(chat);
     this.#journal.changes.drafts.set(chat, text || null);
-  }
-
-  /** @param {Event} event */
-  emit(event) {
-    for (const listener of [...this.#listeners]) listener(event);
-  }
-
-  /** @param {(event: Event) => void} listener */
-  listen(listener) {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
   }
 
   /** Handle that the page came to the front, or that the network came back. */

@@ -4,7 +4,7 @@
 import { keyOf } from "./outbox.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
-/** @typedef {import("./conversation.js").Place} Place */
+/** @typedef {import("./listener.js").Place} Place */
 /** @typedef {import("./frames.js").ClientFrame} ClientFrame */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */

@@ -6,7 +6,9 @@
  * they also arrive in this order.
  */
 
+/** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
+/** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 
 /**
  * Age at which messages are given up. The server forgets a key after seven days, so a later repeat
@@ -138,3 +140,47 @@ export class Outbox {
     return queue;
   }
 }
+
+/**
+ * Return the log entry of an own message; its sender gets `sent` instead of the entry.
+ *
+ * @param {Outgoing} message
+ * @param {string} sender
+ * @param {Extract<ServerFrame, {op: "sent"}>} frame
+ * @returns {Entry}
+ */
+export function ownEntry(message, sender, frame) {
+  /** @type {Entry} */
+  const entry = {
+    chat: frame.chat,
+    sequence: frame.sequence,
+    kind: "message",
+    sender,
+    created_at: frame.created_at,
+    message_id: frame.message_id,
+    client_message_id: message.id,
+    content: message.content,
+    content_type: message.contentType ?? "text/plain",
+  };
+  if (message.ttlSeconds !== undefined) {
+    const ends = Date.parse(frame.created_at) + message.ttlSeconds * 1_000;
+    entry.expires_at = new Date(ends).toISOString();
+  }
+  return entry;
+}
+
+/**
+ * Return the frame that sends a message.
+ *
+ * @param {Outgoing} message
+ * @param {string} id - The id of the request.
+ */
+export const sendFrame = ({ chat, id: client_message_id, ...message }, id) => ({
+  op: "send",
+  id,
+  chat,
+  client_message_id,
+  content: message.content,
+  content_type: message.contentType,
+  ttl_seconds: message.ttlSeconds,
+});

@@ -5,6 +5,7 @@ import { Refused, Unavailable } from "./errors.js";
 
 const ATTEMPTS_MAX = 4;
 const PAUSE_MS_MAX = 10_000;
+const JSON_TYPE = { "content-type": "application/json" };
 
 export class Rest {
   #url;
@@ -33,44 +34,28 @@ export class Rest {
    * @returns {Promise<any>}
    */
   async request(method, path, body, headers = {}) {
+    const init = { method, body: body === undefined ? null : JSON.stringify(body) };
     let trouble = "";
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const authorization = `Bearer ${await this.#tokens.current()}`;
-      const answer = await this.#once(method, path, body, { ...headers, authorization });
-      if (typeof answer === "string") trouble = answer;
-      else if (answer.ok) return answer.status === 204 ? null : answer.json();
-      else {
-        const problem = await answer.json().catch(() => ({}));
-        const refused = new Refused(
-          problem.code ?? "",
-          problem.detail ?? answer.statusText,
-          answer.status,
-        );
-        if (answer.status === 401 && attempt === 0) this.#tokens.refused();
-        else if (answer.status !== 429 && answer.status < 500) throw refused;
-        else trouble = refused.message;
-        await pause(Number(answer.headers.get("retry-after") ?? 0) * 1_000, attempt);
-        continue;
+      const all = { ...headers, authorization, ...(init.body && JSON_TYPE) };
+      let wait = 0;
+      try {
+        const answer = await this.#fetch(this.#url + path, { ...init, headers: all });
+        if (answer.ok) return answer.status === 204 ? null : await answer.json();
+        const { code = "", detail = "" } = await answer.json().catch(() => ({}));
+        const { status } = answer;
+        if (status === 401 && !attempt) this.#tokens.refused();
+        else if (status < 500 && status !== 429) throw new Refused(code, detail, status);
+        wait = Number(answer.headers.get("retry-after")) * 1_000;
+        trouble = detail;
+      } catch (error) {
+        if (error instanceof Refused) throw error;
+        trouble = String(error);
       }
-      await pause(0, attempt);
+      await pause(wait, attempt);
     }
     throw new Unavailable(trouble);
-  }
-
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {unknown} body
-   * @param {Record<string, string>} headers
-   */
-  async #once(method, path, body, headers) {
-    const init = body === undefined ? {} : { body: JSON.stringify(body) };
-    if (init.body) headers["content-type"] = "application/json";
-    try {
-      return await this.#fetch(this.#url + path, { method, headers, ...init });
-    } catch (error) {
-      return String(error);
-    }
   }
 }
 

@@ -4,7 +4,7 @@
 import { Refused } from "./errors.js";
 import { keyOf } from "./outbox.js";
 
-/** @typedef {import("./conversation.js").Place} Place */
+/** @typedef {import("./listener.js").Place} Place */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./rows.js").Row} Row */
 

@@ -247,7 +247,7 @@ export function indexedDb(name = "tidings") {
         for (const store of STORES) request.result.createObjectStore(store);
       };
       request.onerror = () => reject(request.error);
-      request.onblocked = () => reject(new Error("another tab has an older version open"));
+      request.onblocked = () => reject(new Error("blocked"));
       request.onsuccess = () => {
         const database = request.result;
         // Otherwise this tab would keep another one from deleting or upgrading the database.

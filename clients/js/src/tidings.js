@@ -161,7 +161,7 @@ export class Tidings {
    * @param {(event: Event) => void} listener
    */
   on(listener) {
-    return this.#core.listen(listener);
+    return this.#core.events.listen(listener);
   }
 
   /**
@@ -169,22 +169,8 @@ export class Tidings {
    *
    * @returns {AsyncGenerator<Event, void>}
    */
-  async *events() {
-    /** @type {Event[]} */
-    const events = [];
-    let wake = () => {};
-    const end = this.#core.listen((event) => {
-      events.push(event);
-      wake();
-    });
-    try {
-      for (;;) {
-        yield* events.splice(0);
-        if (!events.length) await new Promise((resolve) => (wake = () => resolve(null)));
-      }
-    } finally {
-      end();
-    }
+  events() {
+    return this.#core.events.all();
   }
 
   /** Come back at once when the network or the page does. */

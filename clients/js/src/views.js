@@ -119,7 +119,7 @@ export class Views {
         break;
       case "notification":
         this.#inboxes.get(frame.inbox)?.arrived(frame);
-        this.#core.emit({ type: "notification", inbox: frame.inbox, notification: frame });
+        this.#core.events.emit({ type: "notification", inbox: frame.inbox, notification: frame });
         break;
       case "retracted":
         this.#inboxes.get(frame.inbox)?.retracted(frame.id);
@@ -146,7 +146,7 @@ export class Views {
   #present({ user, online, last_seen }) {
     const presence = { user, online, lastSeen: last_seen ?? null };
     this.presence.set(user, presence);
-    this.#core.emit({ type: "presence", ...presence });
+    this.#core.events.emit({ type: "presence", ...presence });
     this.chats.changed();
   }
 

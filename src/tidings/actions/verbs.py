@@ -75,7 +75,7 @@ class ChatVerbs:
 
 @dataclass(frozen=True, slots=True)
 class JobVerbs:
-    """The verbs for a tenant's jobs, and the keys of the receipts in which they end."""
+    """The verbs for a tenant's jobs, and for the keys that sign receipts."""
 
     get: GetJob
     delete_user: DeleteUser

@@ -66,8 +66,8 @@ PhoneNumbers = Annotated[
     list[Annotated[str, _documented(examples=_NUMBERS)]],  # a number of any form may be looked up
     msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX),
 ]
-ChatIds = Annotated[
-    list[Annotated[str, _matching(CHAT)]], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
+ChatIds = Annotated[  # a text that is no id is answered like the id of a chat that does not exist
+    list[str], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
 ]
 UserIds = Annotated[
     str,

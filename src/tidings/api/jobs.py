@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on jobs: progress of a tenant's jobs, and dead letters for operators."""
 
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -42,10 +42,10 @@ class JobProgress(msgspec.Struct):
 
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job of a tenant. `chat_id`, `user_id` or `inbox` says what it is about. A finished job that
-    deletes a user has a `receipt`; one that exports a user has a `download`, the path of the
-    export, which exists until `expires_at`. From phase `members_removed` on, nobody can read the
-    chat that a job deletes."""
+    """A job of a tenant. `chat_id`, `user_id` or `inbox` names what the job deletes or exports. A
+    finished job that deletes a user has a `receipt`; one that exports a user has a `download`, the
+    path of the export, which exists until `expires_at`. From phase `members_removed` on, nobody can
+    read the chat that a job deletes."""
 
     job: str
     kind: Literal["chat.delete"] | JobKind
@@ -101,7 +101,7 @@ def _tenant_job_record(job: TenantJob) -> JobRecord:
     download = f"/v1/tenants/{job.tenant}/jobs/{job.job_id}/download"
     return JobRecord(
         job=job.job_id,
-        kind=job.kind,
+        kind=cast(JobKind, job.kind),
         state=job.state,
         phase=job.phase,
         counts=job.counts,
@@ -135,7 +135,7 @@ class StartedExport(msgspec.Struct):
 async def export_user(
     caller: Caller, tenant: str, user_id: str, exports: PersonExports
 ) -> StartedExport:
-    """Start a job that gathers what is stored of a user. While it runs, a repeated request returns
+    """Start a job that gathers the stored data of a user. While it runs, a repeated request returns
     the same job. Afterwards, a request starts another one, which replaces the earlier export. The
     finished job has a `download`."""
     return StartedExport((await exports.start(caller, tenant, user_id)).job_id)

@@ -193,7 +193,7 @@ class LeftRecord(msgspec.Struct):
 
 
 class LeftList(msgspec.Struct):
-    """The outcome for each chat, in the order of the request and without repetitions."""
+    """Whether the caller left each chat, in the order of the request and without repetitions."""
 
     data: list[LeftRecord]
     next_cursor: None = None

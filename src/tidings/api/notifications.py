@@ -133,8 +133,9 @@ async def post_notification(
 async def list_posted(
     caller: Caller, tenant: str, inbox: str, asked: ListQuery, inbox_verbs: InboxVerbs
 ) -> PostedList:
-    """Return what the tenant posted to the inbox, newest first, without what has expired. Only
-    `next_cursor` shows whether more follows: a page may be shorter than `limit`."""
+    """Return the notifications that the tenant posted to the inbox and that have not expired,
+    newest first. Only `next_cursor` shows whether more follows: a page may be shorter than
+    `limit`."""
     require_tenant(caller, tenant)
     page, cursor = await inbox_verbs.posted(tenant, inbox, asked.cursor, asked.limit)
     return PostedList([posted_record(one.posted, one.text) for one in page], cursor)

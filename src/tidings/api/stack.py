@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on inboxes under `/stack`, for clients of the stack API, in the words of that API.
 
-Its bodies say `audiences`, and its records `received`, `delivered` and `readat`, in seconds since
-1970. The bodies of the other paths are accepted too, but not a mixture of both.
+A request names its users in `audiences`. A record has the times `received`, `delivered` and
+`readat`, in seconds since 1970. Bodies in the form of the other paths are accepted too, but not a
+mixture of both forms.
 """
 
 from typing import Annotated, Final
@@ -59,7 +60,8 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, le=SECONDS_MAX)]
 
 
 class StackPost(Body, frozen=True, kw_only=True):
-    """A notification to post, for `audiences` or, as at the other path, for an `audience`."""
+    """A notification to post. It names its users in `audiences` or, as at the other path, in
+    `audience`."""
 
     audiences: Users | Everyone | None = None
     audience: Users | Everyone | None = None
@@ -190,7 +192,7 @@ async def stack_mark_read(
         return await marked(inbox_verbs, user, inbox, ReadChange(data.ids, data.before))
     if data.ids is not None:
         raise Invalid("either ids or before must be given", "")
-    # Records show whole seconds, so all notifications of the last second are meant.
+    # Records show whole seconds, so the time includes all of its second.
     time = (data.before + 1) * limits.SECOND_MS - 1
     return unread_record(await inbox_verbs.read.posted_before(user, inbox, time))
 
@@ -211,7 +213,7 @@ async def stack_count_unread(
 
 
 def _notification(data: StackPost) -> NewNotification:
-    """Return the notification in the words of the other path."""
+    """Return the notification with the field names of the other path."""
     if (data.audiences is None) == (data.audience is None):
         raise Invalid("either audiences or audience must be given", "")
     audience = data.audience if data.audiences is None else data.audiences

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on what is unread: who read a message, marking as unread, hiding, the total."""
+"""Operations on receipts of a message, marks as unread, hidden chats, and the unread total."""
 
 from typing import Annotated, Final
 
@@ -52,7 +52,7 @@ class MessageReceiptList(msgspec.Struct):
 
 
 class UnreadMark(Body, frozen=True, rename={"first": "from"}):
-    """The sequence from which the chat is to count as unread; null ends the mark."""
+    """The sequence from which messages count as unread; null ends the mark."""
 
     first: Annotated[int, msgspec.Meta(ge=1, le=SEQUENCE_MAX)] | None
 
@@ -92,8 +92,8 @@ async def list_message_receipts(
     asked: MessageReceiptsQuery,
     verbs: ChatVerbs,
 ) -> MessageReceiptList:
-    """Return the members except the sender and those who joined later, earliest joined first. In
-    chats of more than 64 members, the answer is up to 30 seconds old."""
+    """Return the receipts of all members except the sender and those who joined after the message,
+    earliest joined first. In chats of more than 64 members, the answer is up to 30 seconds old."""
     found = await verbs.message_receipts(user, chat, sequence_in_path, asked.cursor, asked.limit)
     return MessageReceiptList(
         [_record(member, sequence_in_path) for member in found.page],
@@ -114,9 +114,10 @@ async def list_message_receipts(
 async def mark_unread(
     user: UserKey, chat: ChatId, data: UnreadMark, verbs: ChatVerbs
 ) -> UnreadState:
-    """Count messages as unread from a sequence on, which is at most 1,000 entries before the end of
-    the log and not before the caller joined. Only the caller notices; receipts do not move. The
-    mark ends when the caller reads further, writes in the chat, or sets `from` to null."""
+    """Count messages as unread from a sequence on. The sequence may be at most 1,000 entries before
+    the end of the log, and not before the caller joined. Other members see no change, and receipts
+    do not move. The mark ends when the caller reads further, writes in the chat, or sets `from` to
+    null."""
     receipt, unread = await verbs.mark_unread(user, chat, data.first)
     return UnreadState(receipt.is_marked_unread, unread.count, unread.exact)
 
@@ -132,7 +133,7 @@ async def hide_chat(
     user: UserKey, chat: ChatId, data: HiddenChange, verbs: ChatVerbs
 ) -> HiddenState:
     """Set `hidden` in the caller's chat record until the next message in the chat. The chat list
-    still contains the chat: clients leave it out of what they show."""
+    still contains the chat, so clients must leave it out themselves."""
     await verbs.hide(user, chat, is_hidden=data.hidden)
     return HiddenState(data.hidden)
 
@@ -145,9 +146,9 @@ async def hide_chat(
     cost=rate_limits.chat_list_cost(TOTAL_CHATS_MAX),
 )
 async def get_unread(user: UserKey, verbs: ChatVerbs) -> UnreadTotalRecord:
-    """Return the number of unread messages and notifications over all chats and inboxes. If there
-    is very much unread, the numbers are upper bounds, and `exact` is false; the count of an inbox
-    stops at 100."""
+    """Return the number of unread messages and notifications over all chats and inboxes. If very
+    many messages are unread, the numbers are upper bounds, and `exact` is false. The count of an
+    inbox stops at 100."""
     return UnreadTotalRecord(**total_fields(await verbs.count_total(user)))
 
 

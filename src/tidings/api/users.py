@@ -47,7 +47,7 @@ class ContactSearch(Body, frozen=True):
 
 
 class ContactRecord(msgspec.Struct):
-    """A user, with the phone number as it was given."""
+    """A user, with the phone number as the request spells it."""
 
     phone_number: str
     user_id: str
@@ -116,7 +116,7 @@ class ProfileRecord(msgspec.Struct):
 
 class OwnProfileRecord(ProfileRecord):
     """The caller's own profile. If `show_last_seen` is false, nobody sees when the caller is or was
-    online, and the caller sees it of nobody else."""
+    online, and the caller does not see this of others."""
 
     show_last_seen: bool
 
@@ -235,8 +235,8 @@ async def patch_me(
     caller: Caller, data: ProfileChange, identity: IdentityVerbs
 ) -> OwnProfileRecord:
     """Change the caller's own profile. Only the tenant can change the phone number. With
-    `show_last_seen` false, nobody sees when the caller is or was online, and the caller sees it of
-    nobody else; in other processes this takes effect within a minute."""
+    `show_last_seen` false, nobody sees when the caller is or was online, and the caller does not
+    see this of others. In other processes this takes effect within a minute."""
     fields = ProfileFields(avatar_url=data.avatar_url, metadata=_encoded(data.metadata))
     return _own_record(
         await identity.patch_profile(caller, data.display_name, fields, data.show_last_seen)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs that start tenants' jobs, the work of each kind of job, and the replay."""
+"""Makes the verbs that start tenants' jobs, the steps of each kind of job, and the replay of
+erasures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,31 +31,31 @@ from tidings.assembly.foundation import Foundation
 from tidings.config import Config, DynamoDb
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.tenant_jobs import JobKind, JobSteps
+from tidings.ports.tenant_jobs import JobSteps
 
 
 @dataclass(frozen=True, slots=True)
 class TenantWork:
-    """Everything about tenants' jobs in one process."""
+    """The objects for tenants' jobs in one process."""
 
     verbs: JobVerbs
-    kinds: Mapping[JobKind, JobSteps]
+    kinds: Mapping[str, JobSteps]
     replay: ReplayErasures
 
 
 def make_tenant_work(
     config: Config, base: Foundation, chats: ChatVerbs, inbox: InboxVerbs, erasures: Erasures
 ) -> TenantWork:
-    """Make the verbs and the work of all kinds of jobs."""
+    """Make the verbs and the steps of all kinds of jobs."""
     store = base.store
     verbs = _verbs(config, base, inbox, erasures)
     inbox_deletion = InboxDeletion(
         store.tenant_data, store.notifications, store.users, store.copies, store.personal_data
     )
-    kinds: dict[JobKind, JobSteps] = {
+    kinds: dict[str, JobSteps] = {
         "user.delete": _user_deletion(config, base, verbs.receipts),
         "inbox.delete": inbox_deletion,
-        "tenant.delete": _tenant_deletion(base, chats, verbs),
+        "tenant.delete": _tenant_deletion(config, base, chats, verbs),
         "user.export": ExportPerson(store, base.vault, inbox.list, base.clock),
     }
     return TenantWork(verbs, kinds, _replay(base, chats, verbs))
@@ -76,12 +77,19 @@ def _verbs(config: Config, base: Foundation, inbox: InboxVerbs, erasures: Erasur
 
 
 def _user_deletion(config: Config, base: Foundation, receipts: ErasureReceipts) -> UserDeletion:
-    settle_ms = limits.USER_SETTLE_MS if config.is_alone else limits.USER_SETTLE_MANY_MS
     parts = _parts_of_user(base)
-    return UserDeletion(base.store.personal_data, parts, receipts, base.clock, settle_ms)
+    return UserDeletion(
+        base.store.personal_data, parts, receipts, base.clock, settle_ms=_settle_ms(config)
+    )
 
 
-def _tenant_deletion(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> TenantDeletion:
+def _settle_ms(config: Config) -> int:
+    return limits.USER_SETTLE_MS if config.is_alone else limits.USER_SETTLE_MANY_MS
+
+
+def _tenant_deletion(
+    config: Config, base: Foundation, chats: ChatVerbs, verbs: JobVerbs
+) -> TenantDeletion:
     store = base.store
     return TenantDeletion(
         tenant_data=store.tenant_data,
@@ -94,6 +102,7 @@ def _tenant_deletion(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> Ten
         delete_user=verbs.delete_user,
         delete_inbox=verbs.delete_inbox,
         clock=base.clock,
+        settle_ms=_settle_ms(config),
     )
 
 
@@ -136,7 +145,7 @@ def _parts_of_user(base: Foundation) -> tuple[Part, ...]:
 
 
 def _backup_days(config: Config) -> int | None:
-    """Return for how many days the deployment's own backups may have deleted data."""
+    """Return for how many days the deployment's own backups may still contain deleted data."""
     if not isinstance(config.store, DynamoDb):
         return None
     from tidings.stores.dynamodb.tables import BACKUP_DAYS

@@ -23,7 +23,7 @@ from tidings.model.setup_error import SetupError
 
 ANSWER_SECONDS_MAX: Final = 30.0
 JOB_SECONDS: Final = 0.5
-"""Pause between two looks at a job that is running."""
+"""Pause between two requests for the progress of a running job."""
 
 
 class _DeadLetter(msgspec.Struct):

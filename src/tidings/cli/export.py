@@ -127,7 +127,7 @@ async def _export(config: Config, file: str) -> Exported:
 
 
 def import_(config: Config, options: argparse.Namespace) -> int:
-    """Read all facts in a file into an empty store, or a history; return the exit code.
+    """Import facts into an empty store, or a history into a tenant; return the exit code.
 
     With `--unsigned`, the signature of the file is not checked: the operator trusts the file.
 
@@ -192,8 +192,11 @@ async def _add_history(config: Config, file: str, tenant: str) -> int:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as core:
-        if await core.store.tenants.get(tenant) is None:
+        found = await core.store.tenants.get(tenant)
+        if found is None:
             raise SetupError(f"there is no tenant {tenant}: create it with `tidings tenant create`")
+        if found.deleted_at is not None:
+            raise SetupError(f"the tenant {tenant} is deleted")
         retention = Retention(core.store.inbox_settings, core.clock)
         history = HistoryImport(core.store, core.vault, retention, core.clock, core.chance, tenant)
         with _read(file) as lines, HistoryProgress(_LOG_SECONDS) as line:

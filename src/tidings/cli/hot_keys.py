@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings schema hot`: tells which partition keys on DynamoDB are near their limit."""
+"""`tidings schema hot`: shows which partition keys on DynamoDB are near their limit."""
 
 import argparse
 from datetime import UTC, datetime, timedelta

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the jobs of tenants step by step, in turns.
 
-In each round, some tenants advance, each with a few of its jobs by one step. The next round goes on
-with the next tenants, so that the jobs of one tenant never delay those of another. Each step stores
-its progress. If a process dies, its lease expires, and another process continues.
+A round advances a few jobs of some tenants by one step each. The next round continues with the next
+tenants, so that the jobs of one tenant never delay those of another. Each step stores its progress.
+If a process dies, its lease on the job expires, and another process continues the job.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import msgspec
 
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
-from tidings.ports.tenant_jobs import JobKind, JobSteps, NotYet, TenantJob, TenantJobs
+from tidings.ports.tenant_jobs import JobSteps, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
@@ -27,14 +27,15 @@ POLL_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.02
 """Pause between two rounds, because messages are more urgent than jobs."""
 TENANTS_AT_ONCE: Final = 8
-"""Tenants whose jobs advance in one round; the next round goes on with the next tenants."""
+"""Number of tenants whose jobs advance in one round; the next round serves the next tenants."""
 JOBS_AT_ONCE: Final = 4
 """Jobs of one tenant that advance by a step in one round."""
 JOBS_LISTED: Final = 100
-"""Oldest unfinished jobs of a tenant among which a round finds those that do not have to wait."""
+"""Number of a tenant's oldest unfinished jobs among which a round looks for jobs that need not
+wait."""
 RETRY_MS: Final = 1 * SECOND_MS
 WAITING_MAX: Final = 10_000
-"""Jobs of which a process remembers until when they wait."""
+"""Number of jobs whose waiting times a process keeps in memory."""
 
 
 class TenantJobRunner:
@@ -44,7 +45,7 @@ class TenantJobRunner:
         self,
         *,
         jobs: TenantJobs,
-        kinds: Mapping[JobKind, JobSteps],
+        kinds: Mapping[str, JobSteps],
         clock: Clock,
         holder: str,
         back_off: Callable[[int], Awaitable[None]],
@@ -61,6 +62,8 @@ class TenantJobRunner:
         self._holder = holder
         self._back_off = back_off
         self._after = ""
+        self._has_advanced = False
+        """Whether a job has advanced since the runner was last at the first tenant."""
         self._waiting: dict[tuple[str, str], int] = {}
         """Jobs whose next step must wait, and until when; only those found in the last round."""
         self._asked = asyncio.Event()
@@ -112,7 +115,10 @@ class TenantJobRunner:
         some = [job for jobs in found.values() for job in self._due(jobs)]
         async with asyncio.TaskGroup() as group:
             steps = [group.create_task(self._step(job)) for job in some]
-        return any(step.result() for step in steps) or not (is_last and was_first)
+        has_advanced = any(step.result() for step in steps)
+        # After the last tenant, the runner rests unless a job of any tenant has advanced.
+        self._has_advanced = has_advanced or (self._has_advanced and not was_first)
+        return self._has_advanced or not is_last
 
     def _due(self, jobs: list[TenantJob]) -> list[TenantJob]:
         """Return those jobs of one tenant that advance in this round."""

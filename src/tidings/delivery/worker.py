@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delivery worker: takes events from the feed and delivers each chat in order.
+"""The delivery worker: reads events from the feed and delivers the entries of each chat in order.
 
 Chats are delivered concurrently, but the events of one chat in order. While a run is dispatched,
-the events of the next run are collected. Dispatched runs are collected until the head copy may be
-written again. An event is finished when all its work is done.
+the events of the next run are collected. The head copy of a chat is written at intervals, for all
+runs that were dispatched since the last write. An event is finished when all its work is done.
 
 An event becomes a dead letter if it fails several times although the store answers for other chats.
 While the store does not answer at all, no event becomes a dead letter.

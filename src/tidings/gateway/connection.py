@@ -64,7 +64,8 @@ class Connection(WSListener):
         """Event for which senders wait while the socket is full; otherwise None, because an event
         takes 0.8 KB and most connections never need one."""
         self._saw: Callable[[bytes], None] | None = None
-        """Called with each frame that is sent; None for nearly all connections."""
+        """Called with each frame that is sent, and with those that are left out because the client
+        does not follow their chat; None for nearly all connections."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -180,13 +181,15 @@ class Connection(WSListener):
         """Send a frame that has no sequence, if the connection follows the chat."""
         if self.progress.get(chat) is not None:
             self.send(frame)
+        elif self._saw is not None and chat in self.progress.unfollowed:
+            self._saw(frame)  # the unread total also has the chats of which only heads are sent
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """Compare the entries sent with the current heads; read missing entries from the log."""
         return self.stream.reconcile(heads)
 
     async def follow(self, chat: ChatId, after: int | None) -> None:
-        """Send the entries of a chat after `after`, and all later ones."""
+        """Send the entries of a chat after the sequence `after`, and all new entries."""
         await self.stream.follow(chat, after)
 
     def send(self, frame: bytes) -> None:
@@ -199,7 +202,7 @@ class Connection(WSListener):
         self._queue(TEXT, frame)
 
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:
-        """Call `saw` with every frame that is sent from now on."""
+        """Call `saw` with every frame for this connection from now on."""
         self._saw = saw
 
     def _queue(self, kind: int, payload: bytes) -> None:

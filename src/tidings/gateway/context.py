@@ -231,7 +231,7 @@ class GatewayContext:
     many connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
-    """Tells a device whose content was erased since it was last connected."""
+    """Sends a device the erasures since its last connection."""
     greet_inboxes: Callable[[UserKey, ClientConnection, Hello], Awaitable[None]] = _greets_no_inbox
     """Sends a device the counts of the inboxes that it names in hello."""
     gap_seconds: float = 0.0

@@ -66,11 +66,11 @@ class Conversation:
         self.client: str | None = None
         """Name and version of the client's program, as the client itself says."""
         self.is_by_heads = False
-        """Whether the client asked for the heads of its chats, and follows chats one by one."""
+        """Whether the client gets the heads of its chats, and follows single chats on request."""
         self.is_away = False
         """Whether the client said that nobody looks at the device."""
         self.follows_erasures = False
-        """Whether the device is told of new erasures."""
+        """Whether the device gets new erasures."""
         self._opened_at = now
         self._heard_at = now
         self._probed_at = now
@@ -181,11 +181,11 @@ class Conversation:
         return None
 
     def heard(self, now: int) -> None:
-        """Record a sign of life that is not a frame of ours: a ping or pong of the protocol."""
+        """Record that the client sent a ping or pong of the WebSocket protocol."""
         self._heard_at = self._probed_at = now
 
     def needs_probe(self, now: int) -> bool:
-        """Return whether the client was silent so long that it should be asked for a sign."""
+        """Return whether the client was silent for so long that the server should ping it."""
         if self.state is not State.OPEN:
             return False
         if now - max(self._heard_at, self._probed_at) < limits.PROBE_MS:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells devices whose content was erased, so that they drop what they keep of these authors.
+"""Sends devices the authors whose content was erased, so that they drop their copies.
 
-A device names the place up to which it was told, and gets all later erasures of its tenant. An
-author is named by a keyed digest, because a device must not learn the ids of strangers. It can only
-recognise the authors whose messages it has.
+A device sends its last known position in the revocation feed, and gets all later erasures of its
+tenant. A frame names an author by a keyed digest, because a device must not learn the ids of
+strangers. With the digest, a device can recognise only authors whose messages it has.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ TENANTS_MAX: Final = 1_000
 """Number of tenants whose erasures are cached."""
 
 Told = tuple[int, ErasedAuthor]
-"""An erasure as devices are told of it, with its place in the revocation feed."""
+"""The position of an erasure in the revocation feed, and the erased author as frames name them."""
 
 
 class RecentErasures:
-    """The newest erasures of one tenant."""
+    """The newest erasures of one tenant; a `place` is a position in the revocation feed."""
 
     def __init__(self, after: int, told: Iterable[Told]) -> None:
         self._after = after
-        """The place after which every erasure is contained."""
+        """All erasures after this position are contained."""
         self._told = list(told)
         self._trim()
 
@@ -42,17 +42,17 @@ class RecentErasures:
         return len(self._told)
 
     def reaches(self, place: int) -> bool:
-        """Return whether it is known what was erased after this place."""
+        """Return whether `since` can answer for this position without a read of the store."""
         return place >= self._after or self._is_full
 
     def since(self, place: int) -> list[Told] | None:
-        """Return the erasures after a place; None if they are too many to tell."""
+        """Return the erasures after a position; None if they are too many."""
         if place < self._after:
             return None
         return self._told[bisect_right(self._told, place, key=lambda one: one[0]) :]
 
     def add(self, told: Iterable[Told]) -> None:
-        """Add new erasures from the feed; the store may have contained them before."""
+        """Add new erasures from the feed; skip those that were already read from the store."""
         last = self._told[-1][0] if self._told else self._after
         self._told += [one for one in told if one[0] > last]
         self._trim()
@@ -73,7 +73,7 @@ class ErasureFrames:
     def __init__(
         self, hub: Hub, watch: RevocationWatch, feed: Revocations, epoch: str, salt: bytes
     ) -> None:
-        """Start to listen to the feed. `salt` is the key of this process's digests."""
+        """Start to listen to the feed. `salt` is the key for the digests of authors."""
         self._hub = hub
         self._watch = watch
         self._feed = feed
@@ -86,7 +86,7 @@ class ErasureFrames:
         watch.listen(self.revoked)
 
     async def greet(self, connection: ClientConnection, hello: Hello) -> None:
-        """Tell a device what was erased since it was last told, if it asks for that.
+        """Send a device the erasures since the position in its hello, if hello has one.
 
         Raises:
             StoreUnavailable: The erasures cannot be read.
@@ -95,7 +95,7 @@ class ErasureFrames:
         if hello.erasures is None or user is None:
             return
         told = await self._since(tenant_of(user), hello.erasures, hello.epoch)
-        # Nothing is awaited from here on, so that no erasure falls between these and the next ones.
+        # Do not await from here on: the device would miss an erasure that arrives meanwhile.
         connection.conversation.follows_erasures = True
         if told is None:
             connection.send(encode(AllErased(self._watch.position)))
@@ -104,7 +104,7 @@ class ErasureFrames:
             connection.send(frame)
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Tell all devices that follow erasures about new ones in the feed."""
+        """Send new erasures in the feed to all devices that asked for erasures."""
         news: dict[str, list[Told]] = {}
         for place, one in enumerate(revocations, self._watch.position + 1):
             if one.kind == "author":
@@ -124,7 +124,7 @@ class ErasureFrames:
                         connection.send(frame)
 
     async def _since(self, tenant: str, place: int, epoch: str | None) -> list[Told] | None:
-        """Return a tenant's erasures after a place; None if they are too many, or not known."""
+        """Return a tenant's erasures after a position; None if they are too many or unknown."""
         if epoch not in (None, self._epoch):
             return None
         # Another gateway may have read more of the feed.
@@ -152,7 +152,7 @@ class ErasureFrames:
         return erasure.position, ErasedAuthor(digest, rfc3339(erasure.at))
 
     def _frames(self, told: Sequence[Told], place: int) -> Iterator[bytes]:
-        """Yield at least one frame, because a device has to know its place."""
+        """Yield at least one frame, because a device must learn its new position."""
         salt = self._salt.hex()
         for start in range(0, max(1, len(told)), limits.ERASURES_FRAME_MAX):
             some = told[start : start + limits.ERASURES_FRAME_MAX]

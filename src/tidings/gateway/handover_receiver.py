@@ -71,8 +71,8 @@ class HandoverReceiver:
                 if connection.conversation.state is State.OPEN:
                     for encoded in job.encoded_entries:
                         connection.deliver(encoded, encoded.frame, is_small=encoded.is_small)
-                    # Nobody looks at a device that is away, so it does not hold back a push. The
-                    # worker hands its entries over once more; the connection drops them.
+                    # A device that is away does not prevent a push. The worker therefore sends the
+                    # entries again, and the connection drops the repeated entries.
                     if not connection.conversation.is_away:
                         job.reached.append(connection.conversation.connection)
         self._waiting_users -= len(users)

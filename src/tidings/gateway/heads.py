@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats that a connection does not follow: the client gets their heads, and follows some of them.
+"""Sends a client the heads of the chats that it does not follow, and lets it follow some of them.
 
-A client with many chats need not read all of them at hello. It gets the head of each chat, later
-the heads of chats with news, and the entries of the chats that it follows.
+A client with many chats need not read all of them at hello. It gets the head of each chat, and
+later the heads of chats with new entries. It gets entries only of the chats that it follows.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tidings.wire.frames import GoneFrame, HeadsFrame, Resync, encode
 
 
 class Early(NamedTuple):
-    """What is known of a chat whose entries arrived during hello."""
+    """Facts about a chat whose entries arrived during hello."""
 
     start: int
     """Sequence after which to start, if the chat is new to the connection."""
@@ -42,8 +42,8 @@ class UnfollowedChats:
         self._context = context
         self._connection = connection
         self._news: dict[ChatId, None] = {}
-        """Chats whose heads have changed since the last frame. Only their number grows while the
-        client does not read, not the number of frames."""
+        """Chats whose heads have changed since the last frame. While the client does not read,
+        chats are added here, but no frames are queued."""
         self._is_gathering = False
 
     @property
@@ -59,7 +59,7 @@ class UnfollowedChats:
     ) -> None:
         """Send the heads of all chats of the user, as fast as the socket accepts them.
 
-        Chats that the device has stored and the user is not a member of get `gone`.
+        If the device has stored a chat of which the user is not a member, the client gets `gone`.
         """
         unfollowed = self._connection.progress.unfollowed
         for row in chats:
@@ -82,7 +82,7 @@ class UnfollowedChats:
             self._send(some)
 
     def offer(self, entry: Offer, *, is_small: bool) -> None:
-        """Take a new entry of a chat that the connection does not follow."""
+        """Process a new entry of a chat that the connection does not follow."""
         chat = entry.chat_id
         known = self._connection.progress.unfollowed.get(chat)
         if known is not None and entry.sequence <= known.head:
@@ -93,7 +93,7 @@ class UnfollowedChats:
             self._forget(chat)
 
     def note(self, chat: ChatId, head: int, *, is_small: bool) -> None:
-        """Record that a chat has a later entry; the client hears of it within a second."""
+        """Record that a chat has a new head; the client gets it within a second."""
         unfollowed = self._connection.progress.unfollowed
         known = unfollowed.get(chat)
         if known is None or head > known.head:
@@ -135,7 +135,8 @@ class UnfollowedChats:
         """Follow a chat from the entry after `after`; None stands for a device without entries.
 
         If too much is missing, or `after` does not match the log, the client gets `resync`. If the
-        user is not a member, the client gets `gone`. A chat that is followed stays as it is.
+        user is not a member, the client gets `gone`. If the connection follows the chat already,
+        nothing changes.
         """
         progress = self._connection.progress
         if progress.get(chat) is not None:
@@ -152,16 +153,16 @@ class UnfollowedChats:
             start = known.head
         position = progress.start(chat, start, known.head, is_small=known.is_small)
         if not is_certain:
-            # The user may have been removed during the look-up: reading the log shows it.
+            # The user may have been removed meanwhile; the next read of the log notices this.
             position.is_behind = True
         self._connection.wake()
 
     async def _look_up(
         self, chat: ChatId, after: int | None, known: Unfollowed | None
     ) -> Unfollowed | None:
-        """Read how far the log goes; send `gone` if the user may not read it.
+        """Read the head of the log; send `gone` if the user may not read the log.
 
-        The known head may be late, because a head copy is written after its entries were sent.
+        The known head may be outdated, because a head copy is written after its entries were sent.
         """
         try:
             if CHAT.fullmatch(chat) is None:

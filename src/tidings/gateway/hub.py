@@ -67,7 +67,7 @@ class ClientConnection(Protocol):
         ...
 
     async def follow(self, chat: ChatId, after: int | None) -> None:
-        """Send the entries of a chat after `after`, and all later ones."""
+        """Send the entries of a chat after the sequence `after`, and all new entries."""
         ...
 
     def wake(self) -> None:

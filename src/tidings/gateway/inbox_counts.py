@@ -97,15 +97,16 @@ class InboxGreeting:
         news: Callable[[UserKey, str, str | None], Awaitable[InboxNews]],
         rate_limits: RateLimits | None,
     ) -> None:
-        """`news` counts what is unread in an inbox, and what came after a notification."""
+        """`news` counts the unread notifications of an inbox, and those after a given
+        notification."""
         self._news = news
         self._limits = rate_limits
 
     async def greet(self, user: UserKey, connection: ClientConnection, hello: Hello) -> None:
         """Send the counts of the named inboxes.
 
-        Each costs the user a request. Over the rate limit no counts are sent: the device can still
-        become live, and load its inboxes later.
+        Each inbox counts as one request of the user. Beyond the rate limit, the device gets no
+        counts; it still becomes live, and can load its inboxes later.
         """
         inboxes = hello.inboxes or {}
         if not inboxes or (self._limits and await self._limits.read(user, len(inboxes))):

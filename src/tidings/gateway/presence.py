@@ -155,7 +155,7 @@ class OnlineUsers:
 
 
 class ProfileFrames:
-    """Sends a user's changed profile to the user's peers, and that a user hides or shows presence.
+    """Sends changed profiles to a user's peers, and reports users who hide or show their presence.
 
     A profile that changes several times within a few seconds is sent once.
     """

@@ -44,8 +44,9 @@ def is_last(offer: Offer, user: UserKey) -> bool:
 def start_before(offer: Offer, user: UserKey) -> int:
     """Return the sequence after which to start in a chat that is new to the connection.
 
-    `offer` is the first entry that arrived. If it made the user a member, the connection starts
-    with it; otherwise it starts like a device without any entries of the chat.
+    `offer` is the first entry that arrived. If this entry made the user a member, the connection
+    starts with this entry. Otherwise the connection starts like a device without any entries of the
+    chat.
     """
     if is_first(offer, user):
         return offer.sequence - 1

@@ -191,7 +191,7 @@ class Requests:
         position = self._connection.progress.get(ChatId(frame.chat))
         is_unfollowed = position is None and ChatId(frame.chat) not in self._follows
         if is_unfollowed and self._connection.conversation.is_by_heads:
-            # A client that gets only the head of a chat cannot have all its entries from here.
+            # The server has sent no entries of this chat, so the client cannot have received them.
             self._connection.refuse(NotFollowed())
             return
         if position is None or frame.sequence > position.sent:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a connected user informed of everything unread, if the client asked for it in hello.
+"""Sends a client the user's unread total and its changes, if the client asked for it in hello.
 
 Everything is counted once when the connection is live, and again every ten minutes. In between, the
-counts follow from the frames that the connection sends: a message of somebody else adds one. Frames
-that may lower a count, such as a redaction or `unread`, cause a new count of their chat only.
+frames that the connection sends change the counts: a message of somebody else adds one. After a
+frame that may lower a count, such as a redaction or `unread`, only its chat is counted again.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
-from tidings.model.refusals import Refusal
+from tidings.model.refusals import InboxNotFound, Refusal
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.store import set_requester, user_requester
 from tidings.wire.frames import UnreadTotalFrame, encode
@@ -35,22 +35,23 @@ _OP: Final = len('{"op":"')
 
 
 class _SentFrame(msgspec.Struct):
-    """The fields of a sent frame that change what is unread."""
+    """The fields of a sent frame that change the unread counts."""
 
     op: str
     chat: str | None = None
     sequence: int = 0
     kind: str = ""
-    sender: str = ""
+    sender: str | None = None
     users: list[str] = []
     inbox: str | None = None
     total: int = 0
+    head: int = 0
     chats: dict[str, Any] = {}
 
 
 _decode = msgspec.json.Decoder(_SentFrame).decode
 _RELEVANT: Final = frozenset(
-    (b"entry", b"unread", b"chat_changed", b"gone", b"heads", b"notification", b"erased")
+    (b"entry", b"unread", b"chat_changed", b"gone", b"heads", b"resync", b"notification", b"erased")
 )
 
 
@@ -64,7 +65,7 @@ class UnreadTotals:
         user: UserKey,
         chats: Sequence[ChatHead],
     ) -> None:
-        """Follow the frames of a connection; `chats` are the user's chats as hello has read them.
+        """Watch the frames of a connection; `chats` are the user's chats as hello has read them.
 
         The entries up to their heads are counted in `start`, and not when they are sent.
         """
@@ -76,12 +77,16 @@ class UnreadTotals:
         self._inboxes: dict[str, Unread] = {}
         self._heads: Sequence[ChatHead] | None = chats
         self._counted_to = {chat.chat_id: chat.head.sequence for chat in chats}
-        """Sequence up to which the entries of a chat are in its count."""
+        """For each chat, the last sequence that its count includes."""
         self._stale: set[ChatId] = set()
         """Chats that have to be counted again."""
+        self._stale_inboxes: set[str] = set()
         self._is_all_stale = False
         self._is_counting = True
-        """Whether counts are being read. Frames that are sent meanwhile make their chat stale."""
+        """Whether counts are being read. Frames that are sent meanwhile make their chat or inbox
+        stale."""
+        self._is_counted = False
+        """Whether everything was counted once. Nothing is sent before."""
         self._changed = asyncio.Event()
         self._sent: UnreadTotal | None = None
         connection.watch_frames(self.saw)
@@ -102,12 +107,9 @@ class UnreadTotals:
         if frame.inbox is not None:
             self._update_inbox(frame)
         elif frame.op == "heads":
-            # At hello the heads of all chats are sent; their entries are counted in `start`.
-            self._stale.update(
-                ChatId(chat)
-                for chat, head in frame.chats.items()
-                if head > self._counted_to.get(ChatId(chat), 0)
-            )
+            self._reached(frame.chats)
+        elif frame.op == "resync":
+            self._reached({str(frame.chat): frame.head})
         elif frame.chat is None:
             self._is_all_stale = True
         elif frame.op == "gone" or self._ends(frame):
@@ -118,8 +120,22 @@ class UnreadTotals:
         elif frame.sequence > self._counted_to.get(ChatId(frame.chat), 0):
             self._update_chat(ChatId(frame.chat), frame)
 
+    def _reached(self, heads: Mapping[str, int]) -> None:
+        """Count chats again whose entries are not sent.
+
+        At hello the heads of all chats are sent; their entries are counted in `start`.
+        """
+        self._stale.update(
+            ChatId(chat)
+            for chat, head in heads.items()
+            if head > self._counted_to.get(ChatId(chat), 0)
+        )
+
     def _update_inbox(self, frame: _SentFrame) -> None:
         assert frame.inbox is not None
+        if self._is_counting:
+            self._stale_inboxes.add(frame.inbox)
+            return
         before = self._inboxes.get(frame.inbox, _NOTHING)
         count = frame.total if frame.op == "unread" else before.count + 1
         is_exact = count < TOTAL_INBOX_MAX and (before.exact or frame.op == "unread")
@@ -132,6 +148,8 @@ class UnreadTotals:
     def _drop(self, chat: ChatId) -> None:
         self._chats.pop(chat, None)
         self._stale.discard(chat)
+        if self._is_counting:
+            self._stale.add(chat)  # its count may have been read before
 
     def _update_chat(self, chat: ChatId, entry: _SentFrame) -> None:
         is_own = entry.sender == self._name
@@ -174,24 +192,37 @@ class UnreadTotals:
             self._counted_to = {chat.chat_id: chat.head.sequence for chat in heads}
         self._chats = await count.of_heads(heads)
         self._inboxes = await count.of_inboxes(self._user)
+        self._is_counted = True
         await self._count_stale()
 
     async def _count_stale(self) -> None:
-        """Count the stale chats again; a chat that changes meanwhile is stale the next time."""
+        """Count what is stale again; what changes meanwhile is stale the next time."""
         stale, self._stale = self._stale, set()
+        inboxes, self._stale_inboxes = self._stale_inboxes, set()
         self._is_counting = True
         try:
             for chat in sorted(stale):
                 counted = await self._verbs.count_unread.up_to(self._user, chat)
                 self._chats[chat], self._counted_to[chat] = counted or (_NOTHING, 0)
+            for inbox in sorted(inboxes):
+                await self._count_inbox(inbox)
         except Refusal:
             self._stale |= stale
+            self._stale_inboxes |= inboxes
         finally:
             self._is_counting = False
-        if self._stale:
+        if self._stale or self._stale_inboxes:
             self._changed.set()
 
+    async def _count_inbox(self, inbox: str) -> None:
+        try:
+            self._inboxes[inbox] = await self._verbs.count_total.of_inbox(self._user, inbox)
+        except InboxNotFound:
+            self._inboxes.pop(inbox, None)
+
     def _send(self) -> None:
+        if not self._is_counted:
+            return
         total = total_of(self._chats.values(), self._inboxes)
         if total != self._sent:
             self._sent = total

@@ -90,7 +90,7 @@ class Move(msgspec.Struct, frozen=True):
     delivered: int = 0
     read: int = 0
     at: int = 0
-    """Time of the change; 0 if it is not to be kept."""
+    """Time of the change; 0 if the time is not stored."""
 
 
 class OwnSpan(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]
 
 
 def check_unread_from(first: int, head: int, joined: int) -> None:
-    """Refuse to mark a chat as unread from a sequence that the user cannot count from.
+    """Refuse a sequence from which the user's unread messages cannot be counted.
 
     Raises:
         Invalid: The sequence is beyond the head, too far back, or before the user joined.
@@ -320,7 +320,7 @@ class ChatState(msgspec.Struct, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What chats show of a user, and whether the user hides when they are online."""
+    """What chats show of a user, and whether the user hides their presence."""
 
     user: UserKey
     display_name: str | None = None
@@ -359,7 +359,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
-    """Who wrote the unread messages; empty if they were not counted in the log."""
+    """The unread messages by author and key; empty if they were not counted in the log."""
 
     @property
     def is_hidden(self) -> bool:

@@ -114,8 +114,8 @@ SILENCE_MS_MAX: Final = 90 * SECOND_MS
 """Time without a sign of life after which a connection is closed. Browsers delay the timers of
 hidden pages by up to a minute, so three missed heartbeats prove nothing."""
 PROBE_MS: Final = 30 * SECOND_MS
-"""Time without a sign of life after which the server asks for one with a ping of the WebSocket
-protocol, which browsers answer without the page, and again after each such time."""
+"""Time without a sign of life after which the server sends a ping of the WebSocket protocol, and
+then another one after each such time. Browsers answer this ping without the page."""
 EARLY_FRAMES_MAX: Final = 32
 """Frames that a client may send between its hello and the server's answer."""
 BAD_FRAMES_MAX: Final = 3
@@ -127,11 +127,11 @@ CATCH_UP_HELLO_ENTRIES_MAX: Final = 5_000
 HEADS_CHATS_MAX: Final = 1_000
 """Chats in one `heads` frame."""
 HEADS_MS: Final = 1 * SECOND_MS
-"""Time for which news of chats that a connection does not follow are gathered."""
+"""Time for which new heads of chats are collected, if a connection does not follow them."""
 ERASURES_FRAME_MAX: Final = 500
 """Erased authors in one frame."""
 ERASURES_MAX: Final = 5_000
-"""Erased authors that a device is told of at hello. If there are more, it drops all content."""
+"""Erased authors that a device gets at hello. If there are more, it drops all content."""
 ERASURES_CACHED_MAX: Final = 50_000
 """Erased authors that a gateway caches, over all tenants."""
 OUTBOX_PAUSE_BYTES: Final = 64 * KIB
@@ -294,7 +294,7 @@ BUCKETS_MAX: Final = 100_000
 HELLO_INBOXES_MAX: Final = 20
 """Inboxes whose counts a device may request with its hello."""
 INBOX_NEWS_MAX: Final = 100
-"""Notifications up to which the counts of an inbox at hello go."""
+"""Notifications after which the counts of an inbox stop at hello."""
 KEEP_DAYS_MAX: Final = 90
 """Days for which notifications are kept, unless the tenant or the inbox sets fewer."""
 USER_COPIES_MAX: Final = 1_000
@@ -381,7 +381,7 @@ EXPORT_STEP_CHATS: Final = 10
 
 # Jobs of tenants.
 USER_SETTLE_MS: Final = 2 * SECOND_MS
-"""Time after the deletion of a user in which requests that began before may still add something, if
-one process serves alone."""
+"""Time after the deletion of a user or tenant in which earlier requests may still add items, in a
+deployment of one process."""
 USER_SETTLE_MANY_MS: Final = 12 * SECOND_MS
 """The same with several processes, which learn of the deletion within five seconds."""

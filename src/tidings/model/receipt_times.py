@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of receipts: when a user received or read which part of a chat, in little space.
+"""Stores in little space when a user received and read the messages of a chat.
 
-A receipt has one list of times for what was received, and one for what was read. An element says
-that at a time the mark stood at a sequence. Only few elements are kept: recent ones exactly, older
-ones further and further apart. The first element is the floor: of messages up to it, nothing is
-known any more.
+A receipt has one list of times for what was received, and one for what was read. Each element is a
+sequence and the time at which the mark reached it. Only few elements are kept: the older the
+elements, the greater their distance. The first element is the floor: for messages up to it, no time
+is known any more.
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,9 @@ def in_order(times: MarkTimes) -> list[tuple[int, int]]:
 def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
     """Drop times until at most `most` are left besides the floor; the last one is always kept.
 
-    Messages up to a dropped time get the next kept time, which is too late. The time that is
-    dropped is the one for which this error is least, in proportion to the age of the next kept
-    time. If the error would be greater than that age, the floor is raised instead.
+    A message whose time was dropped gets the next kept time, which is too late. This error is
+    compared with the age of the next kept time, and the time with the smallest proportion is
+    dropped. If the error would be greater than that age, the floor is raised instead.
     """
     kept = list(times)
     while len(kept) > most + 1:

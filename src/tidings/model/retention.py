@@ -29,7 +29,8 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chats for which another number of days applies."""
 
     def lifetime_ms(self, chat: ChatId, ttl_ms: int | None) -> int | None:
-        """Return the lifetime of a new message's content: at most `ttl_ms`; None: no limit."""
+        """Return the lifetime of a new message's content, at most `ttl_ms`; None if it has no
+        limit."""
         days = self.keep_days_by_chat.get(chat, self.keep_days)
         if days is None:
             return ttl_ms

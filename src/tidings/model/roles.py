@@ -87,7 +87,7 @@ def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats can get another, whether or not these are their
+    """Return whether a user in `total` chats can get another chat, however many are the user's
     own."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 

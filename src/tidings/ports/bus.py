@@ -118,7 +118,7 @@ class ReceiptMoved(msgspec.Struct, frozen=True):
 
 
 class ChatChanged(msgspec.Struct, frozen=True):
-    """A user changed a chat for himself or herself: marked it as unread, hid it or muted it."""
+    """A user marked a chat as unread, hid it or muted it. Other members see no change."""
 
     user: UserKey
     chat: ChatId
@@ -155,7 +155,7 @@ class ProfileChanged(msgspec.Struct, frozen=True):
 
 
 class PresenceSwitched(msgspec.Struct, frozen=True):
-    """A user hid when they are online, or shows it again."""
+    """A user hid their presence, or shows it again."""
 
     user: UserKey
     is_hidden: bool
@@ -231,7 +231,7 @@ class FeedUnavailable(Exception):
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An encoded event with its place in the feed."""
+    """An encoded event with its position in the feed."""
 
     partition: int
     offset: int

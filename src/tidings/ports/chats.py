@@ -30,10 +30,10 @@ class Receipts(Protocol):
         """Move receipts forward, never beyond the head; durable when it returns.
 
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
-        a member, or if the receipt is as far already.
+        a member, or if the receipt has reached the sequence already.
 
-        A move of the read mark ends the part that the user marked as unread, and so does a message
-        of the user. The time of a move is kept with the receipt, if the move has one.
+        If the user marked the chat as unread, a move of the read mark or a message of the user ends
+        this mark. If the move has a time, the time is stored with the receipt.
 
         Raises:
             StoreUnavailable: The outcome is unknown; safe to repeat.
@@ -44,7 +44,7 @@ class Receipts(Protocol):
         """Move one receipt, durably, and return it with the head; None if the user is not a member.
 
         Raises:
-            ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
+            ReceiptBeyondHead: A strong read shows that the log does not have this sequence yet.
             StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
@@ -80,7 +80,7 @@ class Receipts(Protocol):
         ...
 
     async def hide(self, user: UserKey, chat: ChatId, *, is_hidden: bool) -> Receipt | None:
-        """Hide the chat until its next message, or show it again; None if the user is no member.
+        """Hide the chat until its next message, or show it again; return None for a non-member.
 
         Durable when it returns.
         """
@@ -155,15 +155,15 @@ class Chats(Protocol):
         ...
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
-        """Return a user's chats with heads and receipts, latest activity first; read strongly."""
+        """Return a user's chats with heads and receipts, latest first, from a strong read."""
         ...
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """Return the ids of a user's chats, in any order; read strongly."""
+        """Return the ids of a user's chats, in any order, from a strong read."""
         ...
 
     async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
-        """Return a tenant's chats by id, newest first, without deleted ones; read strongly.
+        """Return a tenant's chats by id, newest first, without deleted ones, from a strong read.
 
         `below` is the id of the chat before them; None starts at the top.
         """
@@ -202,11 +202,11 @@ class InviteStore(Protocol):
         ...
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        """Return the pending invitation into this chat; read strongly."""
+        """Return the pending invitation into this chat, from a strong read."""
         ...
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        """Return the pending invitations that have not expired, newest first; read strongly."""
+        """Return pending invitations that have not expired, newest first, from a strong read."""
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
@@ -225,7 +225,7 @@ class Deletions(Protocol):
     """Deletion jobs of chats, finished or not. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
-        """Return the deletion job of a chat, if the chat is deleted; read strongly."""
+        """Return the deletion job of a chat, if the chat is deleted, from a strong read."""
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:

@@ -104,8 +104,8 @@ class HandoverTarget(Protocol):
         """Queue entries of one chat for these users; later call `answer`.
 
         `answer` gets the connections to which the entries were passed and which are not away. A
-        gateway whose queue is full drops the entries and does not answer. Instead it compares
-        heads, and so finds the entries.
+        gateway whose queue is full drops the entries and does not answer. It finds the entries
+        later, when it compares heads.
         """
         ...
 
@@ -191,7 +191,7 @@ class DeliveryStore(Protocol):
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """Return the next entries after a sequence in their current state, read strongly.
+        """Return the next entries after a sequence in their current state, from a strong read.
 
         A pack is never divided, so there may be a few more entries than `limit`. `edited`
         entries come with their target as `shown`.
@@ -207,7 +207,7 @@ class DeliveryStore(Protocol):
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence in each chat's head copy, if it has one; read strongly."""
+        """Return the sequence in each chat's head copy, if it has one, from a strong read."""
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:

@@ -62,15 +62,16 @@ class InboxSettings(Protocol):
         ...
 
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
-        """Return the configuration of an inbox, read strongly."""
+        """Return the configuration of an inbox, from a strong read."""
         ...
 
     async def configs(
         self, tenant: str, *, after: str | None, limit: int
     ) -> Listed[tuple[str, InboxConfig]]:
-        """Return the inboxes of a tenant with their configurations, by name; read strongly.
+        """Return a tenant's inboxes with their configurations, in the order of their names.
 
-        `after` is the name of the inbox before them; None starts at the first.
+        The list comes from a strong read. It starts after the name `after`, or with the first name
+        if `after` is None.
         """
         ...
 
@@ -111,7 +112,7 @@ class Notifications(Protocol):
     async def newest(
         self, tenant: str, inbox: str, *, before: str | None, limit: int
     ) -> list[Notification]:
-        """Return the notifications for listed users by id, newest first; read strongly.
+        """Return the notifications for listed users by id, newest first, from a strong read.
 
         `before` is the id of the notification before them; None starts at the newest.
         """
@@ -135,7 +136,7 @@ class Notifications(Protocol):
     async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
-        """Return the next entries of the log after a sequence, in order, read strongly."""
+        """Return the next entries of the log after a sequence, in order, from a strong read."""
         ...
 
     async def last_broadcasts(
@@ -143,7 +144,7 @@ class Notifications(Protocol):
     ) -> list[Broadcast]:
         """Return the last entries of the log, or the last before a sequence; newest first.
 
-        The log is read strongly.
+        The log is read with strong reads.
         """
         ...
 
@@ -152,7 +153,7 @@ class Notifications(Protocol):
         ...
 
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
-        """Return the numbers of the notification's delivery jobs that are done, read strongly."""
+        """Return the numbers of the notification's finished delivery jobs, from a strong read."""
         ...
 
 
@@ -169,9 +170,10 @@ class Copies(Protocol):
     async def newest(
         self, user: UserKey, inbox: str, *, before: str | None, limit: int
     ) -> list[Copy]:
-        """Return a user's copies, newest first, from the newest or from below an id; read strongly.
+        """Return a user's copies below the id `before`, newest first, from a strong read.
 
-        This is one query for any `limit` up to 1,000.
+        Without `before`, the list starts with the newest copy. This is one query for any `limit` up
+        to 1,000.
         """
         ...
 
@@ -191,7 +193,7 @@ class Copies(Protocol):
         ...
 
     async def read_state(self, user: UserKey, inbox: str) -> ReadState:
-        """Return the user's read marks that are not stored with the copies; read strongly."""
+        """Return the user's read marks that are not stored with copies, from a strong read."""
         ...
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:

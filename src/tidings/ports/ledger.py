@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port for the ledger of erasures, which outlives the restoring of a backup.
+"""Port for the ledger of erasures, which is never restored from a backup.
 
-The store is restored from a backup, the ledger is not. A store that was restored therefore knows
-fewer erasures than the ledger, and those that it does not know are carried out again.
+A store that was restored from a backup may know fewer erasures than the ledger. The erasures that
+the store does not know are carried out again.
 """
 
 from typing import Literal, Protocol
@@ -13,7 +13,7 @@ ErasureKind = Literal["user", "content", "chat", "inbox", "tenant"]
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """Something that was erased. Nobody may ever restore it."""
+    """An erasure, which no backup may undo."""
 
     kind: ErasureKind
     subject: str
@@ -25,7 +25,7 @@ class Ledger(Protocol):
     """Erasures of the deployment. Every write is durable when it returns."""
 
     async def append(self, erasure: LedgerEntry) -> None:
-        """Record an erasure in the ledger, then note in the store that it is known.
+        """Record an erasure in the ledger, then record in the store that the store knows it.
 
         Both happen before the erasure itself. Of several erasures of the same subject, only the
         last one has to be kept.
@@ -37,5 +37,5 @@ class Ledger(Protocol):
         ...
 
     async def note(self, erasure: LedgerEntry) -> None:
-        """Note in the store that an erasure was carried out again."""
+        """Record in the store that an erasure was carried out again."""
         ...

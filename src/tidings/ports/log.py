@@ -13,7 +13,7 @@ from tidings.model.roles import Role
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """Every entry of the run is durable."""
+    """Every entry of the `Run` is durable."""
 
 
 class SlotTaken(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Declined(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The store failed. Whether it wrote the run is unknown until the run is repeated."""
+    """The store failed. Only a repeat of the `Run` shows whether its entries were written."""
 
 
 Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed

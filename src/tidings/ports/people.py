@@ -20,7 +20,7 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
 
 
 def creation_position(created_at: int, name: str) -> str:
-    """Return the position of something in a list by creation time."""
+    """Return the position of a row in a list by creation time."""
     return f"{created_at:015d}#{name}"
 
 
@@ -98,8 +98,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     phone_verified_at: int | None = None
     """When the user proved the phone number with a login code; None if the tenant set it."""
     hidden_at: int | None = None
-    """While this is set, nobody sees when the user is or was online, and the user sees of nobody
-    else."""
+    """While this is set, nobody sees when the user is or was online, and the user does not see this
+    of others."""
     deleted_at: int | None = None
     """If this is set, the user is deleted for good, and only this mark is left."""
 
@@ -159,18 +159,18 @@ class Tenants(Protocol):
         ...
 
     async def find_key(self, key_id: str) -> TenantKey | None:
-        """Return a key by its id, revoked or not; read strongly."""
+        """Return a key by its id, revoked or not, from a strong read."""
         ...
 
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
-        """Return tenants, newest first, from the top or below a position; read strongly.
+        """Return tenants, newest first, from the top or below a position, from a strong read.
 
         Deleted tenants are left out.
         """
         ...
 
     async def newest_keys(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantKey]:
-        """Return a tenant's keys, newest first, among them revoked ones; read strongly."""
+        """Return a tenant's keys, including revoked ones, newest first, from a strong read."""
         ...
 
     async def signing_keys(self, tenant: str) -> list[SigningKey]:
@@ -193,7 +193,7 @@ class Tenants(Protocol):
         ...
 
     async def issuer(self, tenant: str) -> TokenIssuer | None:
-        """Return the tenant's own public keys, read strongly; None if it registered none."""
+        """Return the tenant's own public keys, from a strong read; None if it registered none."""
         ...
 
     async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ class UserStore(Protocol):
         ...
 
     async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
-        """Return the user who has each number, read strongly; unknown numbers are omitted."""
+        """Return the user of each number, from a strong read; unknown numbers are omitted."""
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
@@ -289,7 +289,7 @@ class UserStore(Protocol):
         ...
 
     async def get(self, user: UserKey) -> User | None:
-        """Return a user; of a deleted user, the mark that is left."""
+        """Return a user; for a deleted user, the mark that remains."""
         ...
 
     async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:
@@ -325,7 +325,8 @@ class UserStore(Protocol):
     async def visible_peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
         """Return the peers who exchange presence with the user, and when each was last seen.
 
-        Peers who hide their presence are left out. If the user hides it, there are none.
+        Peers who hide their presence are left out. If the user hides their own presence, the result
+        is empty.
         """
         ...
 

@@ -115,7 +115,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Stored state of a user's credentials at one moment, read strongly."""
+    """State of a user's credentials at one moment, from a strong read."""
 
     is_known: bool
     """Whether the user exists."""
@@ -139,7 +139,7 @@ class Sessions(Protocol):
         ...
 
     async def get(self, session_id: str) -> Session | None:
-        """Return a session, ended or not; read strongly."""
+        """Return a session, ended or not, from a strong read."""
         ...
 
     async def rotate(self, before: Session, after: Session) -> bool:
@@ -162,7 +162,7 @@ class Sessions(Protocol):
         ...
 
     async def stored_credentials(self, user: UserKey, session_id: str | None) -> StoredCredentials:
-        """Return the state of the user's credentials, with the session if given; read strongly."""
+        """Return the state of the user's credentials and of a session, from a strong read."""
         ...
 
 
@@ -211,18 +211,18 @@ class Revocations(Protocol):
         ...
 
     async def head(self) -> int:
-        """Return the last position, or 0 if the feed is empty; read strongly."""
+        """Return the last position, or 0 if the feed is empty, from a strong read."""
         ...
 
     async def after(self, position: int) -> list[Revocation]:
-        """Return the next revocations after a position, in order; read strongly.
+        """Return the next revocations after a position, in order, from a strong read.
 
         One call returns a limited number; an empty list means the end of the feed.
         """
         ...
 
     async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
-        """Return the newest erasures of a tenant's authors after a position; read strongly.
+        """Return the newest erasures of a tenant's authors after a position, from a strong read.
 
         They are in the order of the feed. The rest of the feed is not read.
         """

@@ -25,6 +25,6 @@ class TenantData(Protocol):
         """Remove everything about a deleted tenant but the mark.
 
         This includes its name, quotas and settings, its tenant keys and signing keys, its own
-        public keys, and its place in the list of tenants.
+        public keys, and its entry in the list of tenants.
         """
         ...

@@ -2,8 +2,8 @@
 """Port for a tenant's jobs: long operations that are answered first and then done in steps.
 
 A step is repeated if a process dies in it, so it must be safe to repeat. For exact counts, a job
-first stores which things it is about to remove (`pending`) together with their number, and removes
-them in the next step. A repeated removal then counts nothing twice, and forgets nothing.
+first stores the items that it is about to remove (`pending`) and their number. The next step
+removes them. A repeated removal then counts nothing twice, and leaves nothing out.
 """
 
 from typing import Final, Literal, Protocol
@@ -14,7 +14,7 @@ JobKind = Literal["user.delete", "inbox.delete", "tenant.delete", "user.export"]
 JobState = Literal["running", "done"]
 
 PENDING_MAX: Final = 25
-"""Most things that a job stores as pending, so that a step stays short."""
+"""Greatest number of items that a job stores as pending, so that a step stays short."""
 
 
 class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,19 +22,20 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     job_id: str
-    kind: JobKind
+    kind: str
+    """One of `JobKind`, or a kind that only a newer version knows."""
     subject: str
     """The user, inbox or tenant that the job is about, by the id within the tenant."""
     phase: str = "started"
     """The part of the work that was finished last; each kind of job has its own names."""
     state: JobState = "running"
     pending: tuple[str, ...] = ()
-    """Things that are counted already, and are removed by the next step."""
+    """Items that are already counted, and that the next step removes."""
     cursor: str | None = None
-    """Where the current phase goes on; its form depends on the phase."""
+    """Position at which the current phase continues; its form depends on the phase."""
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     result: str | None = None
-    """What a finished job hands over, such as a receipt."""
+    """Result of a finished job, such as a receipt."""
     created_at: int
     updated_at: int
 
@@ -46,7 +47,7 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
     def at(self, phase: str) -> "TenantJob":
-        """Return the job at the beginning of the part after this phase."""
+        """Return the job with this phase finished and the next part not begun."""
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 
@@ -64,7 +65,7 @@ class TenantJobs(Protocol):
         ...
 
     async def get(self, tenant: str, job_id: str) -> TenantJob | None:
-        """Return a job; read strongly."""
+        """Return a job, from a strong read."""
         ...
 
     async def unfinished(
@@ -73,7 +74,7 @@ class TenantJobs(Protocol):
         """Return the oldest unfinished jobs of the next tenants after a tenant, by tenant id.
 
         Each tenant has at most `jobs` of them, so that no tenant hides the jobs of another. Their
-        progress may be outdated; `lease` returns it as it is.
+        progress may be outdated; `lease` returns the current progress.
         """
         ...
 
@@ -82,7 +83,7 @@ class TenantJobs(Protocol):
         ...
 
     async def lease(self, job: TenantJob, holder: str, now: int) -> TenantJob | None:
-        """Acquire the lease on a job; return it as it is now.
+        """Acquire the lease on a job; return the job with its current progress.
 
         Returns None if another holder has the lease, or if the job is finished. Two holders at once
         would do no harm, but the work would be done and paid for twice.
@@ -124,7 +125,7 @@ class ExportParts(Protocol):
 
 
 class NotYet(Exception):
-    """The next step of a job must wait until a time."""
+    """The next step of a job must not begin before a certain time."""
 
     def __init__(self, until: int) -> None:
         super().__init__(f"not before {until}")

@@ -55,7 +55,7 @@ class NoFailpoints:
     """Failpoints of a production server, which never act."""
 
     def armed(self, name: FailpointName) -> bool:
-        """Return False."""
+        """Return False, because a production server sets no failpoints."""
         return False
 
     def reach(self, name: FailpointName) -> None:

@@ -229,7 +229,7 @@ def mark_read() -> Cost:
 
 
 def mark_unread() -> Cost:
-    """Return the cost of marking a chat as unread, and of counting what is unread then."""
+    """Return the cost of marking a chat as unread, and of the unread count in the answer."""
     return Cost(
         [
             _reads("check_member", "chat_memberships", 1),

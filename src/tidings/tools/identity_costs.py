@@ -174,7 +174,7 @@ def erase() -> Cost:
 
 
 def missed_erasures() -> Cost:
-    """Return the cost of telling a device of erasures, if its gateway has not cached them.
+    """Return the cost of sending erasures to a device, if its gateway has not cached them.
 
     A gateway caches the erasures of a tenant, so the next device of the tenant costs nothing.
     """

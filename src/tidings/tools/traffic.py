@@ -73,12 +73,12 @@ class Traffic:
 
     @property
     def fleeting_share(self) -> float:
-        """Share of messages whose content is removed at some time."""
+        """Share of messages whose content expires."""
         return 1.0 if self.retention_days else self.expiring_share
 
     @property
     def fleeting_days(self) -> float:
-        """Average number of days until such content is removed."""
+        """Average number of days until content expires, over the messages whose content expires."""
         if not self.retention_days:
             return self.expiring_days
         own = min(self.expiring_days, self.retention_days)

@@ -195,7 +195,7 @@ class _EntryPlace(msgspec.Struct):
 
 
 class _UnknownEntryEvent(msgspec.Struct, tag_field="event", tag="entry"):
-    """An event of an entry, of which only the place is decoded."""
+    """An event of an unknown entry, of which only chat and sequence are decoded."""
 
     entry: _EntryPlace
 

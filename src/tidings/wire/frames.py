@@ -94,7 +94,7 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch"):
 
 
 class Follow(msgspec.Struct, tag_field="op", tag="follow"):
-    """Request the entries of a chat after `after`, and all later ones."""
+    """Request the entries of a chat after the sequence `after`, and all new entries."""
 
     chat: ChatName
     after: Sequence | None = None
@@ -201,7 +201,7 @@ class Presence(msgspec.Struct, tag_field="op", tag="presence", omit_defaults=Tru
 
 
 class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
-    """The name or avatar of the user, or of a user who shares a small chat, has changed."""
+    """The user, or somebody who shares a small chat with the user, has a new name or avatar."""
 
     user: str
     display_name: str | None
@@ -246,7 +246,7 @@ class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
 
 
 class InboxMissed(msgspec.Struct, tag_field="op", tag="inbox_missed"):
-    """The number of notifications in an inbox after the last one that the client has."""
+    """The number of notifications in an inbox that are newer than the one named in `hello`."""
 
     inbox: str
     count: int
@@ -289,7 +289,8 @@ class ErasedAuthor(msgspec.Struct):
 
 
 class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
-    """Content was erased; the client must drop it, even if it arrives later."""
+    """The content of these authors was erased. The client must drop it, even if it arrives after
+    this frame."""
 
     salt: str
     """The key of the digests, in hexadecimal."""
@@ -298,7 +299,8 @@ class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
 
 
 class AllErased(msgspec.Struct, tag_field="op", tag="erased"):
-    """Too much was erased to name it: the client must drop all content that it keeps."""
+    """The client must drop all content that it keeps, because too much was erased to list the
+    authors."""
 
     n: int
     all: bool = True

@@ -72,7 +72,7 @@ class NotificationRecord(msgspec.Struct, kw_only=True):
 
 
 class StackAudience(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Whom a notification is for, as one of its users sees it: no other user is named."""
+    """The users whom a notification is for, as one of them sees it: no other user is named."""
 
     kind: Literal["users", "everyone"]
     label: str | None = None
@@ -145,7 +145,7 @@ def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
 
 
 def stack_message_record(reader: UserKey, received: InboxItem, text: Text) -> StackMessageRecord:
-    """Return the record of a notification in the words of the stack API."""
+    """Return the record of a notification with the field names of the stack API."""
     posted_at, _ = received.position
     audience = StackAudience(kind="everyone", label=text.label)
     if received.broadcast is None:
@@ -157,7 +157,7 @@ def stack_message_record(reader: UserKey, received: InboxItem, text: Text) -> St
         sender=text.sender,
         audiences=audience,
         received=_seconds(posted_at),
-        # A clock may be behind the one that stamped the post.
+        # The clock of this process may be behind the clock that set the time of the post.
         delivered=_seconds(max(posted_at, received.received_at)),
         readat=None if received.read_at is None else _seconds(received.read_at),
         message=text.message,

@@ -77,8 +77,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
-    """The newest message of a chat; the preview is null if the content is gone, and `gone` says
-    why."""
+    """The newest message of a chat. If its content is gone, the preview is null, and `gone` is the
+    reason."""
 
     sequence: int
     sender_id: str
@@ -88,7 +88,7 @@ class LastMessage(msgspec.Struct, kw_only=True):
 
 
 class ShownUser(msgspec.Struct):
-    """A user, as chats show them; at most a minute old."""
+    """A user as chats show them. The values are at most a minute old."""
 
     user_id: str
     display_name: str | None
@@ -300,7 +300,7 @@ def member_record(shown: ShownMember) -> MemberRecord:
 
 
 def total_fields(total: UnreadTotal) -> dict[str, Any]:
-    """Return the fields of the record and of the frame with everything unread."""
+    """Return the fields that the record and the frame of the unread total have in common."""
     return {"total": total.total, **msgspec.structs.asdict(total)}
 
 

@@ -204,15 +204,15 @@ class Api:
     async def message_receipts(
         self, chat: str, sequence: int, limit: int = 50, cursor: str | None = None
     ) -> MessageReceipts:
-        """Return a page of who has received and read a message, and when."""
+        """Return a page of members, with the times at which each received and read a message."""
         path = _path(chat, "messages", str(sequence), "receipts")
         query = part_of(limit, cursor)
         return await self._rest.ask(MessageReceipts, "GET", path, query=query)
 
-    # What is unread, and what is shown.
+    # Unread messages, and hidden chats.
 
     async def mark_unread(self, chat: str, first: int | None) -> UnreadState:
-        """Mark a chat as unread from a sequence on, for this user alone; None ends the mark.
+        """Mark a chat as unread from a sequence on, only for this user; None ends the mark.
 
         The mark also ends when the user reads further or writes in the chat. Call this with None
         when the user opens the chat.

@@ -70,24 +70,21 @@ class Client:
         inboxes: Iterable[str] = (),
         totals: bool = False,
     ) -> None:
-        """
-        Args:
-            url: The server, such as `https://chat.example.org`.
-            token: Function that returns a new token. It is called at the start, before the token
-                expires, and when the server refuses it.
-            device: The name of this device; not needed if the token names it.
-            storage: Where to save the state that must outlive this object; by default in memory.
-            sends_in_flight: How many messages of one chat may wait for their answers at the same
-                time. With more than one, a message that the server refuses temporarily may arrive
-                after a later message.
-            backoff: Decides how long to wait before reconnecting.
-            ssl_context: The trusted certificates for `https`; by default those of the system.
-            world: The source of time and randomness.
-            client_name: The name and version of your program, such as `acme-desktop/2.1`.
-            catch_up: "all" follows every chat of the user. With "heads", `events` yields a ChatHead
-                for each chat, and entries only of chats that you `follow` or send to.
-            inboxes: Names of inboxes whose counts `events` yields after each connect.
-            totals: Whether `events` yields the number of everything unread.
+        """Args: url: The server, such as `https:
+
+        chat.example.org`. token: Function that returns a new token. It is called at the start,
+        before the token expires, and when the server refuses it. device: The name of this device;
+        not needed if the token names it. storage: Saves the state that the next client object
+        needs; by default only in memory. sends_in_flight: How many messages of one chat may wait
+        for their answers at the same time. With more than one, a message that the server refuses
+        temporarily may arrive after a later message. backoff: Decides how long to wait before
+        reconnecting. ssl_context: The trusted certificates for `https`; by default those of the
+        system. world: The source of time and randomness. client_name: The name and version of your
+        program, such as `acme-desktop/2.1`. catch_up: "all" follows every chat of the user. With
+        "heads", `events` yields a ChatHead for each chat, and entries only of chats that you
+        `follow` or send to. inboxes: Names of inboxes whose unread counts `events` yields after
+        each connect. totals: Whether `events` yields the total number of unread messages and
+        notifications.
         """
         self._url = url.rstrip("/")
         self._device = device
@@ -217,13 +214,15 @@ class Client:
     async def follow(self, chat: str) -> None:
         """Get the entries of a chat from now on, also after every reconnect.
 
-        This has an effect only with `catch_up="heads"`. It continues after the last entry that the
-        storage has; without any, it starts with the newest 500 entries.
+        This has an effect only with `catch_up="heads"`. The first new entry is the one after the
+        last entry in the storage. If the storage has no entry of the chat, the newest 500 entries
+        come first.
         """
         self._conversation.follow(chat)
 
     async def away(self, is_away: bool = True) -> None:
-        """Report that nobody looks at this device, so that the user's pushes are not held back."""
+        """Report that nobody looks at this device, so that the user gets push notifications
+        again."""
         self._conversation.away(is_away)
 
     async def confirm(self) -> None:

@@ -184,7 +184,8 @@ class Conversation:
             self._follow(chat)
 
     def away(self, is_away: bool) -> None:
-        """Report whether nobody looks at the device, on this connection and every later one."""
+        """Report on this connection and every later one that the device is away, or no longer
+        away."""
         if self._selection.is_away != is_away:
             self._selection.is_away = is_away
             if self._is_welcome:
@@ -268,7 +269,7 @@ class Conversation:
             self._queue.put(event, Dropped(frame.n))
 
     def _heads(self, frame: Heads) -> None:
-        """Report the heads of chats that the server does not follow for this client."""
+        """Report the heads of chats that this client does not follow."""
         for chat, head in frame.chats.items():
             self._selection.named.add(chat)
             if chat not in self._selection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply erasures: content of erased authors is neither kept nor handed on. No I/O."""
+"""Removes the content of erased authors from events before the application gets them. No I/O."""
 
 import hmac
 from datetime import datetime
@@ -12,14 +12,14 @@ from tidings_client.events import ContentErased, Edited, Event, Message
 from tidings_client.frames import ErasedFrame
 
 AUTHORS_MAX: Final = 5_000
-"""Number of erased authors that are remembered, in case older content of them arrives late."""
+"""Number of erased authors that are cached, because their older content may still arrive."""
 DIGEST_BYTES: Final = 8
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 
 class Erasures:
-    """The erasures that the server has reported, and the place up to which it has."""
+    """The erased authors that the server has reported, and `n` of its last report."""
 
     def __init__(self, place: int | None) -> None:
         self.place = place or 0
@@ -41,7 +41,7 @@ class Erasures:
         return ContentErased(all=False, covers=partial(_covers, salt, authors))
 
     def shown(self, event: AnyEvent) -> AnyEvent:
-        """Return an event without its content, if the content is erased."""
+        """Return the event; if its content is erased, return it without the content."""
         if not isinstance(event, Message | Edited) or event.content is None:
             return event
         for salt, authors in self._authors.items():

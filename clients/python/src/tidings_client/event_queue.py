@@ -37,7 +37,7 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """Effect of confirming an event: the application knows of erasures up to this place."""
+    """Effect of confirming an event: the application knows of erasures up to this number."""
 
     erasures: int
 
@@ -85,7 +85,7 @@ class EventQueue:
         self._wake()
 
     def revise(self, change: Callable[[Event], Event]) -> None:
-        """Change the waiting events."""
+        """Replace each waiting event by the result of `change`."""
         for name, (event, mark) in self._items.items():
             self._items[name] = change(event), mark
 

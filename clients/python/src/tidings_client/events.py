@@ -170,7 +170,8 @@ class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
 class UnreadTotalChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The number of unread messages and notifications; upper bounds unless `exact`.
 
-    It comes after each connect and after changes, if the client was created with `totals=True`.
+    The event comes after each connect and after each change, if the client was created with
+    `totals=True`.
     """
 
     chats: int
@@ -240,7 +241,7 @@ class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxMissed(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of notifications in an inbox that are newer than those seen by this client."""
+    """The number of notifications in an inbox that this client has not received yet."""
 
     inbox: str
     count: int
@@ -255,13 +256,13 @@ class ChatHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentErased(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that some people wrote was erased, and the application must drop its copies.
+    """Everything that some users wrote was erased, and the application must drop its copies.
 
-    Content that arrives after this event is without what was erased.
+    Later events do not contain the erased content.
     """
 
     all: bool
-    """Whether too much was erased to name it, so that all content must be dropped."""
+    """Whether all content must be dropped, because too much was erased to list it."""
     covers: Callable[[str, datetime], bool]
     """Returns whether the content of a message must be dropped, given its `sender` and
     `created_at`."""

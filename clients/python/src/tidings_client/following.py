@@ -60,7 +60,7 @@ class Following:
         self._notebook.wake()
 
     def live(self, named: Container[str] = ()) -> None:
-        """Handle `live`: the server has named every chat, these only with their heads."""
+        """Handle `live`; `named` are the chats of which the server has sent only the head."""
         self._do(self._view.live(named))
 
     def settle(self) -> None:
@@ -89,7 +89,7 @@ class Following:
         self._view.resync(chat, head)
 
     def gone(self, chat: str) -> bool:
-        """Forget a chat that is gone, or no longer the user's; return whether it was known."""
+        """Forget a chat that was deleted or that the user left; return whether it was known."""
         steps = self._view.gone(chat)
         self._do(steps)
         return bool(steps)

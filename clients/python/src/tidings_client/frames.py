@@ -69,7 +69,7 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch", omit_defaults=True):
 
 
 class Follow(msgspec.Struct, tag_field="op", tag="follow", omit_defaults=True):
-    """Request the entries of a chat after `after`, and all later ones."""
+    """Request the entries of a chat after the sequence `after`, and all new entries."""
 
     chat: str
     after: int | None = None
@@ -191,7 +191,7 @@ class PresenceFrame(msgspec.Struct, tag_field="op", tag="presence"):
 
 
 class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
-    """The name or avatar of the user, or of a user who shares a small chat, has changed."""
+    """The user, or somebody who shares a small chat with the user, has a new name or avatar."""
 
     user: str
     display_name: str | None
@@ -199,7 +199,7 @@ class ProfileFrame(msgspec.Struct, tag_field="op", tag="profile"):
 
 
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
-    """The unread count of a chat or an inbox changed, but not because of something new."""
+    """The unread count of a chat or an inbox changed for another reason than a new message."""
 
     chat: str | None = None
     unread: int = 0
@@ -219,7 +219,7 @@ class InboxMissedFrame(msgspec.Struct, tag_field="op", tag="inbox_missed"):
 
 
 class UnreadTotalFrame(msgspec.Struct, tag_field="op", tag="unread_total", kw_only=True):
-    """Everything that the user has not read."""
+    """The number of unread messages and notifications."""
 
     chats: int
     messages: int
@@ -230,7 +230,7 @@ class UnreadTotalFrame(msgspec.Struct, tag_field="op", tag="unread_total", kw_on
 
 
 class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):
-    """The user changed a chat on one of the devices."""
+    """The user marked a chat as unread, hid it or muted it, on one of the user's devices."""
 
     chat: str | None = None
 
@@ -262,7 +262,7 @@ class ErasedAuthor(msgspec.Struct):
 
 
 class ErasedFrame(msgspec.Struct, tag_field="op", tag="erased"):
-    """Content of these authors, or all content that the client keeps, must be dropped."""
+    """The client must drop its copies of the content of these authors, or of all content."""
 
     n: int
     salt: str = ""

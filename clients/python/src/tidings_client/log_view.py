@@ -109,7 +109,8 @@ class LogView:
         self._clear()
 
     def live(self, named: Container[str] = ()) -> list[Step]:
-        """Handle `live`: the server has named all chats, so a stale chat without a name is gone.
+        """Handle `live`: the server has named all chats, so a stale chat that it did not name is
+        gone.
 
         `named` are the chats of which the server has sent the head but no entries.
         """
@@ -190,7 +191,7 @@ class LogView:
         self._look(chat)
 
     def gone(self, name: str) -> list[Step]:
-        """Forget a chat that is gone, or no longer the user's."""
+        """Forget a chat that was deleted or that the user left."""
         self._behind.pop(name, None)
         self._told.pop(name, None)
         return [Forget(name)] if self._chats.pop(name, None) is not None else []

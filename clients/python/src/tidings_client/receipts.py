@@ -74,7 +74,7 @@ class Receipts:
         self._said = {}
 
     def forget(self, chat: str) -> None:
-        """Forget a chat that is no longer the user's."""
+        """Forget a chat that was deleted or that the user left."""
         for known in (self._taken, self._said, self._reads):
             known.pop(chat, None)
 

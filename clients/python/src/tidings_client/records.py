@@ -17,11 +17,11 @@ class LastMessage(msgspec.Struct, frozen=True):
     preview: str | None
     created_at: datetime
     gone: WhyGone | None = None
-    """Why there is no preview, if the content is gone."""
+    """The reason why there is no preview; None if there is one."""
 
 
 class ShownUser(msgspec.Struct, frozen=True):
-    """A user, as chats show them; at most a minute old."""
+    """A user as chats show them. The values are at most a minute old."""
 
     user_id: str
     display_name: str | None
@@ -48,8 +48,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     """New values of the user's own profile. What is absent does not change; None removes a value.
 
-    While `show_last_seen` is false, nobody sees when the user is or was online, and the user sees
-    it of nobody else.
+    While `show_last_seen` is false, nobody sees when the user is or was online, and the user does
+    not see this of others.
     """
 
     display_name: str | msgspec.UnsetType = msgspec.UNSET
@@ -106,7 +106,7 @@ class Member(msgspec.Struct, frozen=True):
     avatar_url: str | None = None
     delivered: int = 0
     read: int = 0
-    """Sequences up to which the member has received and read the chat."""
+    """`delivered` and `read` are the sequences up to which the member has received and read."""
     read_at: datetime | None = None
 
 
@@ -141,10 +141,10 @@ class JobProgress(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Work that continues after the request is answered, such as the deletion of a chat.
 
-    Its `state` is `running`, and then `done`. When a user is deleted, `receipt` is a signed proof
-    of it: a JWS, which the keys at `/.well-known/receipt-keys.json` verify. While a chat is
-    deleted, `phase` is first `started`: nothing can be written to the chat any more. It is then
-    `members_removed`: nobody can read the chat. After `keys_removed` it is `done`.
+    Its `state` is `running`, and then `done`. If the job deletes a user, `receipt` is a signed
+    proof of the deletion: a JWS, which the keys at `/.well-known/receipt-keys.json` verify. If the
+    job deletes a chat, its phases are `started`, `members_removed`, `keys_removed` and `done`. From
+    `started` on, nobody can write to the chat. From `members_removed` on, nobody can read it.
     """
 
     job: str
@@ -174,7 +174,7 @@ class Receipt(msgspec.Struct, frozen=True):
 class MessageReceipt(msgspec.Struct, frozen=True):
     """Whether and when a member received and read a message.
 
-    A time is also None if it is no longer known.
+    A time is None if the member has not done so, or if the time is no longer known.
     """
 
     user_id: str

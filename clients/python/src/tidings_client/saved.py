@@ -52,7 +52,7 @@ class Saved(msgspec.Struct):
     outbox: list[Outgoing] = []
     """The messages of the outbox, in the order in which they were posted."""
     erasures: int | None = None
-    """The place up to which the application knows of erasures; None before the first."""
+    """`n` of the last erasure that the application knows of; None before the first."""
 
 
 class Changes(msgspec.Struct):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client asks of the server at hello: which chats it follows, and which inboxes. No I/O.
+"""Knows which chats a client follows, and which inboxes it names in hello. No I/O.
 
-By default a client follows all chats of its user. By heads it gets only the last sequence of each
-chat, and the entries of the chats that the application chooses.
+By default a client follows all chats of its user. With `catch_up="heads"` it gets the last sequence
+of each chat, and entries only of the chats that the application chooses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ class Selection:
         inboxes: Iterable[str] = (),
         totals: bool = False,
     ) -> None:
-        """`client` is the name and version of the program, `chats` are to be followed."""
+        """`client` is the name and version of the program; `chats` are the chats to follow."""
         self.is_by_heads = is_by_heads
         self.is_away = False
         self._totals = totals
@@ -38,7 +38,7 @@ class Selection:
         self._inboxes: dict[str, str | None] = dict.fromkeys(inboxes)
         """The newest notification of each inbox that has arrived, or None."""
         self._refused: dict[str, float] = {}
-        """Chats that the server did not follow for now, with the time of the next attempt."""
+        """Chats whose `follow` the server refused for now, with the time of the next attempt."""
 
     def __contains__(self, chat: str) -> bool:
         return not self.is_by_heads or chat in self._chats
@@ -72,7 +72,7 @@ class Selection:
         return Follow(chat, have.get(chat), f"{_NAME}{chat}")
 
     def add(self, chat: str) -> bool:
-        """Choose a chat; return whether this is new to the server."""
+        """Choose a chat; return False if the chat was chosen already."""
         if chat in self:
             return False
         self._chats[chat] = None
@@ -89,7 +89,7 @@ class Selection:
             self._inboxes[frame.inbox] = frame.id
 
     def refused(self, request: str | None, retry_after_ms: int | None, now: float) -> None:
-        """Record that the server refused for now to follow a chat."""
+        """Record that the server refused, for now, a request to follow a chat."""
         if request is not None and request.startswith(_NAME):
             wait = max(AGAIN_SECONDS, (retry_after_ms or 0) / 1_000)
             self._refused[request.removeprefix(_NAME)] = now + wait

@@ -226,7 +226,7 @@ class TenantApi:
     # Exports.
 
     async def export_user(self, user: str) -> str:
-        """Start to gather what is stored of a user; return the id of the job.
+        """Start a job that gathers the stored data of a user; return the id of the job.
 
         While the job runs, a repeated request returns the same job.
         """

@@ -25,7 +25,7 @@ _decode_claims = msgspec.json.Decoder(_Claims).decode
 
 
 def expiry(token: str) -> float | None:
-    """Return when a JWT expires, in seconds since 1970; None if it does not say.
+    """Return when a JWT expires, in seconds since 1970; None if it has no expiry.
 
     The signature is not checked.
     """
@@ -64,7 +64,7 @@ class Tokens:
             return self._token
 
     def seconds_left(self) -> float:
-        """Return the seconds until the token should be replaced; infinite if it does not say."""
+        """Return the seconds until the token should be replaced; infinite if it has no expiry."""
         return float("inf") if self._renew_at is None else self._renew_at - self._wall()
 
     async def _ask(self) -> None:

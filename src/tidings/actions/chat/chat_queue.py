@@ -46,7 +46,7 @@ class AppendRequest(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `decide` may be called now, and its entries may be appended."""
+        """Whether `decide` may be called now, and the entries that it returns may be appended."""
         ...
 
     async def prepare(self) -> None:

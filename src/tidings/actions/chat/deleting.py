@@ -116,7 +116,8 @@ class DeleteChat:
         )
 
     async def begin(self, tenant: str, chat: ChatId) -> None:
-        """Delete a chat for another deletion; do nothing if it is deleted, or does not exist."""
+        """Delete a chat as part of a larger deletion; do nothing if the chat does not exist any
+        more."""
         with suppress(ChatNotFound):
             await change(self.appender, chat, lambda state, _: _end_as(state, tenant))
 

@@ -25,7 +25,7 @@ from tidings.ports.world import Clock
 LARGE_AGE_MS_MAX: Final = 30 * limits.SECOND_MS
 """Greatest age of the receipts of a large chat."""
 LARGE_CHATS_MAX: Final = 32
-"""Large chats whose receipts are kept; those of a thousand members take about a megabyte."""
+"""Number of large chats whose receipts are cached; a thousand members need about a megabyte."""
 
 
 class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class ListMessageReceipts:
         )
 
     async def _members(self, chat: ChatId, reader: UserKey) -> _ReadReceipts:
-        """Return the receipts of a chat whose member the reader is."""
+        """Return the receipts of a chat, if the reader is a member."""
         async with self._locks.setdefault(chat, asyncio.Lock()):
             now = self._clock.now()
             known = self._large.get(chat)
@@ -100,5 +100,5 @@ class ListMessageReceipts:
 
 
 def _position(member: ReceiptWithTimes) -> str:
-    """Return the place of a member in the list, as text that sorts by the time of joining."""
+    """Return the position of a member in the list, as text that sorts by the time of joining."""
     return f"{member.joined:016d}#{member.receipt.user}"

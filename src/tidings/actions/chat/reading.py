@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the log, messages, members, reactions and receipts of a chat; gather moves of receipts."""
+"""Read the log, messages, members, reactions and receipts of a chat; combine moves of receipts."""
 
 import asyncio
 import heapq
@@ -296,7 +296,8 @@ class CoalescedReceipts:
                 self._behind.add(key)
 
     async def settle(self, user: UserKey, chat: ChatId) -> None:
-        """Write the moves of this user in this chat that still wait; wait for those under way."""
+        """Write the user's waiting moves in this chat; wait for moves that are already being
+        written."""
         if (under_way := self._under_way.get((user, chat))) is not None:
             await asyncio.shield(under_way)
         if moves := self._taken((user, chat)):

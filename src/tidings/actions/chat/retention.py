@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows the retention rules of tenants, so that a send does not wait for them.
+"""Caches the retention rules of tenants, so that most sends need not wait for a read.
 
 A rule that is in use is read again in the background every two seconds. A send waits for a rule
 only if this process has not used it within the last five seconds.
@@ -21,7 +21,7 @@ from tidings.tasks import Tasks
 
 
 class Retention:
-    """Cache of the retention rules of tenants. A change counts within five seconds."""
+    """Cache of the retention rules of tenants. A change takes effect within five seconds."""
 
     def __init__(self, settings: InboxSettings, clock: Clock) -> None:
         self._settings = settings

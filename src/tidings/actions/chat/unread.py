@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count unread messages, in one chat and over all; mark chats as read or unread; hide chats.
 
-There is one way to count: the store finds the visible messages after the read mark, and here the
-erased ones are subtracted. Only the data keys show which messages are erased.
+The store finds the visible messages after the read mark. This module then subtracts the erased
+messages, because only the data keys show which messages are erased.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,19 +26,19 @@ from tidings.model.chats import (
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound
+from tidings.model.refusals import ChatNotFound, InboxNotFound
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.world import Clock
 
 KEY_LOADS_MAX: Final = 50
-"""Data keys that are loaded for a count, to find erased messages. If more keys would have to be
-loaded, the count is an upper bound."""
+"""Number of data keys that one count loads to find erased messages. If it needs more keys, the
+count is an upper bound."""
 TOTAL_CHATS_MAX: Final = 50
 TOTAL_ENTRIES_MAX: Final = 200
 """For a user's total, this many unread chats are counted in the log, each up to this many entries
-after the read mark. The other chats enter the total with an upper bound."""
+after the read mark. For the other chats, an upper bound is added to the total."""
 TOTAL_INBOX_MAX: Final = 100
 """Greatest count of an inbox in the total."""
 
@@ -56,7 +57,7 @@ class UnreadCounter:
         return None if counted is None else counted[0]
 
     async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
-        """Return the unread count, and the sequence up to which entries are in it."""
+        """Return the unread count, and the sequence of the last entry that was considered."""
         found = await self.receipts.unread(user, chat, self.clock.now())
         return None if found is None else (await self.without_erased(found), found.up_to)
 
@@ -83,7 +84,7 @@ async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
 
 
 def _visible(found: UnreadFound, erased: Mapping[tuple[UserKey, int], bool]) -> Unread:
-    """Return the count without erased messages; an upper bound if some keys were not looked at."""
+    """Return the count without erased messages; an upper bound if some keys were not loaded."""
     count = found.unread.count - sum(n for key, n in found.by_key.items() if erased.get(key))
     is_known = all(key in erased or key[1] == 0 for key in found.by_key)
     return Unread(count, found.unread.exact and is_known)
@@ -123,7 +124,7 @@ class MarkReceipt:
 
 @dataclass(frozen=True, slots=True)
 class MarkUnread:
-    """Mark a chat as unread for one user. The receipt does not move, and nobody else notices."""
+    """Mark a chat as unread for one user. The receipt does not move, and others see no change."""
 
     receipts: Receipts
     waiting: CoalescedReceipts
@@ -135,10 +136,11 @@ class MarkUnread:
     ) -> tuple[Receipt, Unread]:
         """Mark the chat as unread from a sequence on, or end the mark if `first` is None.
 
-        Moves that wait to be written are written first, because they would end the mark.
+        Waiting moves of the receipt are written first. If they were written later, they would end
+        the mark.
 
         Raises:
-            Invalid: The sequence is not one from which unread messages can be counted.
+            Invalid: Unread messages cannot be counted from this sequence.
             ChatNotFound: The user is not a member.
         """
         await self.waiting.settle(user, chat)
@@ -183,10 +185,11 @@ class CountTotal:
         return await self.of_heads(await self.chats.list_heads(user))
 
     async def of_heads(self, chats: Sequence[ChatHead]) -> dict[ChatId, Unread]:
-        """Return the unread count of each of a user's chats, latest first, with unread messages.
+        """Return the unread count of each chat that has unread messages.
 
-        The newest of these chats are counted in the log if few entries follow the read mark. For
-        the others the numbers of messages are subtracted, which gives an upper bound.
+        `chats` are the user's chats, latest activity first. The first ones are counted in the log,
+        if few entries follow the read mark. For the others, the number of all messages after the
+        read mark is used as an upper bound.
         """
         counts: dict[ChatId, Unread] = {}
         to_count: list[ChatHead] = []
@@ -207,7 +210,11 @@ class CountTotal:
     async def of_inboxes(self, user: UserKey) -> dict[str, Unread]:
         """Return the unread count of each inbox; counting stops at a hundred."""
         inboxes, _ = await self.list_inboxes.of_user(user, None, limits.PAGE_MAX)
-        return {name: await self.of_inbox(user, name) for name, _ in inboxes}
+        counts = {}
+        for name, _ in inboxes:
+            with suppress(InboxNotFound):  # it was deleted after the list was read
+                counts[name] = await self.of_inbox(user, name)
+        return counts
 
     async def of_inbox(self, user: UserKey, inbox: str) -> Unread:
         """Return the unread count of one inbox."""

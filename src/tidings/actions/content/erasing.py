@@ -5,8 +5,8 @@ First, one transaction marks the key as ending and adds it to the revocation fee
 process loads the key, and processes that cached it drop it when they read the feed. The key is
 destroyed only when every cached copy has expired, even in a process that did not read the feed.
 
-The feed then names the author with the time of the destruction. Everything that the author wrote
-before is erased, and nothing that the author writes later, because the next key is made later.
+The feed then contains the author and the time of the destruction. Everything that the author wrote
+before this time is erased. Later content is not erased, because it has a new key.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Erasing:
     async def _erase(self, author: UserKey) -> int:
         async with self._turns.setdefault(author, asyncio.Lock()):
             async with self._cached.without_key_of(author):
-                # The time is taken here, because nothing more is encrypted with the key.
+                # Read the clock here, because from now on nothing is encrypted with the key.
                 generation = await self._keys.end(author, self._clock.now())
             if generation is None:
                 return 0

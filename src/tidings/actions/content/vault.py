@@ -297,8 +297,8 @@ class Vault:
     ) -> dict[tuple[UserKey, int], bool]:
         """Return for each data key, given by author and generation, whether it is destroyed.
 
-        At most `loads_max` keys are loaded; those that would need a further load are left out. So
-        are keys of the generation 0, which means that the generation is not known.
+        At most `loads_max` keys are loaded; keys that would need a further load are omitted. Keys
+        of generation 0 are omitted too, because 0 means that the generation is unknown.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
@@ -331,7 +331,8 @@ class Vault:
         return text
 
     async def _key_to_open(self, author: UserKey, generation: int) -> CachedKey:
-        """Return the author's latest key, which has at least this generation."""
+        """Return the author's latest key; load it if the cached key is older than this
+        generation."""
         for _ in range(_LOADS_MAX):
             cached = self._keys.to_open(author)
             if cached is not None and cached.generation >= generation:

@@ -55,7 +55,7 @@ class Cursors:
         """Return the position in a list that a cursor contains; None without a cursor.
 
         Raises:
-            CursorInvalid: As by `open`.
+            CursorInvalid: `open` refuses the cursor.
         """
         return None if cursor is None else self.open(purpose, user, cursor).decode()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import a history from another system into a tenant, with the times that it had there.
+"""Import a history from another system into a tenant, with its original times.
 
-Nothing about the progress is stored. A chat has an id that depends only on the tenant and the name
-of the chat in the file, and its messages are appended in the order of the file. A repeated import
-therefore sees in each log how many messages are there already, and goes on after them.
+Nothing about the progress is stored. The id of a chat depends only on the tenant and on the name of
+the chat in the file. Messages are appended in the order of the file. A repeated import therefore
+sees in each log how many messages were imported, and appends only the rest.
 """
 
 import asyncio
@@ -38,16 +38,17 @@ BUFFERED_MAX = 1_000
 
 
 class _OpenChat(msgspec.Struct):
-    """A chat of the file, as far as it is imported."""
+    """A chat of the file, and the progress of its import."""
 
     state: ChatState
     there: int
-    """Messages that the log had when this import came to the chat."""
+    """Number of messages in the log when this import came to the chat."""
     last_id: str | None
     """The id of the last of these messages."""
     passed: int = 0
-    """Messages of the file that the log had already."""
-    waiting: list[HistoryMessage] = []
+    """Number of messages in the file that were already in the log."""
+    waiting: list[tuple[int, HistoryMessage]] = []
+    """Messages that are not appended yet, with the numbers of their lines."""
 
 
 class HistoryImport:
@@ -71,14 +72,14 @@ class HistoryImport:
         self._chats: dict[str, _OpenChat] = {}
         self._waiting = 0
         self.messages = 0
-        """Messages that this import has appended."""
+        """Number of messages that this import has appended."""
 
     async def run(self, lines: Iterable[bytes], report: Callable[[int], None]) -> None:
         """Import all lines that are not imported yet; `report` is called with line numbers.
 
         Raises:
-            BadLine: A line breaks a rule, or contradicts what the tenant has.
-            StoreUnavailable: The store does not answer. A repeated import goes on.
+            BadLine: A line breaks a rule, or contradicts stored data of the tenant.
+            StoreUnavailable: The store does not answer. A repeated import continues.
         """
         for number, item in HistoryReader(self._clock.now()).items(lines):
             try:
@@ -124,7 +125,7 @@ class HistoryImport:
         if await self._store.log.state(chat.chat_id) is None:
             entries, _ = first_entries(chat, others, self._mark)
             digest = self._vault.digest("history", *line.members)
-            # With a key, a group that needs several transactions is completed by a repeat.
+            # With a key, a repeated import completes a group that needs several transactions.
             key = RequestKey(
                 creator, f"history:{chat.chat_id}", digest, now + limits.REQUEST_KEY_MS
             )
@@ -149,13 +150,13 @@ class HistoryImport:
             if chat.passed == chat.there and chat.last_id != line.id:
                 raise BadLine(number, f"somebody has written in {line.chat} since it was imported")
             return
-        chat.waiting.append(line)
+        chat.waiting.append((number, line))
         self._waiting += 1
         if self._waiting >= BUFFERED_MAX:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Append all messages that were read; those of different chats side by side."""
+        """Append all messages that were read, to several chats at the same time."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for chat in self._chats.values():
@@ -170,7 +171,8 @@ class HistoryImport:
             state = chat.state.copy()
             entries: list[Entry] = []
             sealed: list[tuple[UserKey, Sealed]] = []
-            for line in chat.waiting:
+            for one in chat.waiting:
+                line = _fitting(state, *one)
                 author, box = await self._seal(state.chat_id, line)
                 entry = await self._entry(state.chat_id, line, box)
                 if entries and not self._store.log.has_room(entries, entry):
@@ -229,7 +231,8 @@ class HistoryImport:
         return await done
 
     async def _mark_read(self) -> None:
-        """Mark the imported messages as read, because people have read them elsewhere."""
+        """Mark the imported messages as read, because the users have read them in the other
+        system."""
         for chat in self._chats.values():
             if chat.passed < chat.there:
                 continue  # the log has more messages than the file: they were written since
@@ -237,6 +240,21 @@ class HistoryImport:
             for user in chat.state.members:
                 move = Move(user, chat.state.chat_id, delivered=last, read=last)
                 await self._store.receipts.advance(move)
+
+
+def _fitting(state: ChatState, number: int, line: HistoryMessage) -> HistoryMessage:
+    """Return the line if its message can follow the head of the chat's log.
+
+    Raises:
+        BadLine: The chat was deleted, or changed by its members, since it was imported.
+    """
+    if state.is_deleted:
+        raise BadLine(number, f"{line.chat} was deleted since it was imported")
+    if user_key(state.tenant, line.sender) not in state.members:
+        raise BadLine(number, f"{line.sender} is no longer a member of {line.chat}")
+    if from_rfc3339(line.created_at) < state.active_at:
+        raise BadLine(number, f"{line.chat} was changed since it was imported")
+    return line
 
 
 def chat_id_of(tenant: str, name: str, created_at: int) -> ChatId:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a history from another system, and the rules that they must follow.
 
-A history has users, chats and messages, one JSON object per line. A user comes before the chats
-that the user is in, and a chat before its messages, which are in the order of time.
+A history has users, chats and messages, one JSON object per line. The line of a user precedes the
+lines of the user's chats. The line of a chat precedes the lines of its messages, which are in the
+order of time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,7 @@ from tidings.model.refusals import Invalid, Refusal
 
 VERSION: Final = 1
 BAD_LINES_MAX: Final = 20
-"""Number of bad lines after which the check gives up."""
+"""Number of bad lines after which the check stops."""
 ID_CHARS_MAX: Final = 200
 
 
@@ -85,7 +86,7 @@ class BadHistory(Exception):
 class _KnownChat(msgspec.Struct):
     members: frozenset[str]
     last: int
-    """Time of the last message, or of the creation."""
+    """Time of the chat's last message, or of its creation if it has no message."""
 
 
 class HistoryReader:
@@ -97,7 +98,8 @@ class HistoryReader:
         self._chats: dict[str, _KnownChat] = {}
 
     def items(self, lines: Iterable[bytes]) -> Iterator[tuple[int, Item | BadLine]]:
-        """Yield each line after the first with its number, decoded or as what is wrong with it."""
+        """Yield the number of each line after the first, with the decoded line or with its
+        mistake."""
         for number, line in enumerate(lines, 1):
             try:
                 found = self._read(number, line)
@@ -167,7 +169,7 @@ class HistoryReader:
 
 
 def keys_of(tenant: str, users: Iterable[str]) -> list[UserKey]:
-    """Return the keys of users."""
+    """Return the user keys of these ids in the tenant."""
     return [user_key(tenant, user) for user in users]
 
 

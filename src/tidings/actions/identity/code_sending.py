@@ -49,7 +49,7 @@ class LoginTenant:
 class LoginTenants:
     """Lookup of tenants that allow phone login.
 
-    The reads are consistent, so that a changed setting takes effect at once in every process.
+    The reads are strong, so that a changed setting takes effect at once in every process.
     """
 
     tenants: Tenants
@@ -172,7 +172,7 @@ class SendCode:
         elif found is None or not (is_known or found.may_register):
             await self.budgets.give_back(tenant, number, now, is_known=is_known)
             if self.health.is_failing:
-                # A request for a number with a user is not counted either while texts fail.
+                # While texts fail, no request is charged, whether the number has a user or not.
                 await self._give_back(order)
             # Store a code that is not sent, so that checking a guess takes equally long.
             await self.codes.put(self._stored_code(order, new_code(self.chance)))
@@ -200,7 +200,7 @@ class SendCode:
             await self.budgets.give_back(
                 order.tenant, order.number, order.asked_at, is_known=is_known
             )
-            # A number that the provider rejects may be made up: its request stays charged.
+            # The number may be made up if the provider rejects it, so the request stays charged.
             if failure != "rejected":
                 await self._give_back(order)
         self._fail(failure, order)

@@ -40,7 +40,8 @@ class FeedBackedCache(Generic[T]):
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """Return the cached value, even while the feed cannot be read and may have revoked it."""
+        """Return the cached value, even if the feed cannot be read. The value may then be
+        revoked."""
         return self._values.get(name)
 
     def keep(self, name: str, value: T, position: int) -> None:
@@ -58,7 +59,7 @@ class FeedBackedCache(Generic[T]):
 
 
 class CredentialStatus:
-    """Checks whether tenants, tenant keys, users and sessions are valid, by consistent reads.
+    """Checks whether tenants, tenant keys, users and sessions are valid, with strong reads.
 
     Only valid tenants and tenant keys are cached, because the feed does not report when an invalid
     tenant becomes valid again.

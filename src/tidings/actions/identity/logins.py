@@ -112,7 +112,7 @@ class RedeemCode:
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
         """Use up a code that opens a session.
 
-        `is_known` tells whether the number had a user before.
+        `is_known` means that the number had a user before.
 
         Raises:
             CodeWrong: The code was used meanwhile.

@@ -58,7 +58,7 @@ class ProfileCache:
         return profile if now - read_at < limits.CACHED_PROFILE_MS else None
 
     def forget(self, user: UserKey) -> None:
-        """Read this user again next time, because the user was changed here."""
+        """Remove the user from the cache, because this process has changed the user."""
         self._cached.pop(user)
 
 
@@ -75,7 +75,7 @@ def _size(cached: tuple[int, Profile]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """Decide what others see of when a user was online."""
+    """Decide who sees when a user was last online."""
 
     profiles: ProfileCache
     online: Online
@@ -84,7 +84,8 @@ class LastSeen:
     async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
         """Return the users as another user sees them: last seen to the minute, or hidden.
 
-        Who hides sees nobody's. Only the viewer's own phone number is shown.
+        A viewer who hides their own last-seen time sees nobody's. Only the viewer's own phone
+        number is shown.
         """
         shown = await self.seen_by_tenant(users)
         is_hiding = (await self.profiles.of([viewer]))[viewer].is_hidden

@@ -29,11 +29,11 @@ _EMAIL: Final = re.compile(r"[!-?A-~]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 
 @dataclass(frozen=True, slots=True)
 class ProfileWriter:
-    """Store a user's changed fields, and tell those who show them."""
+    """Store a user's changed fields, and publish the change for devices that show the user."""
 
     users: UserStore
     forget: Callable[[UserKey], None]
-    """Forgets the cached profile of a user."""
+    """Removes the profile of a user from the cache."""
     bus: Bus
     clock: Clock
 
@@ -206,7 +206,7 @@ def check_profile(display_name: str | None, fields: ProfileFields) -> None:
 
 
 def _is_web_address(text: str) -> bool:
-    """Return whether the text is an absolute https address without a user name; it is not read."""
+    """Return whether the text is an absolute https address without a user name."""
     if len(text) > limits.AVATAR_URL_CHARS_MAX or _PLAIN.fullmatch(text) is None:
         return False
     try:

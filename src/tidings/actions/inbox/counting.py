@@ -27,7 +27,7 @@ from tidings.ports.world import Clock
 
 
 class InboxNews(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device learns about an inbox when it connects."""
+    """The counts of an inbox that a device gets when it connects."""
 
     unread: UnreadCount
     is_exact: bool
@@ -37,7 +37,7 @@ class InboxNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Look(NamedTuple):
-    """What was read of an inbox to count in it, in the order in which `count_unread` takes it."""
+    """The arguments of `count_unread` for an inbox, in order."""
 
     view: LogView
     copies: list[Copy]
@@ -75,7 +75,7 @@ class CountUnread:
         return Unread(min(total, most), exact=len(found.copies) < most and total < most)
 
     async def news(self, user: UserKey, inbox: str, last: str | None) -> InboxNews:
-        """Return what is unread, and how much stands above the notification `last` in the list.
+        """Return the unread count, and the number of notifications above `last` in the list.
 
         Only the newest copies are read, so both counts have a limit. `last` is None for a device
         without notifications of the inbox. If `last` is a broadcast that no longer exists, all
@@ -100,7 +100,7 @@ class CountUnread:
         )
 
     async def _look(self, user: UserKey, inbox: str, most: int) -> _Look:
-        """Read what decides which notifications the user has; of the copies the newest `most`."""
+        """Read what determines the user's notifications, but only the newest `most` copies."""
         tenant = tenant_of(user)
         await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)

@@ -259,7 +259,7 @@ def _rules(schema: bytes) -> _Rules:
 
 
 def _are_plain(value: object) -> bool:
-    """Return whether all numbers in a value are cheap to divide."""
+    """Return whether it is cheap to check `multipleOf` for every number in a value."""
     if isinstance(value, dict):
         return all(map(_are_plain, value.values()))
     if isinstance(value, list):

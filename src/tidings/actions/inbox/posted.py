@@ -245,7 +245,7 @@ class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Passed(msgspec.Struct, frozen=True, array_like=True):
-    """Position in the list of what was posted: the last id and the last broadcast before it."""
+    """Position in the list of posted notifications: the last id and the last broadcast returned."""
 
     notification_id: str | None = None
     sequence: int | None = None

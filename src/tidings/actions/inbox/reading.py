@@ -232,7 +232,7 @@ class MarkRead:
     async def posted_before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
         """Mark all notifications that were posted up to this time as read; return the unread count.
 
-        A copy may have reached the user later: such copies are marked one by one.
+        Copies that reached the user after this time are marked one by one.
         """
         await self.configs.get(tenant_of(user), inbox)
         now = self.clock.now()

@@ -17,11 +17,11 @@ from tidings.ports.sessions import Session
 from tidings.wire.records import entry_fields
 
 Record = dict[str, Any]
-"""A record; its `kind` says what it is."""
+"""A record. Its `kind` names the type of the data."""
 
 
 def parts_of(records: Iterable[Record]) -> Iterator[str]:
-    """Join records to texts, one record in a line, that are small enough for one item."""
+    """Join records into texts of one record per line, each small enough for one item."""
     some: list[str] = []
     size = 0
     for record in records:
@@ -41,13 +41,13 @@ def numbers_of(records: Iterable[Record]) -> dict[str, int]:
 
 
 def profile_record(user: User) -> Record:
-    """Return all that is stored about a user."""
+    """Return the record of a user, with all stored fields."""
     fields = msgspec.to_builtins(user)
     return {"kind": "profile", "user_id": user_id(user.user), **_timed(fields, leave=("user",))}
 
 
 def session_record(session: Session) -> Record:
-    """Return a login of the user, without its secrets."""
+    """Return the record of a session, without its secrets."""
     return {
         "kind": "session",
         "session_id": session.session_id,
@@ -59,7 +59,7 @@ def session_record(session: Session) -> Record:
 
 
 def membership_record(row: ChatRow) -> Record:
-    """Return a chat that the user is in; a direct chat with the other user."""
+    """Return the record of a membership; that of a direct chat names the other user."""
     record = {
         "kind": "membership",
         "chat": row.chat_id,
@@ -74,14 +74,14 @@ def membership_record(row: ChatRow) -> Record:
 
 
 def message_record(entry: Entry) -> Record:
-    """Return a message of the user, without what others made of it."""
+    """Return the record of a message, without the reactions of others."""
     fields = entry_fields(entry)
     fields.pop("reactions", None)
     return fields
 
 
 def act_records(entries: Iterable[AuditEntry], user: str) -> Iterator[Record]:
-    """Yield the administrative acts that concern the user."""
+    """Yield the records of the administrative acts that concern the user."""
     for entry in entries:
         for act in entry.acts:
             if act.target is not None and user in act.target.split("/"):

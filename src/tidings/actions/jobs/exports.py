@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the export of a person, and hand over its parts."""
+"""Start the export of a person's data, and return its parts."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ EXPORT: Final[JobKind] = "user.export"
 
 
 class PersonExports:
-    """Start the export of a person, and hand over its parts."""
+    """Start the export of a person's data, and return its parts."""
 
     def __init__(self, store: Store, vault: Vault, start: StartJob, clock: Clock) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class PersonExports:
         self._clock = clock
 
     async def start(self, caller: Caller, tenant: str, user: str) -> TenantJob:
-        """Start an export, which replaces a finished one; return a running one as it is.
+        """Start an export, which replaces a finished one; if one is running, return that one.
 
         Raises:
             UserNotFound: The tenant has no such user.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record erasures in the ledger, and carry them out again in a store that was restored."""
+"""Records erasures in the ledger, and repeats them in a store that was restored from a backup."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,12 +11,12 @@ from tidings.ports.world import Clock
 log = logging.getLogger("tidings.jobs")
 
 Redo = Callable[[str], Awaitable[object]]
-"""Carries out the erasure of a subject, whatever of it is still there."""
+"""Erases what is left of a subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Erasures:
-    """The ledger, as the actions that erase something use it."""
+    """Records erasures in the ledger, each with the current time."""
 
     ledger: Ledger
     clock: Clock
@@ -31,7 +31,7 @@ class Erasures:
 
 @dataclass(frozen=True, slots=True)
 class ReplayErasures:
-    """Carry out the erasures that the store does not know, because it was restored."""
+    """Carry out the erasures of the ledger that a restored store does not know."""
 
     ledger: Ledger
     redo: Mapping[ErasureKind, Redo]
@@ -40,7 +40,7 @@ class ReplayErasures:
         """Return the number of erasures that were carried out again.
 
         Raises:
-            StoreUnavailable: Some were not carried out; a repeat continues.
+            StoreUnavailable: Some erasures were not carried out; a repeated call continues.
         """
         erasures = await self.ledger.unknown()
         for erasure in erasures:

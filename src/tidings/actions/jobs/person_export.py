@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gather everything that is stored of one person, as a job, and hand it over in parts.
+"""Gathers the stored data of one person in a job, and stores it in encrypted parts.
 
-The job walks through the chats that the person is in, page by page, and keeps what the person
-wrote. What others wrote is not part of the export. The parts are encrypted with the person's own
-data key: if the person's content is erased, the export can no longer be read either.
+The job reads the person's chats page by page, and copies only what the person wrote. The parts are
+encrypted with the person's own data key. If the person's content is erased, nobody can read the
+export either.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,11 +37,11 @@ PURPOSE: Final = "export"
 
 
 class ExportPlace(msgspec.Struct, omit_defaults=True):
-    """Where the job goes on, and how many parts it has written."""
+    """The position at which the job continues, and the number of parts that it has written."""
 
     parts: int = 0
     chat: str = ""
-    """The chat that is being read, or the last one that was."""
+    """The chat that is being read, or the last chat that was read."""
     after: int = 0
     inbox: str | None = None
     page: str | None = None
@@ -52,7 +52,7 @@ class ExportPlace(msgspec.Struct, omit_defaults=True):
 
 
 class ExportResult(msgspec.Struct, frozen=True):
-    """What a finished job hands over."""
+    """The result of a finished job."""
 
     parts: int
     expires_at: int
@@ -60,7 +60,7 @@ class ExportResult(msgspec.Struct, frozen=True):
 
 @dataclass
 class Gathered:
-    """The lines of one step, and the phase that the job has reached, if any."""
+    """The records of one step, and the phase that this step completed, if any."""
 
     place: ExportPlace
     records: list[Record] = field(default_factory=list)
@@ -85,12 +85,12 @@ class ExportPerson:
         }
 
     async def step(self, job: TenantJob) -> TenantJob:
-        """Gather the next lines and store them. A repeated step writes the same parts again."""
+        """Gather the next records and store them. A repeated step writes the same parts again."""
         user = user_key(job.tenant, job.subject)
         with on_behalf_of(user_requester(user)):
             found = await self._store.users.get(user)
             if found is None or found.deleted_at is not None:
-                # Another part would need another key of somebody whose last key is destroyed.
+                # The user's key is destroyed. Encrypting another part would create a new key.
                 return msgspec.structs.replace(job.at("done"), state="done")
             place = msgspec.json.decode(job.cursor or "{}", type=ExportPlace)
             gathered = await self._gathering[job.phase](user, place)
@@ -140,7 +140,7 @@ class ExportPerson:
         return gathered
 
     async def _read_chat(self, user: UserKey, chat: ChatId, gathered: Gathered) -> None:
-        """Read some pages of a chat's log; `place.after` is 0 if its end is reached."""
+        """Read some pages of a chat's log; then `place.after` is 0 if the whole log was read."""
         place = gathered.place
         if chat != place.chat:
             place.chat, place.after = chat, 0
@@ -222,7 +222,7 @@ def expires_at(job: TenantJob) -> int:
 
 
 def bound_to(job: TenantJob, number: int) -> str:
-    """Return what the encryption of a part is bound to."""
+    """Return the text to which the encryption of a part is bound."""
     return f"{PURPOSE}\0{job.job_id}\0{job.created_at}\0{number}"
 
 

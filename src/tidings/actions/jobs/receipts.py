@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sign the receipt for the deletion of a user, with a key of the deployment's own.
 
-A tenant's signing key would not do: it is deleted with the tenant, and a receipt could pass for a
-token. Older keys stay published, so that every receipt can be verified for ever.
+A tenant's signing key is not used, because it is deleted with the tenant, and because a receipt
+signed with it could be mistaken for a token. Older keys stay published, so every receipt can be
+verified for ever.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ _jws = PyJWS(algorithms=[ALGORITHM])
 
 
 class ReceiptKey(msgspec.Struct, frozen=True):
-    """A key that signs receipts, or signed them once."""
+    """A key that signs receipts, or signed receipts earlier."""
 
     key_id: str
     secret: bytes
@@ -42,7 +43,7 @@ class ReceiptKey(msgspec.Struct, frozen=True):
 
 
 class Remains(msgspec.Struct, frozen=True):
-    """Something of a deleted user that stays, the reason, and until when."""
+    """Data of a deleted user that remains, with the reason and the time of its removal."""
 
     what: str
     why: str
@@ -60,8 +61,8 @@ class ErasureReceipt(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     remains: tuple[Remains, ...]
     backups_until: str | None
-    """When the last backup that the deployment makes itself, and that has this data, is deleted;
-    null if the operator decides about backups."""
+    """Time at which the deployment deletes its last backup with this data; null if the operator
+    decides about backups."""
 
 
 REMAINS: Final = (
@@ -86,7 +87,21 @@ REMAINS: Final = (
     ),
     Remains("counters of limits that the user used up", "they expire by themselves", "one day"),
     Remains("lines about the user in the audit trail", "nobody can remove one", "400 days at most"),
-    Remains("the job of this deletion and the ledger of erasures", "they prove the deletion"),
+    Remains(
+        "the id of the user in deliveries of notifications that were still waiting, and in copies"
+        " that these make",
+        "the notifications were addressed before the deletion",
+        "until the notification expires",
+    ),
+    Remains(
+        "encrypted parts of an export of the user",
+        "they expire by themselves; the key is destroyed, so nobody can read them",
+        "7 days at most",
+    ),
+    Remains(
+        "the jobs about the user, with their counts, and the ledger of erasures",
+        "they prove what was done",
+    ),
 )
 
 

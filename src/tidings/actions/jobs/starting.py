@@ -13,7 +13,7 @@ from tidings.ports.world import Clock
 
 
 class StartJob:
-    """Starts jobs, and tells the runner of this process, so that it does not wait for its turn."""
+    """Starts jobs, and wakes the runner of this process, so that a new job begins at once."""
 
     def __init__(self, jobs: TenantJobs, clock: Clock) -> None:
         self._jobs = jobs
@@ -32,7 +32,7 @@ class StartJob:
         job_id: str | None = None,
         cursor: str | None = None,
     ) -> TenantJob:
-        """Store the job, durably, and return it; if it exists already, return its progress.
+        """Store the job durably and return it; if the job exists already, return the stored job.
 
         Without `job_id`, the id is made of kind and subject, so that a repeated request finds the
         same job.
@@ -52,7 +52,7 @@ class StartJob:
         return stored
 
     def wake(self) -> None:
-        """Tell the runner that there is something to do."""
+        """Wake the runner, because there is work to do."""
         for listener in self._listeners:
             listener()
 

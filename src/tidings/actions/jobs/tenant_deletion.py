@@ -29,6 +29,9 @@ from tidings.ports.tenant_data import TenantData
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
+COPY_BATCHES: Final = 4
+"""Batches of one user's copies that a step removes. The jobs of others must not wait longer."""
+
 _DONE: Final = "done"
 
 
@@ -83,23 +86,30 @@ class InboxDeletion:
         return _counted(job, names, str(found[-1].sequence), broadcasts=len(names))
 
     async def _copies(self, job: TenantJob) -> TenantJob:
-        """Remove the copies and read marks of some users, who may be many."""
+        """Remove the copies and read marks of the next users."""
         page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
         for user in page.rows:
-            await self._forget(user.user, job.subject)
+            if not await self._forget(user.user, job.subject):
+                return job  # the next step continues with this user
+            job = msgspec.structs.replace(job, cursor=user_id(user.user))
         if page.end is not None:
             return msgspec.structs.replace(job, cursor=page.end)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
-    async def _forget(self, user: UserKey, inbox: str) -> None:
-        while copies := await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX):
+    async def _forget(self, user: UserKey, inbox: str) -> bool:
+        """Remove some copies of a user; return whether none is left."""
+        for _ in range(COPY_BATCHES):
+            copies = await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX)
+            if not copies:
+                await self.personal_data.forget_marks(user, inbox)
+                return True
             names = [copy.notification_id for copy in copies]
             await self.personal_data.forget_copies(user, inbox, names)
-        await self.personal_data.forget_marks(user, inbox)
+        return False
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with things that the next step removes, and the place after them."""
+    """Return the job with the items that the next step removes, and the position after them."""
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 
@@ -115,9 +125,9 @@ class DeleteInbox:
     start: StartJob
 
     async def __call__(self, caller: Caller, tenant: str, inbox: str) -> TenantJob:
-        """Remove the inbox and start the job. Within a second, the inbox does not exist any more.
+        """Remove the inbox and start the job. Within a second, no process finds the inbox any more.
 
-        A repeat returns the same job, until an inbox of this name is created again.
+        A repeated call returns the same job, until an inbox of this name is created again.
 
         Raises:
             InboxNotFound: The tenant has no such inbox.
@@ -157,6 +167,8 @@ class TenantDeletion:
     delete_user: DeleteUser
     delete_inbox: DeleteInbox
     clock: Clock
+    settle_ms: int
+    """Time after the mark in which requests that began before the mark may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""
@@ -190,11 +202,14 @@ class TenantDeletion:
             for chat in job.pending:
                 await self.delete_chat.begin(job.tenant, ChatId(chat))
             return msgspec.structs.replace(job, pending=())
+        if job.cursor is None:
+            await self._wait_for_requests(job)
         page = await self.chats.of_tenant(job.tenant, below=job.cursor, limit=PENDING_MAX)
         names = [chat.chat_id for chat in page.rows]
-        if not names:
+        # A page is empty if all its chats are deleted already, but more pages may follow.
+        if not names and page.end is None:
             return job.at("chats_deleted")
-        return _counted(job, names, names[-1], chats=len(names))
+        return _counted(job, names, page.end or names[-1], chats=len(names))
 
     async def _delete_users(self, job: TenantJob) -> TenantJob:
         if job.pending:
@@ -205,9 +220,9 @@ class TenantDeletion:
             return msgspec.structs.replace(job, pending=())
         page = await self.users.by_id(job.tenant, prefix="", after=job.cursor, limit=PENDING_MAX)
         names = [user_id(user.user) for user in page.rows]
-        if not names:
+        if not names and page.end is None:
             return job.at("users_deleted")
-        return _counted(job, names, names[-1], users=len(names))
+        return _counted(job, names, page.end or names[-1], users=len(names))
 
     async def _delete_inboxes(self, job: TenantJob) -> TenantJob:
         await self._wait_for_others(job)  # the jobs of users need the list of inboxes
@@ -223,8 +238,20 @@ class TenantDeletion:
 
     async def _finish(self, job: TenantJob) -> TenantJob:
         await self._wait_for_others(job)
+        author = author_of(job.tenant)
+        if (await self.content.find(author)).names:
+            # A request from before the mark has posted a notification with a new key.
+            await self.content.remove(author, ())
         await self.tenant_data.forget(job.tenant)
         return msgspec.structs.replace(job.at(_DONE), state="done")
+
+    async def _wait_for_requests(self, job: TenantJob) -> None:
+        """Wait until all requests that began before the mark have ended, so that the lists are
+        complete."""
+        mark = await self.tenant_data.mark_deleted(job.tenant, self.clock.now())
+        assert mark.deleted_at is not None
+        if self.clock.now() < mark.deleted_at + self.settle_ms:
+            raise NotYet(mark.deleted_at + self.settle_ms)
 
     async def _wait_for_others(self, job: TenantJob) -> None:
         running = await self.jobs.running(job.tenant, 2)
@@ -260,7 +287,8 @@ class DeleteTenant:
         return await self.begin(tenant)
 
     async def begin(self, tenant: str) -> TenantJob:
-        """Store the job, then the mark. If a process dies in between, the job stores the mark."""
+        """Store the job, then mark the tenant as deleted; after a crash in between, the job does
+        it."""
         job = await self.start(tenant, "tenant.delete", tenant)
         await self.tenant_data.mark_deleted(tenant, self.clock.now())
         return job

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delete a user: the mark first, then credentials, content, chats and inboxes, then the receipt.
+"""Deletes a user in steps, from the mark as deleted to the signed receipt.
 
-Each part of the work first finds some things of the user, at most 25. They are stored in the job
-together with their number, and removed in the next step. When every part finds nothing, the job
-waits until no request from before the mark can be under way, and lets every part look once more.
+The parts of the work remove sessions, content, invitations, chats and copies of notifications. Each
+part first finds at most 25 items of the user. One step stores these items and their number in the
+job, and the next step removes them.
+
+A request that began before the mark may still add an item. When no part finds an item, the job
+therefore waits until all such requests have ended, and then runs every part once more.
 """
 
 import asyncio
@@ -40,7 +43,7 @@ ERASE_SECONDS: Final = 0.2
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Things of a user that one step removes."""
+    """Items of a user that one step removes, and their number by kind."""
 
     names: Sequence[str]
     counts: dict[str, int]
@@ -58,11 +61,11 @@ class Part(Protocol):
         ...
 
     async def find(self, user: UserKey) -> Found:
-        """Return some things of the user that are still there."""
+        """Return some of the user's items that this part still has to remove."""
         ...
 
     async def remove(self, user: UserKey, names: Sequence[str]) -> None:
-        """Remove these things; those that are gone already are skipped."""
+        """Remove these items; skip those that do not exist any more."""
         ...
 
 
@@ -99,7 +102,7 @@ class ContentPart:
             async with asyncio.timeout(ERASE_SECONDS):
                 await self.vault.erase(user)
         except TimeoutError:
-            # The erasure goes on; with several processes it takes some seconds.
+            # The erasure continues in the background; with several processes it takes some seconds.
             raise NotYet(self.clock.now() + limits.SECOND_MS) from None
 
 
@@ -135,6 +138,9 @@ class ChatPart:
 
     async def find(self, user: UserKey) -> Found:
         page = await self.chats.of_user(user, below=None, limit=PENDING_MAX)
+        while not page.rows and page.end is not None:
+            # All chats of this page are deleted already, and only their rows remain.
+            page = await self.chats.of_user(user, below=page.end, limit=PENDING_MAX)
         groups = sum(chat.type == "group" for chat in page.rows)
         counts = {"groups_left": groups, "direct_chats_left": len(page.rows) - groups}
         return Found([chat.chat_id for chat in page.rows], counts)
@@ -206,7 +212,7 @@ class UserDeletion:
     receipts: ErasureReceipts
     clock: Clock
     settle_ms: int
-    """Time after the mark in which requests that began before it may still add something."""
+    """Time after the mark in which requests that began before the mark may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""
@@ -292,7 +298,8 @@ class DeleteUser:
         return await self.begin(user, found.phone_number)
 
     async def begin(self, user: UserKey, phone_number: str | None) -> TenantJob:
-        """Store the job, then the mark. If a process dies in between, the job stores the mark."""
+        """Store the job, then mark the user as deleted; after a crash in between, the job sets the
+        mark."""
         tenant, _, user_id = user.partition(":")
         job = await self.start(tenant, "user.delete", user_id, cursor=phone_number)
         await self.personal_data.mark_deleted(user, self.clock.now())

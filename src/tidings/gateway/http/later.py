@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a client that wants a socket to come back later, in a way that the client can see.
+"""Refuses a socket for now, in a form in which every client sees the time to wait.
 
-A program sees the status and the headers of a refused handshake. A page in a browser does not: it
-learns only that there is no socket, and would try again at once, with all other pages. Therefore a
-page gets its socket, then `bye` with the time to wait, and the socket is closed.
+A program sees the status and the headers of a refused handshake. A page in a browser sees neither.
+All pages would try again at once. Therefore a page gets its socket, then `bye` with the time to
+wait, and the socket is closed.
 """
 
 import base64
@@ -24,7 +24,7 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A refusal of a socket for now."""
+    """A temporary refusal of a socket."""
 
     detail: str
     code: Close = Close.OVERLOADED

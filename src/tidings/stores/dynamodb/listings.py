@@ -41,7 +41,7 @@ def user_listing(user: UserKey) -> Item:
 
 
 def chat_listing(tenant: str, chat: ChatId) -> Item:
-    """Build the item that lists a chat, which is also its key."""
+    """Build the item that lists a chat; it has no attributes except its key."""
     return {"pk": _shard(_chats_of(tenant), chat), "sk": chat}
 
 

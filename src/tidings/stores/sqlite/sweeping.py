@@ -137,7 +137,7 @@ def _forget_bodies(db: apsw.Connection, now: int, limit: int) -> int:
 def _surplus_copies(
     db: apsw.Connection, after: SweepPosition, to: SweepPosition, limit: int
 ) -> list[SweepPosition]:
-    """Return the keys of surplus copies that belong to users whom the walk has just passed."""
+    """Return the keys of surplus copies of the users between these two positions."""
     values: tuple[Any, ...] = after[:2] if to == START else after[:2] + to[:2]
     until = "" if to == START else " AND (user_id, inbox) <= (?, ?)"
     crowded = db.execute(

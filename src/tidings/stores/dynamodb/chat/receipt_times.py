@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans updates of a receipt that also keep the time of the move, without reading the item first.
+"""Plans updates that move a receipt and store the time of the move, without reading the item first.
 
-An update appends to a list of times that has room. If the list is full, the process knows it from
-the item that its previous update returned. The update then replaces the list by a thinner one, on
+If the list of times has room, an update appends to it. A process knows a full list from the item
+that its previous update returned. In this case the update replaces the list by a shorter one, on
 condition that the mark has not moved meanwhile. If the process does not know the list, it appends,
-so a list may become longer than it should be. Readers thin such a list, and so does a later update.
+so a list may become longer than it should be. Readers shorten such a list, and so does a later
+update.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from tidings.stores.dynamodb.client.retrying import Item
 KNOWN_LISTS_MAX: Final = 20_000
 EXCESS_MAX: Final = 8
 """If a list has this many elements too many, it is thinned by an update of its own. This happens
-only if the process forgot the list between all of its last moves."""
+only if the list left the cache of the process between all of its last moves."""
 
 MARKED_UNREAD: Final = "#unread_from, #unread_number"
 """The attributes of the part that the user marked as unread."""
@@ -35,7 +36,7 @@ _LISTS: Final[dict[Mark, tuple[str, int]]] = {
 
 
 class NotedTimes(msgspec.Struct, frozen=True):
-    """The part of an update that keeps the times of a move."""
+    """The part of an update that stores the times of a move."""
 
     update: str = ""
     condition: str = ""
@@ -57,9 +58,9 @@ class ReceiptTimes:
     def note(
         self, key: Item, moves: Mapping[Mark, int], at: int, *, appends: bool = False
     ) -> NotedTimes:
-        """Plan to keep the time of a move; `moves` has the new sequence of each mark.
+        """Plan to store the time of a move; `moves` has the new sequence of each mark.
 
-        With `appends` no list is replaced, so that the update has no further condition.
+        If `appends` is true, no list is replaced, so the update needs no further condition.
         """
         update, condition = "", ""
         values: Item = {}
@@ -78,7 +79,8 @@ class ReceiptTimes:
         return NotedTimes(update, condition, values)
 
     def saw(self, item: Item) -> NotedTimes | None:
-        """Remember the full lists of an item; return an update that thins a list if it is long."""
+        """Cache the full lists of an item; return an update that shortens a list that is too
+        long."""
         thinning = None
         for mark, (name, most) in _LISTS.items():
             numbers = item.get(name, ())
@@ -115,7 +117,7 @@ class MarksUpdate(msgspec.Struct, frozen=True):
         return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
 
     def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
-        """Return update, condition and values, with those that keep the times."""
+        """Return update, condition and values, including those for the times."""
         removed = f" REMOVE {MARKED_UNREAD}" if ":read" in self.new else ""
         return (
             f"{self.update}{times.update}{removed}",

@@ -355,8 +355,8 @@ async def count_unread(
 ) -> UnreadFound:
     """Count the unread messages up to a sequence.
 
-    By default those among the first thousand entries after the read mark are counted. The entry at
-    the read mark is read too. If it is missing, the read mark is within a pack.
+    By default, only the first thousand entries after the read mark are considered. The entry at the
+    read mark is read too. If it is missing, the read mark is within a pack.
     """
     read, number = receipt.unread_after, receipt.unread_after_number
     last = read + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to

@@ -186,7 +186,7 @@ class Dynamo(Calls):
     async def batch_write(
         self, pattern: Pattern, *, puts: Iterable[Item] = (), deletes: Iterable[Item] = ()
     ) -> None:
-        """Write and delete many items, each on its own; if this raises, some may be done."""
+        """Write and delete many items, not in a transaction; an error may leave some written."""
         requests: list[Any] = [{"PutRequest": {"Item": item_to_wire(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": item_to_wire(key)}} for key in deletes]
         for start in range(0, len(requests), BATCH_WRITE_MAX):

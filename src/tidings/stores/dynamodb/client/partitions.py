@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load of single partition keys: who is hot, as recorded by a process.
+"""Records the load of each partition key, to find hot keys.
 
 DynamoDB gives one partition key 3,000 read and 1,000 write units per second, however large the
 table is. A write unit counts as three read units, so that one figure compares all keys.

@@ -6,11 +6,12 @@ it. The table of tenants, which is restored with the others, has an item for eac
 store knows.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from tidings.ports.ledger import Ledger, LedgerEntry
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.identity import job_patterns as patterns
 
@@ -18,6 +19,7 @@ IN_LEDGER: Final = "erasure#"
 KNOWN: Final = "known_erasures"
 IS_ERASURE: Final = "begins_with(#author, :erasure)"
 IS_DATA_KEY: Final = "attribute_exists(#generation)"
+_IS_LATER: Final = "attribute_not_exists(#at) OR #at < :at"
 
 
 class DynamoLedger:
@@ -31,11 +33,15 @@ class DynamoLedger:
         await self.note(erasure)
 
     async def note(self, erasure: LedgerEntry) -> None:
-        await self._dynamo.put(patterns.NOTE_ERASURE, known_item(erasure))
+        # Of two erasures of the same subject at once, the earlier one may be noted last. It must
+        # not make the later one look unknown.
+        with suppress(ConditionFailed):
+            await self._dynamo.put(
+                patterns.NOTE_ERASURE, known_item(erasure), _IS_LATER, {":at": erasure.at}
+            )
 
     async def unknown(self) -> list[LedgerEntry]:
-        known = await self._dynamo.query(patterns.LIST_ERASURES, "#pk = :known", {":known": KNOWN})
-        times = {item["sk"]: item["at"] for item in known}
+        # Read the ledger first, so that an erasure which is recorded meanwhile is not returned.
         recorded = [
             to_erasure(item)
             async for page in whole_table(
@@ -43,6 +49,8 @@ class DynamoLedger:
             )
             for item in page
         ]
+        known = await self._dynamo.query(patterns.LIST_ERASURES, "#pk = :known", {":known": KNOWN})
+        times = {item["sk"]: item["at"] for item in known}
         missing = [e for e in recorded if times.get(_name(e), -1) < e.at]
         return sorted(missing, key=lambda erasure: erasure.at)
 

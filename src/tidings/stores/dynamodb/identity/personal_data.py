@@ -29,7 +29,7 @@ from tidings.stores.dynamodb.tables import invites_of, request_keys_of
 
 
 class DynamoPersonalData:
-    """The items of a user in all tables that have some."""
+    """Finds and removes the items of a user in all tables."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo

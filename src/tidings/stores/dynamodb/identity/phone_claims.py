@@ -99,7 +99,7 @@ class UserCounts:
 
 
 async def lower_count(dynamo: Dynamo, tenant: str) -> None:
-    """Count one user less of the tenant; give up if the store does not answer."""
+    """Lower the tenant's number of users by one; give up if the store does not answer."""
     with suppress(StoreUnavailable):
         await dynamo.update(COUNT_USERS, _key(tenant), "ADD #users :count", values={":count": -1})
 

@@ -136,7 +136,7 @@ def _sort_key(position: int) -> str:
 
 
 def feed_items(position: int, revocation: Revocation) -> Iterator[Item]:
-    """Yield the items of a revocation: its place in the feed and, for an erasure, a copy.
+    """Yield the items of a revocation: its entry in the feed and, for an erasure, a copy.
 
     The copies of a tenant's erasures have a partition of their own, so that a device need not read
     everything that was revoked since it was last connected.

@@ -29,7 +29,7 @@ _MARK: Final = (
 
 
 class DynamoTenantData:
-    """The items of a tenant in all tables that have some."""
+    """Removes the items of a tenant from all tables."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -72,7 +72,8 @@ class DynamoTenantData:
         await self._dynamo.put(patterns.KEEP_MARK, {**own, **kept})
 
     async def _forget_keys(self, tenant: str) -> None:
-        """Remove the tenant keys. Each listing is removed last, because it finds its key."""
+        """Remove each tenant key and then its listing, through which a repeated step finds the
+        key."""
         listed = await self._dynamo.query(
             patterns.LIST_TENANT_KEYS, "#pk = :pk", {":pk": listings.keys_of(tenant)}
         )

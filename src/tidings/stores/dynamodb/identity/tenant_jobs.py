@@ -7,6 +7,7 @@ jobs, ordered by tenant. A search for work reads only that partition.
 Parts of exports are items in the table of sessions, like login codes, because that table has a TTL.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -110,7 +111,11 @@ class DynamoTenantJobs:
         return True
 
     async def remove(self, tenant: str, job_id: str) -> None:
-        await self._dynamo.delete(patterns.UNLIST_JOB, _key(tenant, job_id))
+        # Another request may have removed it already, and started a new job with the same id.
+        with suppress(ConditionFailed):
+            await self._dynamo.delete(
+                patterns.UNLIST_JOB, _key(tenant, job_id), "#state = :done", {":done": "done"}
+            )
 
 
 def job_items(job: TenantJob) -> list[Item]:

@@ -26,7 +26,7 @@ class Backups:
         arns: Mapping[str, str],
         role: str | None,
     ) -> None:
-        """Back up the tables with these ARNs, by the names of the tables, with a role."""
+        """Use `role` for the backups; `arns` has the ARN of each table by its name."""
         self._client = client
         self._prefix = prefix
         self._arns = arns

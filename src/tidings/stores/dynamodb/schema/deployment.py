@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is declared for a deployment: its tables, and what other services do for them."""
+"""Compares a deployment at AWS with its declaration: tables, scaling, alarms and backups."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,7 +15,8 @@ from tidings.stores.dynamodb.tables import CapacityMode, tables_in
 AnyDifference = Difference | ServiceDifference
 
 _ROUNDS: Final = 3
-"""Rounds of cures: a backup plan needs its vault, and a selection of tables needs its plan."""
+"""Rounds of corrections: a backup plan needs its vault, and a selection of tables needs its
+plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Wishes:
 
 
 class LiveDeployment:
-    """The tables of a deployment and the services around them, at AWS."""
+    """The tables of a deployment at AWS, with their scaling, alarms and backups."""
 
     def __init__(
         self, tables: LiveTables, services: tuple[Any, Any, Any] | None, prefix: str, wishes: Wishes
@@ -47,7 +48,7 @@ class LiveDeployment:
         return [*await self.tables.differences(), *await self._in_services()]
 
     async def apply(self, report: Callable[[AnyDifference], None]) -> list[AnyDifference]:
-        """Report and cure each difference that can be cured; return those that remain."""
+        """Report and correct each difference that can be corrected; return those that remain."""
         left = await self.tables.apply(report)
         for _ in range(_ROUNDS):
             curable = [(one, one.cure) for one in await self._in_services() if one.cure]

@@ -2,7 +2,8 @@
 """Finds the partition keys with the most load and the most throttling, from CloudWatch's metrics.
 
 CloudWatch counts keys only for tables whose Contributor Insights are on. Counting throttled
-requests costs nothing while there are none; counting all requests is for the time of a search.
+requests costs nothing while there are none. Counting all requests costs money, so turn it on only
+to search for a hot key.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares and creates what belongs to the tables in other services: scaling, alarms, dashboard.
 
-Each difference knows the request that cures it. Names are those of the templates, so a deployment
+Each difference has the request that corrects it. Names are those of the templates, so a deployment
 that was made with a template is found to be as declared.
 """
 
@@ -31,7 +31,7 @@ class ServiceDifference:
     subject: str
     says: str
     cure: Callable[[], Awaitable[object]] | None = None
-    """Function that cures it; None if a person has to."""
+    """Function that corrects the setting; None if a person has to do it."""
 
     @property
     def curable(self) -> bool:
@@ -141,7 +141,7 @@ class Alarms:
         self._topic = topic
 
     async def differences(self) -> list[ServiceDifference]:
-        """Return every alarm that is missing or differs, and whether the dashboard does."""
+        """Return every alarm that is missing or differs, and the dashboard if it does."""
         pages = self._client.get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix)
         there = {one["AlarmName"]: one async for page in pages for one in page["MetricAlarms"]}
         declared = [alarm_request(alarm, self._prefix) for alarm in all_alarms(self._tables)]

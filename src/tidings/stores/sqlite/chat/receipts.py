@@ -163,7 +163,7 @@ class SqliteReceipts:
 
 
 def make_functions(db: apsw.Connection) -> None:
-    """Add the function to the writer's connection that keeps the time of a move."""
+    """Add the SQL function `noted`, which adds the time of a move, to the writer's connection."""
 
     def noted_and_packed(*values: Any) -> bytes:  # noqa: ANN401 - as SQLite passes them
         times, sequence, now, most = values

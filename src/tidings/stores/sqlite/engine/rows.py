@@ -86,7 +86,8 @@ def listed(rows: list[_R], limit: int, position: Callable[[_R], str]) -> Listed[
 
 
 def place_below(position: str | None) -> tuple[int, str]:
-    """Return the time and the name in a position by creation; without one, a place above all."""
+    """Return the time and the name in a position by creation; without a position, one above all
+    rows."""
     if position is None:
         return 2**63 - 1, ""
     created_at, _, name = position.partition("#")

@@ -189,7 +189,7 @@ CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phas
 """
 
 
-# A chat from before has no such time: nothing of it changed since, as far as is known.
+# A chat of an earlier version has no such time until its next change.
 CHAT_CHANGES: Final = "ALTER TABLE chats ADD COLUMN updated_at INTEGER;"
 
 PROFILES: Final = """

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger of erasures beside the embedded store: a file of lines, which no restore touches.
+"""The ledger of erasures beside the embedded store: a file that is not part of backups.
 
 The table `known_erasures` is part of the store. If the store is replaced by an older one, the table
 lacks the later erasures, and the file still has them.
 """
 
 import asyncio
+import errno
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -13,9 +15,12 @@ from typing import Final
 import apsw
 import msgspec
 
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.ledger import ErasureKind, Ledger, LedgerEntry
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
+
+log = logging.getLogger("tidings.jobs")
 
 LEDGER: Final = "erasures.jsonl"
 
@@ -39,7 +44,12 @@ class SqliteLedger:
 
     async def append(self, erasure: LedgerEntry) -> None:
         async with self._turn:
-            await asyncio.to_thread(append_lines, self._path, [erasure])
+            try:
+                await asyncio.to_thread(append_lines, self._path, [erasure])
+            except OSError as error:
+                extra = {"action": "ledger_unwritable"}
+                log.error("the ledger cannot be written: %s", error, extra=extra)
+                raise StoreUnavailable from error
         await self.note(erasure)
 
     async def note(self, erasure: LedgerEntry) -> None:
@@ -62,12 +72,13 @@ def known_erasures(db: apsw.Connection) -> list[LedgerEntry]:
 
 
 def append_lines(path: Path, erasures: list[LedgerEntry]) -> None:
-    """Add lines to the file, durably. A line that was cut off by a crash stays behind as it is."""
+    """Add lines to the file, durably. A line that a crash cut off remains in the file."""
     lines = b"".join(b"\n" + msgspec.json.encode(erasure) for erasure in erasures)
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
-        os.write(descriptor, lines)
+        if os.write(descriptor, lines) < len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

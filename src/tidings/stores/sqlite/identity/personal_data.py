@@ -22,7 +22,7 @@ VALUES (?, ?, ?, ?, ?, ?)
 
 
 class SqlitePersonalData:
-    """The rows of a user in all tables that name one."""
+    """Finds and removes the rows of a user in all tables."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

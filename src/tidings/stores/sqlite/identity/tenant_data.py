@@ -21,7 +21,7 @@ _OF_TENANT: Final = ("tenant_keys", "signing_keys", "token_issuers", "tenant_set
 
 
 class SqliteTenantData:
-    """The rows of a tenant in all tables that name one."""
+    """Removes the rows of a tenant from all tables."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

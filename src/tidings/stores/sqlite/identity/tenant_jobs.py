@@ -91,7 +91,11 @@ class SqliteTenantJobs:
 
     async def remove(self, tenant: str, job_id: str) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute("DELETE FROM tenant_jobs WHERE tenant = ? AND job_id = ?", (tenant, job_id))
+            # Another request may have removed it already, and started a new job with the same id.
+            db.execute(
+                "DELETE FROM tenant_jobs WHERE tenant = ? AND job_id = ? AND state = 'done'",
+                (tenant, job_id),
+            )
 
         await self._writer.write(write)
 

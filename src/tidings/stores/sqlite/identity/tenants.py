@@ -188,7 +188,7 @@ class SqliteTenants:
 
 
 def find_tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
-    """Return a tenant; of a deleted tenant, the mark that is left."""
+    """Return a tenant; for a deleted tenant, the mark that remains."""
     row = db.execute(f"{_TENANTS} WHERE tenant = ?", (tenant,)).fetchone()
     return _from_row(row) if row else None
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What happens, for those who listen. */
+
+/** @typedef {import("./tidings.js").Event} Event */
+
+export class Events {
+  #listeners = /** @type {Set<(event: Event) => void>} */ (new Set());
+
+  /** @param {Event} event */
+  emit(event) {
+    for (const listener of [...this.#listeners]) listener(event);
+  }
+
+  /**
+   * Call a function with each event; return a function that ends this.
+   *
+   * @param {(event: Event) => void} listener
+   */
+  listen(listener) {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /**
+   * Yield all events from now on.
+   *
+   * @returns {AsyncGenerator<Event, void>}
+   */
+  async *all() {
+    /** @type {Event[]} */
+    const events = [];
+    let wake = () => {};
+    const end = this.listen((event) => {
+      events.push(event);
+      wake();
+    });
+    try {
+      for (;;) {
+        yield* events.splice(0);
+        if (!events.length) await new Promise((resolve) => (wake = () => resolve(null)));
+      }
+    } finally {
+      end();
+    }
+  }
+}
