@@ -230,6 +230,17 @@ async def test_a_send_that_tells_what_was_there_before_is_found_again_by_everyon
     assert await messages(store, chat) == ["a1", "b1", "a2", "b2"]
 
 
+async def test_who_knows_later_entries_than_the_writer_needs_no_key(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async with appender_on(store.log) as one:
+        assert await sent(one, chat, ANN, "a1", after=1) == (2, False)
+        assert await sent(other, chat, BOB, "b1", after=2) == (3, False)
+        assert await sent(one, chat, ANN, "a2", after=3) == (4, False)
+    found = await page(store, chat)
+    assert (found.entries[-1].digest is not None) == store.log.takes_after
+
+
 async def test_who_was_removed_learns_that_the_message_was_sent(
     store: Store, chat: ChatState, other: Appender
 ) -> None:

@@ -148,17 +148,6 @@ async def test_a_log_may_begin_to_take_messages_without_keys(writer: Writer) -> 
     assert await writer.send(Send("m1", after=1)) == [("again", 2)]
 
 
-async def test_who_knows_later_entries_than_the_writer_needs_no_key(memory: Writer) -> None:
-    assert await memory.send(Send("m1", after=1)) == [2]
-    state = await memory.log.state(CHAT)
-    assert state is not None
-    other = Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id="m2")
-    state.stamp(other, 1, "other")
-    memory.log.entries.append(other)
-    assert await memory.send(Send("m3", after=1), Send("m4", after=3)) == [4, 5]
-    assert memory.log.entries[-1].digest == b"digest"
-
-
 async def test_long_searches_are_few(memory: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "REMEMBERED_SENDS_MAX", 1)
     monkeypatch.setattr(limits, "SHORT_SEARCH_ENTRIES", 1)
