@@ -275,4 +275,22 @@ async def test_changes_that_wait_are_so_many(
     for user in (ANN, ANN, BOB):
         bench.core.bus.publish(ProfileChanged(user, "x", None))
     assert frames.dropped == 1
-    bench.core.bus.publish(PresenceSwitched(ANN, True))
+    for user in (ANN, ANN, BOB):
+        bench.core.bus.publish(PresenceSwitched(user, True))
+    assert frames.dropped == 2
+
+
+async def test_presence_that_is_switched_often_is_told_once(
+    bench: GatewayBench, presence: PresenceTracker, frames: ProfileFrames
+) -> None:
+    await bench.group(ANN, BOB)
+    ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
+    await ann.until(lambda: ("bob", True) in told(ann))
+    heard = len(told(ann))
+    for is_hidden in (True, False, True, False, True):
+        bench.core.bus.publish(PresenceSwitched(BOB, is_hidden))
+    await ann.until(lambda: ("bob", False) in told(ann))
+    await hide(bench, BOB, is_hidden=False)
+    await ann.until(lambda: told(ann)[-1] == ("bob", True))
+    assert told(ann)[heard:] == [("bob", False), ("bob", True)]
+    await bob.hang_up()

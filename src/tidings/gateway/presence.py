@@ -157,7 +157,8 @@ class OnlineUsers:
 class ProfileFrames:
     """Sends changed profiles to a user's peers, and reports users who hide or show their presence.
 
-    A profile that changes several times within a few seconds is sent once.
+    A profile that changes several times within a few seconds is sent once, and so is presence that
+    is switched several times within a second.
     """
 
     def __init__(
@@ -175,6 +176,9 @@ class ProfileFrames:
         self._is_online = OnlineUsers(hub, remote_gateways)
         self._waiting: dict[UserKey, bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._switches: dict[UserKey, bool] = {}
+        """Users who switched their presence, and whether they hide now; the last switch counts."""
+        self._switch_timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks("profiles")
         bus.subscribe(self._changed, ProfileChanged)
         bus.subscribe(self._switched, PresenceSwitched)
@@ -200,8 +204,29 @@ class ProfileFrames:
                 await self._send(frame, [user, *await self._users.peers(user)])
 
     def _switched(self, event: PresenceSwitched) -> None:
-        if len(self._waiting) < CHANGES_WAITING_MAX:
-            self._tasks.start(self._send_presence(event.user, event.is_hidden))
+        if len(self._switches) >= CHANGES_WAITING_MAX and event.user not in self._switches:
+            self.dropped += 1
+            return
+        self._switches[event.user] = event.is_hidden
+        self._schedule_switches()
+
+    def _schedule_switches(self) -> None:
+        if self._switch_timer is None and self._switches:
+            loop = asyncio.get_running_loop()
+            seconds = limits.PRESENCE_TICK_MS / 1_000
+            self._switch_timer = loop.call_later(seconds, self._send_switches)
+
+    def _send_switches(self) -> None:
+        switches, self._switches = self._switches, {}
+        self._tasks.start(self._send_presences(switches))
+
+    async def _send_presences(self, switches: dict[UserKey, bool]) -> None:
+        try:
+            for user, is_hidden in switches.items():
+                await self._send_presence(user, is_hidden)
+        finally:
+            self._switch_timer = None
+            self._schedule_switches()
 
     async def _send_presence(self, user: UserKey, is_hidden: bool) -> None:
         """Report a user who hides as offline, and a connected user who shows presence as online."""
@@ -225,8 +250,10 @@ class ProfileFrames:
 
     async def close(self) -> None:
         """Stop; waiting changes are not sent."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._switches.clear()
+        for timer in (self._timer, self._switch_timer):
+            if timer is not None:
+                timer.cancel()
         await self._tasks.close()
 
 
