@@ -66,8 +66,7 @@ READ_MESSAGE_STATUS: Final = Pattern(
     "read_message_status",
     "BatchGetItem",
     ("chat_memberships", "delivery_state", "reactions", "bodies"),
-    "whether the reader is a member, and what else is shown of one message: the receipts, the"
-    " reader's reactions, expiring content",
+    "membership of the reader, with receipts, own reactions and expiring content of a message",
     strong=True,
     relaxed=("delivery_state",),
 )

@@ -22,7 +22,6 @@ from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import claim_key, reactions_of, to_reaction
 from tidings.stores.dynamodb.chat.packs import fits
 from tidings.stores.dynamodb.chat.pages import (
-    admit,
     find_down,
     find_up,
     item_at,
@@ -30,10 +29,10 @@ from tidings.stores.dynamodb.chat.pages import (
     items_after_entry,
     load_state,
     membership_row,
-    message_page,
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
+from tidings.stores.dynamodb.chat.shown_pages import admit, message_page
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (

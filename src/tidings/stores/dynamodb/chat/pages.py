@@ -1,48 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads entries from the log, with the content of expiring messages, and builds pages of them."""
+"""Reads entries from the log, with the content of expiring messages, and finds those of a page."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from tidings.model import limits
-from tidings.model.chats import ChatState, Receipt
+from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
-from tidings.ports.log import Page
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
     entry_key,
     head_of_item,
     member_key,
-    reaction_key,
-    receipt_key,
     to_entry,
     to_member,
-    to_reaction,
-    to_receipt,
 )
 from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import Item, gather_bounded, gather_two
+from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
     CHECK_MEMBER,
     LIST_MEMBERS,
     READ_BODIES,
     READ_CHAT,
-    READ_ENTRIES,
     READ_ENTRY,
     READ_LOG,
-    READ_MESSAGE,
-    READ_MESSAGE_STATUS,
-    READ_OWN_REACTIONS,
-    SHOW_CHAT,
     SHOW_LAST,
-    SHOW_RECEIPTS,
     Pattern,
 )
 
@@ -146,7 +134,7 @@ async def last_items(dynamo: Dynamo, chat: ChatId, limit: int) -> list[Item]:
 async def item_at(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
     """Return the entry at a sequence, as an item, or None if the log is shorter."""
     item = await dynamo.get(READ_ENTRY, entry_key(chat, sequence))
-    return unpacked([item])[0] if item is not None else await _in_pack(dynamo, chat, sequence)
+    return unpacked([item])[0] if item is not None else await item_in_pack(dynamo, chat, sequence)
 
 
 async def items_at(
@@ -157,12 +145,12 @@ async def items_at(
     items = await dynamo.batch_get(pattern, [entry_key(*place) for place in wanted])
     found = {(item["chat_id"], item["sequence"]): item for item in unpacked(items)}
     missing = [place for place in wanted if place not in found]
-    packed = await gather_bounded(partial(_in_pack, dynamo, *place) for place in missing)
+    packed = await gather_bounded(partial(item_in_pack, dynamo, *place) for place in missing)
     found |= {place: item for place, item in zip(missing, packed, strict=True) if item is not None}
     return {place: found[place] for place in wanted if place in found}
 
 
-async def _in_pack(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
+async def item_in_pack(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
     """Return an entry that has no item of its own."""
     items = unpacked(await item_up_to(dynamo, chat, sequence))
     return next((item for item in items if item["sequence"] == sequence), None)
@@ -310,138 +298,3 @@ async def _search(
             break
         start, step = items[-1]["sequence"], 2 * step
     return seen, wanted[:limit]
-
-
-async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
-    """Complete the page; return None if the reader is not a member.
-
-    Membership is checked last, so that a user who was removed meanwhile does not see the page.
-    """
-    entries, (member_count, receipts) = await gather_two(
-        _content(dynamo, chat, reader, found.items), _count_and_receipts(dynamo, chat)
-    )
-    row = await membership_row(dynamo, chat, reader)
-    if row is None:
-        return None
-    return Page(
-        entries=entries,
-        head=found.head,
-        next=found.next,
-        role=row["role"],
-        member_count=member_count,
-        receipts=tuple(receipts),
-    )
-
-
-async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
-    """Return a page that consists of one message; None if the reader is not a member.
-
-    The page is empty if there is no such message. In a chat whose item names all members, and in a
-    large one, this takes two requests, or three if the message is in a pack. The last also checks
-    the membership.
-    """
-    key = entry_key(chat, sequence)
-    first = await dynamo.batch_get_all(
-        READ_MESSAGE, {"messages": [key], "chats": [{"chat_id": chat}]}
-    )
-    facts = next(iter(first["chats"]), None) or await dynamo.get(READ_CHAT, {"chat_id": chat})
-    if facts is None:
-        return None
-    found = next(iter(unpacked(first["messages"])), None) or await _in_pack(dynamo, chat, sequence)
-    items = [found] if found is not None and found["kind"] == "message" else []
-    users = await _receipt_users(dynamo, facts)
-    keys = {"delivery_state": [receipt_key(user, chat) for user in users]}
-    rest = await dynamo.batch_get_all(
-        READ_MESSAGE_STATUS, {**_status_keys(chat, reader, items), **keys}
-    )
-    if not rest["chat_memberships"]:
-        return None
-    by_user = {item["user_id"]: to_receipt(item) for item in rest["delivery_state"]}
-    return Page(
-        entries=[_shown(item, rest) for item in items],
-        head=Head() if not items else head_of_item(items[0]),
-        next=None,
-        role=rest["chat_memberships"][0]["role"],
-        member_count=facts["member_count"],
-        receipts=tuple(by_user[user] for user in users if user in by_user),
-    )
-
-
-def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:
-    """Return the keys of the reader's membership and reactions, and of expiring content."""
-    return {
-        "chat_memberships": [member_key(chat, reader)],
-        "reactions": [
-            reaction_key(chat, item["sequence"], emoji, reader)
-            for item in items
-            for emoji in item.get("reactions", ())
-        ],
-        "bodies": [body_key(chat, item[BODY]) for item in items if BODY in item],
-    }
-
-
-def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
-    """Return a message with the expiring content and the reader's reactions that were found."""
-    entry = to_entry(item)
-    for body in rest["bodies"]:
-        entry.box, entry.box_key = body["box"], body["box_key"]
-    entry.mine = tuple(sorted(to_reaction(row)[0] for row in rest["reactions"]))
-    return entry
-
-
-async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """Convert items to entries with content, targets of edits and the reader's own reactions."""
-    entries = await to_entries(dynamo, items)
-    edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
-    targets = await entries_at(
-        dynamo, READ_ENTRIES, [(chat, edit.target) for edit in edits if edit.target is not None]
-    )
-    for edit in edits:
-        assert edit.target is not None
-        edit.shown = targets[chat, edit.target]
-    await _attach_own_reactions(dynamo, chat, reader, entries)
-    return entries
-
-
-async def _attach_own_reactions(
-    dynamo: Dynamo, chat: ChatId, reader: UserKey, entries: Iterable[Entry]
-) -> None:
-    by_row = {
-        (row["message_id"], row["reaction"]): (entry, emoji)
-        for entry in entries
-        for emoji in entry.reactions or ()
-        if (row := reaction_key(chat, entry.sequence, emoji, reader))
-    }
-    keys = [{"message_id": message, "reaction": reaction} for message, reaction in by_row]
-    for item in await dynamo.batch_get(READ_OWN_REACTIONS, keys):
-        entry, emoji = by_row[item["message_id"], item["reaction"]]
-        entry.mine = tuple(sorted((*entry.mine, emoji)))
-
-
-async def _count_and_receipts(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
-    """Return the member count and, for a small chat, the receipts in the order of joining."""
-    facts = await dynamo.get(SHOW_CHAT, {"chat_id": chat})
-    if facts is None:
-        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # the chat may be very new
-    if facts is None:
-        return 0, []
-    users = await _receipt_users(dynamo, facts)
-    return facts["member_count"], await receipts_of(dynamo, chat, users)
-
-
-async def _receipt_users(dynamo: Dynamo, facts: Item) -> list[UserKey]:
-    """Return the members of a small chat, in the order of joining; nobody if the chat is large."""
-    count, users = facts["member_count"], facts["first_members"]
-    if count > limits.SMALL_CHAT_MEMBERS_MAX:
-        return []
-    if len(users) < count:
-        return list(await members_of(dynamo, facts["chat_id"]))
-    return list(users)
-
-
-async def receipts_of(dynamo: Dynamo, chat: ChatId, users: Iterable[UserKey]) -> list[Receipt]:
-    """Return the receipts of these users, in the given order, without users who left the chat."""
-    users = list(users)
-    items = await dynamo.batch_get(SHOW_RECEIPTS, [receipt_key(user, chat) for user in users])
-    by_user = {item["user_id"]: to_receipt(item) for item in items}
-    return [by_user[user] for user in users if user in by_user]

@@ -44,7 +44,6 @@ from tidings.stores.dynamodb.chat.pages import (
     items_at,
     members_of,
     membership_row,
-    receipts_of,
 )
 from tidings.stores.dynamodb.chat.receipt_times import (
     MARKED_UNREAD,
@@ -52,6 +51,7 @@ from tidings.stores.dynamodb.chat.receipt_times import (
     NotedTimes,
     ReceiptTimes,
 )
+from tidings.stores.dynamodb.chat.shown_pages import receipts_of
 from tidings.stores.dynamodb.chat.unread import count_unread, unread_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
