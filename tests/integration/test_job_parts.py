@@ -210,3 +210,22 @@ async def test_the_many_copies_of_one_user_do_not_hold_up_the_round(
     for name in ("ann", "cat"):
         user = user_key("full", name)
         assert await store.copies.newest(user, "news", before=None, limit=9) == []
+
+
+@pytest.mark.parametrize("first", ["users", "inboxes"])
+async def test_a_user_and_an_inbox_that_are_deleted_at_once_leave_nothing(
+    rest: Rest, first: str
+) -> None:
+    tenant = f"both-{first}"
+    backend = await rest.tenant(tenant)
+    store, now, ann = rest.core.store, rest.clock.now(), user_key(tenant, "ann")
+    await backend.ok("PUT", f"/v1/tenants/{tenant}/users/ann")
+    await backend.ok("PUT", f"/v1/tenants/{tenant}/inboxes/news", {"title": "News"})
+    one = Copy(notification_id="n1", category=None, received_at=now, expires_at=now + DAY_MS)
+    await store.copies.deliver([ann], "news", one)
+    paths = [f"/v1/tenants/{tenant}/users/ann", f"/v1/tenants/{tenant}/inboxes/news"]
+    for path in sorted(paths, key=lambda path: first not in path):
+        await backend.ok("DELETE", path)
+    await finished(rest, tenant, "delete-inbox-news")
+    await finished(rest, tenant, "delete-user-ann")
+    assert await store.copies.newest(ann, "news", before=None, limit=9) == []

@@ -50,7 +50,12 @@ def make_tenant_work(
     store = base.store
     verbs = _verbs(config, base, inbox, erasures)
     inbox_deletion = InboxDeletion(
-        store.tenant_data, store.notifications, store.users, store.copies, store.personal_data
+        store.tenant_data,
+        store.notifications,
+        store.users,
+        store.copies,
+        store.personal_data,
+        store.tenant_jobs,
     )
     kinds: dict[str, JobSteps] = {
         "user.delete": _user_deletion(config, base, verbs.receipts),
@@ -140,7 +145,7 @@ def _parts_of_user(base: Foundation) -> tuple[Part, ...]:
         ContentPart(store.data_keys, base.vault, clock),
         InvitePart(store.personal_data),
         ChatPart(store.chats, removing),
-        InboxPart(store.inbox_settings, store.copies, store.personal_data),
+        InboxPart(store.inbox_settings, store.copies, store.personal_data, store.tenant_jobs),
     )
 
 

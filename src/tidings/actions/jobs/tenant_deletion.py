@@ -17,7 +17,12 @@ from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import author_of
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
-from tidings.actions.jobs.user_deletion import INBOXES_AT_ONCE, ContentPart, DeleteUser
+from tidings.actions.jobs.user_deletion import (
+    INBOXES_AT_ONCE,
+    JOBS_SEARCHED,
+    ContentPart,
+    DeleteUser,
+)
 from tidings.model.ids import ChatId, UserKey, user_id, user_key
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import InboxNotFound, TenantNotFound
@@ -44,6 +49,7 @@ class InboxDeletion:
     users: UserStore
     copies: Copies
     personal_data: PersonalData
+    jobs: TenantJobs
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""
@@ -94,6 +100,12 @@ class InboxDeletion:
             job = msgspec.structs.replace(job, cursor=user_id(user.user))
         if page.end is not None:
             return msgspec.structs.replace(job, cursor=page.end)
+        # The list lacks users who are being deleted, and their jobs do not find this inbox later.
+        for other in await self.jobs.running(job.tenant, JOBS_SEARCHED):
+            if other.kind == "user.delete":
+                deleted = user_key(job.tenant, other.subject)
+                if not await self._forget(deleted, job.subject):
+                    return job
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
     async def _forget(self, user: UserKey, inbox: str) -> bool:

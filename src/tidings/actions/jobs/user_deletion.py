@@ -38,6 +38,8 @@ from tidings.ports.world import Clock
 
 SETTLING: Final = "settling"
 INBOXES_AT_ONCE: Final = 100
+JOBS_SEARCHED: Final = 100
+"""Unfinished jobs of the tenant among which a job finds those that concern it."""
 ERASE_SECONDS: Final = 0.2
 """How long a step waits for the destruction of a key. The jobs of others must not wait longer."""
 
@@ -167,6 +169,7 @@ class InboxPart:
     settings: InboxSettings
     copies: Copies
     personal_data: PersonalData
+    jobs: TenantJobs
     phase: str = "inbox_removed"
 
     async def find(self, user: UserKey) -> Found:
@@ -178,8 +181,17 @@ class InboxPart:
                 if found.names:
                     return found
             if page.end is None:
-                return NOTHING
+                return await self._in_inboxes_without_settings(user)
             after = page.end
+
+    async def _in_inboxes_without_settings(self, user: UserKey) -> Found:
+        """Look at inboxes that are being deleted; their jobs do not list deleted users."""
+        for job in await self.jobs.running(tenant_of(user), JOBS_SEARCHED):
+            if job.kind == "inbox.delete":
+                found = await self._in_inbox(user, job.subject)
+                if found.names:
+                    return found
+        return NOTHING
 
     async def _in_inbox(self, user: UserKey, inbox: str) -> Found:
         copies = await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX)
