@@ -214,8 +214,9 @@ async def test_the_many_copies_of_one_user_do_not_hold_up_the_round(
 
 @pytest.mark.parametrize("first", ["users", "inboxes"])
 async def test_a_user_and_an_inbox_that_are_deleted_at_once_leave_nothing(
-    rest: Rest, first: str
+    rest: Rest, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tenant_deletion, "COPY_BATCHES", 1)
     tenant = f"both-{first}"
     backend = await rest.tenant(tenant)
     store, now, ann = rest.core.store, rest.clock.now(), user_key(tenant, "ann")
