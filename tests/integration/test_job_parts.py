@@ -3,6 +3,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.ledger import LedgerEntry
+from tidings.ports.people import Listed
 from tidings.ports.tenant_jobs import NotYet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -214,8 +216,9 @@ async def test_the_many_copies_of_one_user_do_not_hold_up_the_round(
 
 @pytest.mark.parametrize("first", ["users", "inboxes"])
 async def test_a_user_and_an_inbox_that_are_deleted_at_once_leave_nothing(
-    rest: Rest, first: str
+    rest: Rest, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tenant_deletion, "COPY_BATCHES", 1)
     tenant = f"both-{first}"
     backend = await rest.tenant(tenant)
     store, now, ann = rest.core.store, rest.clock.now(), user_key(tenant, "ann")
@@ -229,3 +232,18 @@ async def test_a_user_and_an_inbox_that_are_deleted_at_once_leave_nothing(
     await finished(rest, tenant, "delete-inbox-news")
     await finished(rest, tenant, "delete-user-ann")
     assert await store.copies.newest(ann, "news", before=None, limit=9) == []
+
+
+async def test_a_page_without_chats_is_not_the_end_of_the_list(rest: Rest) -> None:
+    part = part_of(rest, ChatPart)
+    assert isinstance(part, ChatPart)
+    asked: list[str | None] = []
+
+    class DeletedFirst:
+        async def of_user(self, _user: UserKey, *, below: str | None, limit: int) -> Listed[Any]:
+            asked.append(below)
+            return Listed([], "deleted" if below is None else None)
+
+    paged = replace(part, chats=DeletedFirst())  # type: ignore[arg-type]
+    assert (await paged.find(user_key(TENANT, "ann"))).names == []
+    assert asked == [None, "deleted"]
