@@ -59,9 +59,9 @@ def test_the_command_says_where_it_may_not_write(
 def test_the_command_says_what_is_not_installed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "tidings.stores.dynamodb.schema.live", raising=False)
+    for module in ("deployment", "live"):  # another test may have imported them
+        monkeypatch.delitem(sys.modules, f"tidings.stores.dynamodb.schema.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
     assert main(["schema", "plan"]) == 2
     assert "pip install 'tidings[scale]'" in capsys.readouterr().err
 
