@@ -16,6 +16,7 @@ from bench import (
     half_load,
     history,
     hot_chat,
+    hot_rate,
     idle,
     inbox,
     mixed,
@@ -54,6 +55,7 @@ PARTS: Final = {
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
     "mixed": Part("an app in its proportions", mixed.add_options, mixed.run, is_in_all=False),
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
+    "hot-rate": Part("the rate of a hot chat", hot_rate.add_options, hot_rate.run, is_in_all=False),
     "packs": Part("the log of a hot chat", packs.add_options, packs.run, is_in_all=False),
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False

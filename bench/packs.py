@@ -10,8 +10,8 @@ import asyncio
 import itertools
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from time import perf_counter, process_time
 from typing import Final
 
@@ -37,7 +37,6 @@ from tidings.stores.dynamodb.chat.log import DynamoLog
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying
 from tidings.stores.dynamodb.formats import Formats
 from tidings.stores.dynamodb.identity.secrets import DynamoDeployment
 from tidings.stores.dynamodb.schema.requests import make_missing
@@ -96,12 +95,16 @@ async def run(options: Namespace) -> list[PackResult]:
     """Every way, on both stores, with one writer and with two."""
     unpin()
     results = []
-    with own_folder() as folder, DynamoDBLocal(folder / "dynamodb") as local:
+    with (
+        own_folder() as folder,
+        DynamoDBLocal(folder / "dynamodb") as local,
+        StandIn(folder / "memory") as memory,
+    ):
         await make_missing(
             endpoint=local.address, region=REGION, prefix=PREFIX, clock=SystemClock(),
             chance=SystemChance(),
         )  # fmt: skip
-        stores = {"DynamoDB Local": _at(local.address), "in memory": _in_memory()}
+        stores = {"DynamoDB Local": _at(local.address), "in memory": _at(memory.address)}
         for store, open_it in stores.items():
             for options.writers in (1, 2):
                 for way in WAYS:
@@ -258,20 +261,6 @@ def _at(endpoint: str) -> Opening:
         return open_client(
             endpoint=endpoint, region=REGION, prefix=PREFIX, clock=SystemClock(),
             chance=SystemChance(), record=used.append,
-        )  # fmt: skip
-
-    return opened
-
-
-def _in_memory() -> Opening:
-    tables = StandIn(PREFIX)
-
-    @asynccontextmanager
-    async def opened(used: list[Usage]) -> AsyncIterator[Dynamo]:
-        chance = SystemChance()
-        yield Dynamo(
-            tables,  # type: ignore[arg-type]
-            Retrying(chance, Budget()), chance, prefix=PREFIX, record=used.append,
         )  # fmt: skip
 
     return opened

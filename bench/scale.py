@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -74,20 +74,28 @@ async def _steady(targets: list[Target], options: Namespace) -> Result:
 
 @asynccontextmanager
 async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Target]]:
-    """Services, tables and processes, which all end with it."""
+    """DynamoDB Local with tables, other services and processes, which all end with it."""
+    with DynamoDBLocal(folder / "dynamodb") as dynamodb:
+        await make_tables(dynamodb.address)
+        roles = ROLES if is_many else ()
+        async with processes(folder, dynamodb.address, roles) as targets:
+            yield targets
+
+
+@asynccontextmanager
+async def processes(folder: Path, tables: str, roles: Sequence[str]) -> AsyncIterator[list[Target]]:
+    """A process for each of the roles with Kafka and Redis; without roles, one process alone."""
     async with AsyncExitStack() as stack:
-        dynamodb = stack.enter_context(DynamoDBLocal(folder / "dynamodb"))
         settings = {
             "TIDINGS_STORE": "dynamodb",
-            "TIDINGS_DYNAMODB_ENDPOINT": dynamodb.address,
+            "TIDINGS_DYNAMODB_ENDPOINT": tables,
             "TIDINGS_DYNAMODB_REGION": REGION,
             "TIDINGS_ROOT_KEY": secrets.token_urlsafe(32),
             "TIDINGS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
         }
-        await _make_tables(dynamodb.address)
-        if not is_many:
+        if not roles:
             yield [await stack.enter_async_context(_process(folder / "all", settings))]
             return
         kafka = stack.enter_context(KafkaBroker(folder / "kafka"))
@@ -100,13 +108,14 @@ async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Targe
         }
         yield [
             await stack.enter_async_context(
-                _process(folder / f"process-{number}", settings | {"TIDINGS_ROLES": roles})
+                _process(folder / f"process-{number}", settings | {"TIDINGS_ROLES": role})
             )
-            for number, roles in enumerate(ROLES)
+            for number, role in enumerate(roles)
         ]
 
 
-async def _make_tables(endpoint: str) -> None:
+async def make_tables(endpoint: str) -> None:
+    """Make all tables that are not there."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tidings", "schema", "apply", "--endpoint", endpoint,
         "--region", REGION, stdout=asyncio.subprocess.DEVNULL,

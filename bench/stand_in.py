@@ -1,108 +1,336 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in memory that take as long to answer as DynamoDB: enough of them to append to a log.
+"""A stand-in for DynamoDB: tables in memory that take 5 ms to answer, as DynamoDB does.
 
-A condition is taken for "the item does not exist yet", which is what all conditions of the requests
-of an append come to.
+Unlike DynamoDB Local, it answers many requests at once. It is a process of its own
+(`python -m bench.stand_in PORT`) and knows the operations that the server uses. Its streams are
+empty. It counts write units by table and by operation.
 """
 
 import asyncio
+import bisect
+import http.client
+import itertools
 import re
-from typing import Any, Final
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
+import uvloop
+from aiohttp import web
 
-from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
-from tidings.stores.dynamodb.client.writes import item_from_wire
+from bench.expressions import condition, update
+from scripts.services import json_protocol
+from scripts.services.process import HOST, ServiceProcess
+from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.client.writes import item_from_wire, item_to_wire
 from tidings.stores.dynamodb.tables import TABLES
 
 ANSWER_SECONDS: Final = 0.005
 """About what DynamoDB needs within a region."""
+COUNTED: Final = "/units"
 
-_RANGE: Final = re.compile(r"(?:BETWEEN (:\w+) AND (:\w+)|(<=|>) (:\w+))$")
-_KEYS: Final = {
-    table.name: tuple(key.name for key in (table.partition, table.sort) if key is not None)
-    for table in TABLES
+_PARTITIONS: Final = {table.name: table.partition.name for table in TABLES}
+_SORTS: Final = {table.name: table.sort.name if table.sort else "" for table in TABLES}
+_SORTS_OF_INDEXES: Final = {
+    index.name: index.sort.name if index.sort else "" for table in TABLES for index in table.indexes
 }
+_RANGE: Final = re.compile(r"(?:BETWEEN (:\w+) AND (:\w+)|>=? (:\w+)|<=? (:\w+))$")
+_TYPE: Final = "com.amazonaws.dynamodb.v20120810#"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-_Key = tuple[Any, ...]
+_Request = dict[str, Any]
 
 
-class StandIn:
-    """A transport to tables in memory, which several clients may share."""
+class StandIn(ServiceProcess):
+    """The process, and the units that it has counted."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._tables: dict[str, dict[_Key, Item]] = {name: {} for name in _KEYS}
+    name: ClassVar[str] = "the stand-in for DynamoDB"
 
-    async def send(self, operation: str, request: dict[str, Any], _until: float) -> dict[str, Any]:
-        """Answer a request after a while."""
-        request = _decode(_encode(request))  # bytes are text on the wire
-        await asyncio.sleep(ANSWER_SECONDS)
+    @property
+    def address(self) -> str:
+        """The endpoint for a client."""
+        return f"http://{HOST}:{self.port}"
+
+    def command(self) -> list[str]:
+        """This module."""
+        return [sys.executable, "-m", __name__, str(self.port)]
+
+    def environment(self) -> dict[str, str]:
+        """Where this module is."""
+        return {"PYTHONPATH": str(Path(__file__).parent.parent)}
+
+    def answers(self) -> bool:
+        """Whether it lists its tables."""
+        return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", {})
+
+    def units(self) -> Counter[str]:
+        """Write units so far, as `PutItem messages` and the like."""
+        connection = http.client.HTTPConnection(HOST, self.port)
+        try:
+            connection.request("GET", COUNTED)
+            return Counter(_decode(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+
+class Refused(Exception):
+    """The answer to a request that changes nothing."""
+
+    def __init__(self, code: str, **more: Any) -> None:
+        super().__init__(code)
+        self.answer = {"__type": _TYPE + code, **more}
+
+
+class Planned(NamedTuple):
+    """A write that was checked: what was there, and what will be."""
+
+    table: str
+    old: Item | None
+    new: Item | None
+
+    def units(self) -> int:
+        """One for each kilobyte of the larger item."""
+        return max(1, *(-(-size(item) // 1024) for item in (self.old, self.new) if item))
+
+
+class Table:
+    """Items by partition, in the order of their sort keys."""
+
+    def __init__(self, partition: str, sort: str) -> None:
+        self._names = partition, sort
+        self._order: defaultdict[Any, list[Any]] = defaultdict(list)
+        self._items: dict[tuple[Any, Any], Item] = {}
+
+    def key(self, item: Item) -> tuple[Any, Any]:
+        partition, sort = self._names
+        return item[partition], item.get(sort)
+
+    def get(self, key: Item) -> Item | None:
+        return self._items.get(self.key(key))
+
+    def put(self, item: Item) -> None:
+        partition, sort = self.key(item)
+        if (partition, sort) not in self._items:
+            bisect.insort(self._order[partition], sort)
+        self._items[partition, sort] = item
+
+    def delete(self, item: Item) -> None:
+        partition, sort = self.key(item)
+        if self._items.pop((partition, sort), None) is not None:
+            self._order[partition].remove(sort)
+
+    def between(self, partition: Any, low: Any, high: Any, *, is_backwards: bool) -> Iterator[Item]:
+        """Items of a partition in order; None stands for no bound."""
+        order = self._order.get(partition, [])
+        start = 0 if low is None else bisect.bisect_left(order, low)
+        end = len(order) if high is None else bisect.bisect_right(order, high)
+        places = range(end - 1, start - 1, -1) if is_backwards else range(start, end)
+        return (self._items[partition, order[place]] for place in places)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items.values())
+
+
+class Tables:
+    """What the process has in memory."""
+
+    def __init__(self) -> None:
+        self._tables = {name: Table(_PARTITIONS[name], _SORTS[name]) for name in _PARTITIONS}
+        self._names: dict[str, str] = {}
+        self.units: Counter[str] = Counter()
+
+    def answer(self, operation: str, request: _Request) -> dict[str, Any]:
+        """Carry out a request.
+
+        Raises:
+            Refused: A condition does not hold, or the operation is not known.
+        """
         match operation:
-            case "PutItem":
-                return self._put(request)
+            case "PutItem" | "UpdateItem" | "DeleteItem":
+                return self._write(operation, request)
             case "TransactWriteItems":
-                for write in request["TransactItems"]:
-                    ((_, inner),) = write.items()
-                    if "Item" in inner:
-                        self._put(inner)
-                return {}
+                return self._transact(request)
+            case "BatchWriteItem":
+                return self._batch_write(request)
             case "GetItem":
-                table, key = self._table(request), self._key(request, request["Key"])
-                return {"Item": table[key]} if key in table else {}
+                found = self._table(request["TableName"]).get(item_from_wire(request["Key"]))
+                return {"Item": item_to_wire(found)} if found else {}
+            case "BatchGetItem":
+                return self._batch_get(request)
             case "Query":
                 return self._query(request)
-            case "BatchGetItem":
-                return {"Responses": {}}
+            case "Scan":
+                return self._scan(request)
+            case "ListTables":
+                return {"TableNames": list(self._tables)}
+            case "CreateTable":
+                raise Refused("ResourceInUseException")
+            case "DescribeTable":
+                return {"Table": {"LatestStreamArn": request["TableName"]}}
+            case "DescribeStream":
+                return {"StreamDescription": {"Shards": []}}
             case _:
-                return {"Attributes": {}}
+                raise Refused("UnknownOperationException", message=operation)
 
-    def _table(self, request: dict[str, Any]) -> dict[_Key, Item]:
-        return self._tables[request["TableName"].removeprefix(self._prefix)]
+    def _name(self, name: str) -> str:
+        """The declared name of a table; deployments put a prefix before it."""
+        if name not in self._names:
+            fitting = (known for known in self._tables if name.endswith(known))
+            self._names[name] = max(fitting, key=len)
+        return self._names[name]
 
-    def _key(self, request: dict[str, Any], wire: Item) -> _Key:
-        names = _KEYS[request["TableName"].removeprefix(self._prefix)]
-        key = item_from_wire({name: wire[name] for name in names})
-        return tuple(key[name] for name in names)
+    def _table(self, name: str) -> Table:
+        return self._tables[self._name(name)]
 
-    def _put(self, request: dict[str, Any]) -> dict[str, Any]:
-        table, item = self._table(request), request["Item"]
-        key = self._key(request, item)
-        if "ConditionExpression" in request and key in table:
-            raise ConditionFailed(item_from_wire(table[key]))
-        table[key] = item
-        units = -(-_size(item_from_wire(item)) // 1024)
-        return {"ConsumedCapacity": {"CapacityUnits": units}}
+    # Writes.
 
-    def _query(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _write(self, operation: str, request: _Request) -> dict[str, Any]:
+        planned = self._plan(request)
+        units = self._carry_out(operation, [planned], 1)
+        attributes = item_to_wire(planned.new or {})
+        return {"Attributes": attributes, "ConsumedCapacity": {"CapacityUnits": units}}
+
+    def _plan(self, request: _Request) -> Planned:
+        table = self._table(request["TableName"])
+        put = item_from_wire(request["Item"]) if "Item" in request else None
+        key = put or item_from_wire(request["Key"])
+        old = table.get(key)
+        values = item_from_wire(request.get("ExpressionAttributeValues", {}))
+        if not condition(request.get("ConditionExpression", ""))(old or {}, values):
+            shown = {"Item": item_to_wire(old)} if old else {}
+            raise Refused("ConditionalCheckFailedException", **shown)
+        new = put
+        if "UpdateExpression" in request:
+            new = update(request["UpdateExpression"])(old or key, values)
+        return Planned(self._name(request["TableName"]), old, new)
+
+    def _carry_out(self, operation: str, writes: Iterable[Planned], price: int) -> int:
+        total = 0
+        for write in writes:
+            units = price * write.units()
+            self.units[f"{operation} {write.table}"] += units
+            total += units
+            if write.new is not None:
+                self._tables[write.table].put(write.new)
+            elif write.old is not None:
+                self._tables[write.table].delete(write.old)
+        return total
+
+    def _transact(self, request: _Request) -> dict[str, Any]:
+        planned: list[Planned] = []
+        reasons: list[dict[str, Any]] = []
+        for write in request["TransactItems"]:
+            ((_, inner),) = write.items()
+            try:
+                planned.append(self._plan(inner))
+                reasons.append({"Code": "None"})
+            except Refused as refused:
+                item = {"Item": refused.answer["Item"]} if "Item" in refused.answer else {}
+                reasons.append({"Code": "ConditionalCheckFailed", **item})
+        if len(planned) < len(reasons):
+            raise Refused("TransactionCanceledException", CancellationReasons=reasons)
+        units = self._carry_out("TransactWriteItems", planned, 2)
+        return {"ConsumedCapacity": [{"CapacityUnits": units}]}
+
+    def _batch_write(self, request: _Request) -> dict[str, Any]:
+        planned = [
+            self._plan({"TableName": name, **inner})
+            for name, writes in request["RequestItems"].items()
+            for write in writes
+            for inner in write.values()
+        ]
+        units = self._carry_out("BatchWriteItem", planned, 1)
+        return {"ConsumedCapacity": [{"CapacityUnits": units}]}
+
+    # Reads.
+
+    def _batch_get(self, request: _Request) -> dict[str, Any]:
+        found: dict[str, list[Any]] = {}
+        for name, asked in request["RequestItems"].items():
+            items = map(self._table(name).get, map(item_from_wire, asked["Keys"]))
+            found[name] = [item_to_wire(item) for item in items if item]
+        return {"Responses": found, "ConsumedCapacity": []}
+
+    def _query(self, request: _Request) -> dict[str, Any]:
         values = item_from_wire(request["ExpressionAttributeValues"])
-        partition = next(iter(values.values()))
-        found = sorted(
-            (key, item) for key, item in self._table(request).items() if key[0] == partition
+        found = list(itertools.islice(self._in_range(request, values), request.get("Limit")))
+        only = condition(request.get("FilterExpression", ""))
+        shown = [item for item in found if only(item, values)]
+        return {
+            "Items": [item_to_wire(item) for item in shown],
+            "Count": len(shown),
+            "ScannedCount": len(found),
+            "ConsumedCapacity": {"CapacityUnits": 0},
+        }
+
+    def _scan(self, request: _Request) -> dict[str, Any]:
+        values = item_from_wire(request.get("ExpressionAttributeValues", {}))
+        only = condition(request.get("FilterExpression", ""))
+        table = () if request.get("Segment") else self._table(request["TableName"])
+        return {"Items": [item_to_wire(item) for item in table if only(item, values)]}
+
+    def _in_range(self, request: _Request, values: Item) -> Iterator[Item]:
+        text, is_backwards = (
+            request["KeyConditionExpression"],
+            not request.get("ScanIndexForward", True),
         )
-        if bound := _RANGE.search(request["KeyConditionExpression"]):
-            first, last, sign, place = bound.groups()
-            low = values[first] if first else values[place] + 1 if sign == ">" else 0
-            high = values[last] if last else values[place] if sign == "<=" else float("inf")
-            found = [(key, item) for key, item in found if low <= key[1] <= high]
-        if not request.get("ScanIndexForward", True):
-            found.reverse()
-        found = found[: request.get("Limit")]
-        return {"Items": [item for _, item in found], "Count": len(found)}
+        where, table = condition(text), self._table(request["TableName"])
+        if index := request.get("IndexName"):
+            found = sorted(table, key=lambda item: item.get(_SORTS_OF_INDEXES[index], ""))
+            return (item for item in found if where(item, values))
+        low = high = None
+        if bound := _RANGE.search(text):
+            first, last, least, most = map(values.get, bound.groups())
+            low, high = first or least, last or most
+        # The first value of a key condition is always that of the partition.
+        partition = next(iter(values.values()))
+        found_items = table.between(partition, low, high, is_backwards=is_backwards)
+        return (item for item in found_items if where(item, values))
 
 
-def _size(value: Any) -> int:
+def size(value: Any) -> int:
     """What DynamoDB takes for the size of an item."""
     match value:
         case dict():
-            return sum(len(name) + _size(one) for name, one in value.items())
+            return sum(len(name) + size(one) for name, one in value.items())
         case list():
-            return 3 + sum(1 + _size(one) for one in value)
+            return 3 + sum(1 + size(one) for one in value)
         case str():
             return len(value.encode())
         case bytes():
             return len(value)
         case _:
             return 8
+
+
+async def _serve(port: int) -> None:
+    tables = Tables()
+
+    async def answer(request: web.Request) -> web.Response:
+        operation = request.headers["X-Amz-Target"].rpartition(".")[2]
+        asked = _decode(await request.read())
+        await asyncio.sleep(ANSWER_SECONDS)
+        try:
+            status, said = 200, tables.answer(operation, asked)
+        except Refused as refused:
+            status, said = 400, refused.answer
+        return web.Response(status=status, body=_encode(said))
+
+    async def counted(_request: web.Request) -> web.Response:
+        return web.Response(body=_encode(tables.units))
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    app.router.add_get(COUNTED, counted)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, port).start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1])))
