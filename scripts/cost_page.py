@@ -56,7 +56,7 @@ CHATS: Final = 50
 FEW: Final = 10
 """Number of direct chats of a user who has mostly groups."""
 PAGE: Final = 50
-AT_ONCE: Final = 32
+AT_ONCE: Final = 16
 """Messages in a full pack."""
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}

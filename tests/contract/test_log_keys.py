@@ -19,8 +19,29 @@ async def test_a_claimed_key_is_named_and_no_entry_is_written(store: Store) -> N
 
     outcome = await append(store, state, *run, keys=[key(entry) for entry in run])
 
-    assert outcome == KeyTaken((1,))
+    assert isinstance(outcome, KeyTaken) and outcome.indexes == (1,)
     assert (await page(store, state)).head.sequence == first.sequence
+
+
+async def test_a_key_that_was_claimed_beside_a_taken_one_need_not_be_claimed_again(
+    store: Store,
+) -> None:
+    state = await a_chat(store)
+    first = message(ANN, cmid="b")
+    await append(store, state, first, keys=[key(first)])
+    run = [message(ANN, cmid=cmid) for cmid in "abc"]
+    keys = list(map(key, run))
+    outcome = await append(store, state, *run, keys=keys)
+    assert isinstance(outcome, KeyTaken)
+
+    rest = [0, 2]
+    left = [None if index in outcome.claimed else keys[index] for index in rest]
+    assert await append(store, state, *(run[index] for index in rest), keys=left) == Kept()
+
+    for index in rest:
+        found = await store.log.find_sent(state.chat_id, keys[index], NOW)
+        assert found is not None and found.entry is not None
+        assert found.entry.client_message_id == keys[index].client_message_id
 
 
 async def test_a_key_of_one_chat_or_sender_says_nothing_about_another(store: Store) -> None:

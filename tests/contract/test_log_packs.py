@@ -29,11 +29,18 @@ from tests.support.users import ANN, BOB
 from tidings.model import limits
 from tidings.model.chats import ChatState, Move, counts_as_unread
 from tidings.model.entries import Entry
-from tidings.model.ids import SEQUENCE_MAX
+from tidings.model.ids import SEQUENCE_MAX, ChatId, user_key
 from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Kept, KeyTaken
 from tidings.stores.dynamodb.chat import log as dynamodb_log
-from tidings.stores.dynamodb.chat.packs import PACK_BYTES_MAX, PACK_MESSAGES_MAX, fits
+from tidings.stores.dynamodb.chat.packs import (
+    PACK_BYTES_MAX,
+    PACK_MESSAGES_MAX,
+    change_in_pack,
+    fits,
+    pack_item,
+    unpacked,
+)
 from tidings.stores.dynamodb.identity.secrets import DynamoDeployment
 
 
@@ -127,7 +134,8 @@ async def test_a_message_is_found_even_if_it_moved_up_after_its_key_was_claimed(
     first = message(ANN, cmid="m1")
     await append(store, state, first, keys=[key(first)])
     run = [message(ANN, cmid="m1"), message(BOB, cmid="m2"), message(BOB, cmid="m3")]
-    assert await append(store, state, *run, keys=list(map(key, run))) == KeyTaken((0,))
+    outcome = await append(store, state, *run, keys=list(map(key, run)))
+    assert isinstance(outcome, KeyTaken) and outcome.indexes == (0,)
     assert await append(store, state, *run[1:], keys=[None, None]) == Kept()
 
     if (found := await store.log.find_sent(state.chat_id, key(run[1]), NOW)) is not None:
@@ -146,6 +154,24 @@ def test_packs_hold_neither_much_nor_what_expires() -> None:
     assert not fits([message(ANN)], alone)
     assert not fits([message(ANN)] * PACK_MESSAGES_MAX, message(ANN))
     assert not fits([large] * (PACK_BYTES_MAX // limits.CONTENT_BYTES_MAX), large)
+
+
+def test_a_pack_stays_far_from_the_largest_item() -> None:
+    """Every message of a pack was edited to the largest content and has all reactions."""
+    chat, sender = ChatId("c" * 26), user_key("t" * 40, "u" * 64)
+    entries = [message(sender, cmid="m" * 64) for _ in range(PACK_MESSAGES_MAX)]
+    for number, entry in enumerate(entries):
+        entry.chat_id, entry.sequence, entry.created_at = chat, number + 1, NOW
+        entry.content_type, entry.digest = "t" * limits.CONTENT_TYPE_CHARS_MAX, bytes(32)
+    emoji = [f"{number:0{limits.EMOJI_BYTES_MAX}}" for number in range(limits.REACTION_EMOJI_MAX)]
+    total = 0
+    for item in unpacked([pack_item(entries)]):
+        change = change_in_pack(
+            chat, item, box=bytes(limits.CONTENT_BYTES_MAX + 28), box_key=1,
+            edited_at=NOW, reactions=dict.fromkeys(emoji, limits.GROUP_MEMBERS_MAX),
+        )  # fmt: skip
+        total += len(change.values[":new"])
+    assert 80 * limits.KIB < total < 100 * limits.KIB
 
 
 async def test_messages_without_keys_move_with_keys(places: Places) -> None:

@@ -28,7 +28,7 @@ from tidings.model.refusals import (
     StoreUnavailable,
 )
 from tidings.ports.bus import Event
-from tidings.ports.log import Declined, KeyTaken, SlotTaken
+from tidings.ports.log import Declined, KeyTaken, Run, SlotTaken
 
 DOWN = StoreUnavailable("the test says so")
 
@@ -275,6 +275,22 @@ async def test_a_taken_key_that_cannot_be_looked_up_is_refused(writer: Writer) -
 async def test_a_key_that_expired_meanwhile_is_claimed_again(writer: Writer) -> None:
     writer.log.troubles["append"] = [KeyTaken((0,))]
     assert await writer.send(Send("m1")) == [2]
+
+
+async def test_a_key_that_is_claimed_beside_a_taken_one_is_not_claimed_again(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str | None]] = []
+    append = writer.log.append
+
+    def noted(run: Run) -> None:
+        asked.append([key.client_message_id if key else None for key in run.keys])
+        append(run)
+
+    monkeypatch.setattr(writer.log, "append", noted)
+    writer.log.troubles["append"] = [KeyTaken((0,), (1,))]
+    assert await writer.send(Send("m1"), Send("m2")) == [2, 3]
+    assert asked == [["m1", "m2"], ["m1", None]]
 
 
 async def test_a_refusal_that_may_be_a_repeat_is_not_final_while_nobody_can_tell(

@@ -28,6 +28,9 @@ class KeyTaken(msgspec.Struct, frozen=True):
     """The keys at these indexes are claimed already; no entry was written."""
 
     indexes: tuple[int, ...]
+    claimed: tuple[int, ...] = ()
+    """Indexes of keys that this run has claimed and keeps, so that its other messages need no
+    second claim."""
 
 
 class Declined(msgspec.Struct, frozen=True):

@@ -303,10 +303,8 @@ class Appender:
                     self._remember(chat_queue, entries)
                     self._outgoing.do(self._answer_and_publish, (request, entries, claimed))
                 self._next(chat_queue)
-            case KeyTaken(indexes):
-                self._start(
-                    chat_queue, partial(self._answer_repeats, chat_queue, steps, set(indexes))
-                )
+            case KeyTaken():
+                self._start(chat_queue, partial(self._answer_repeats, chat_queue, steps, outcome))
             case SlotTaken():
                 self._start(chat_queue, partial(self._catch_up, chat_queue, steps, outcome))
             case Declined():
@@ -339,7 +337,7 @@ class Appender:
             self._bus.publish(Appended(entry, state))
 
     async def _answer_repeats(
-        self, chat_queue: ChatQueue, steps: list[_Step], taken: set[int]
+        self, chat_queue: ChatQueue, steps: list[_Step], keys: KeyTaken
     ) -> None:
         """Answer requests whose message is already in the log; queue the others again.
 
@@ -348,8 +346,10 @@ class Appender:
         appended.
         """
         again = {index: request for index, (request, _) in enumerate(steps)}
+        for index in keys.claimed:
+            again[index].is_claimed = True
         try:
-            for index in sorted(taken):
+            for index in sorted(keys.indexes):
                 if await self._repeats.answer_or_refuse(chat_queue, again[index]):
                     del again[index]
         finally:

@@ -23,11 +23,11 @@ from tidings.stores.dynamodb.client.writes import Update
 
 PACK: Final = "pack"
 IN_PACK: Final = "in_pack"
-PACK_MESSAGES_MAX: Final = 32
-"""The largest pack has 190 KB: 32 messages of 4 KB with 20 different reactions each."""
+PACK_MESSAGES_MAX: Final = 16
+"""A message costs no less in a longer pack, and a change of one message writes all of them again.
+The largest pack has less than 100 KB: all messages were edited to 4 KB and have 20 reactions."""
 PACK_BYTES_MAX: Final = 16 * KIB
-"""Content of a new pack. A change of one message writes the whole pack again, so packs are not
-larger than they need to be; edits may enlarge them."""
+"""Content of a new pack; edits may enlarge it."""
 
 
 class PackPlace(NamedTuple):

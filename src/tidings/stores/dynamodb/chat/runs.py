@@ -94,11 +94,12 @@ class Runs:
         """
         try:
             self._failpoints.reach("before_commit")
-            if taken := await self._claim_keys(run):
-                return KeyTaken(taken)
+            keys = await self._claim_keys(run)
+            if keys.indexes:
+                return keys
             self._failpoints.reach("between_key_and_entry")
             outcome = await self._write_entries(run)
-            if outcome == SLOT_TAKEN and any(run.keys):
+            if outcome == SLOT_TAKEN and keys.claimed:
                 return _SLOT_LOST_KEYS_CLAIMED
             self._failpoints.reach("after_commit_before_answer")
         except Unavailable:
@@ -124,10 +125,10 @@ class Runs:
 
     # Keys.
 
-    async def _claim_keys(self, run: Run) -> tuple[int, ...]:
-        """Claim the keys; return the indexes of keys that another send has claimed.
+    async def _claim_keys(self, run: Run) -> KeyTaken:
+        """Claim the keys; return which ones another send has claimed, and which ones this run has.
 
-        Keys with `after` are returned too, even if they were free: the message may be in the log
+        Keys with `after` count as taken, even if they were free: the message may be in the log
         without a key, because other processes may write packs a minute before this one.
         """
         wanted = [(index, key) for index, key in enumerate(run.keys) if key is not None]
@@ -135,11 +136,10 @@ class Runs:
             claimed = [await self._claim(run, wanted[0][0])]
         else:
             claimed = await gather_bounded(partial(self._claim, run, index) for index, _ in wanted)
-        return tuple(
-            index
-            for (index, key), is_ours in zip(wanted, claimed, strict=True)
-            if not is_ours or key.after is not None
-        )
+        ours, taken = [], []
+        for (index, key), is_ours in zip(wanted, claimed, strict=True):
+            (ours if is_ours and key.after is None else taken).append(index)
+        return KeyTaken(tuple(taken), tuple(ours))
 
     async def _claim(self, run: Run, index: int) -> bool:
         """Claim one key; return False if another send has claimed it.
