@@ -49,7 +49,8 @@ class KafkaPublisher:
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """`back_off(n)` waits at most a few seconds before the n-th attempt to reconnect."""
+        """Set up the publisher; `back_off(n)` waits up to a few seconds before the n-th
+        reconnection."""
         self._servers = servers
         self._topics = topics
         self._cipher = cipher

@@ -73,7 +73,11 @@ class RedisRegistry:
     """Registers the connections of one gateway, and finds the connections of all gateways."""
 
     def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
-        """`gateway` names this process. A worker has a name too, although it has no connections."""
+        """Create the registry.
+
+        `gateway` is the name of this process; a worker has a name too, although it has no
+        connections.
+        """
         assert "/" not in gateway, "an address is written as gateway/connection"
         self._link = link
         self._gateway = gateway

@@ -61,7 +61,8 @@ class Worker:
         unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`back_off` waits before the n-th retry, with jitter, a few seconds at most."""
+        """Set up the worker; `back_off(n)` waits before the n-th retry, with jitter, at most a few
+        seconds."""
         self._feed = feed
         self._deliverer = deliverer
         self._unread_recount = unread_recount

@@ -182,7 +182,7 @@ class Connection(WSListener):
         if self.progress.get(chat) is not None:
             self.send(frame)
         elif self._saw is not None and chat in self.progress.unfollowed:
-            self._saw(frame)  # the unread total also has the chats of which only heads are sent
+            self._saw(frame)  # the total also includes chats of which only heads are sent
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """Compare the entries sent with the current heads; read missing entries from the log."""

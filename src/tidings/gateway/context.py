@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the connections of a gateway share: dependencies, rate limits, and the write lease."""
+"""The dependencies, rate limits and write lease that all connections of a gateway share."""
 
 import math
 from collections import Counter
@@ -193,15 +193,15 @@ async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
 
 
 async def _tells_no_erasures(_connection: ClientConnection, _hello: Hello) -> None:
-    """Do nothing."""
+    """Do nothing: the default of a gateway that sends no erasures."""
 
 
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
-    """Do nothing."""
+    """Do nothing, because a single process registers no connections."""
 
 
 async def _greets_no_inbox(_user: UserKey, _connection: ClientConnection, _hello: Hello) -> None:
-    """Do nothing."""
+    """Do nothing: the default of a gateway that sends no counts of inboxes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class HeadReconciler:
         self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop comparing."""
         await self._tasks.close()
 
     def request(

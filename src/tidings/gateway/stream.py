@@ -139,7 +139,7 @@ class Stream:
             await self._pump.bring_to(head, chat, position)
 
     async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
-        """Return the chat; if the log has the device's last entry, the head is at least that entry.
+        """Return the chat; raise its head to the device's last entry, if the log has that entry.
 
         The head comes from the head copy, which is written only after the entries were sent.
         Therefore the device may have later entries.

@@ -252,7 +252,7 @@ class RemoteGateways:
     """Finds users who are connected to other gateways, and sends them frames and inbox events."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """`own` is the name of the gateway in this process."""
+        """Set up the lookup; `own` is the name of the gateway in this process."""
         self._registry = registry
         self._handover = handover
         self._own = own
