@@ -90,7 +90,9 @@ class RedisRegistry:
         again."""
         self._tasks = Tasks("registry")
 
-    async def enter(self, user: UserKey, connection: str) -> bool:
+    async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
+        if instead_of is not None:
+            await self._remove([(user, instead_of)])
         return not (await self._keep([(user, connection)])).surplus
 
     def leave(self, user: UserKey, connection: str) -> None:
@@ -156,13 +158,16 @@ class RedisRegistry:
             while self._leaving:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]
                 del self._leaving[:REFRESHED_AT_ONCE]
-                keys = [self._key(user) for user, _ in leaving]
-                addresses = [(self._address(connection),) for _, connection in leaving]
-                await self._link.run(_LEAVE, keys, own=addresses)
+                await self._remove(leaving)
         except RegistryUnavailable:
             self._leaving.clear()  # they expire
         finally:
             self._is_leaving = False
+
+    async def _remove(self, connections: Sequence[tuple[UserKey, str]]) -> None:
+        keys = [self._key(user) for user, _ in connections]
+        addresses = [(self._address(connection),) for _, connection in connections]
+        await self._link.run(_LEAVE, keys, own=addresses)
 
     def _key(self, user: UserKey) -> str:
         return self._link.name("user", user)

@@ -187,7 +187,9 @@ class WriteLease:
             write()
 
 
-async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
+async def _needs_no_registering(
+    _user: UserKey, _connection: str, _instead_of: str | None = None
+) -> bool:
     """Accept every connection, because in a single process the hub limits them per user."""
     return True
 
@@ -226,9 +228,9 @@ class GatewayContext:
     new_connection_id: Callable[[], str]
     jitter_ms: Callable[[int], int]
     """Returns a random number of milliseconds up to a maximum."""
-    register: Callable[[UserKey, str], Awaitable[bool]] = _needs_no_registering
-    """Registers a connection, so that other processes find it. Returns False if the user has too
-    many connections; never raises."""
+    register: Callable[[UserKey, str, str | None], Awaitable[bool]] = _needs_no_registering
+    """Registers a connection, so that other processes find it; the connection named last gives up
+    its place. Returns False if the user has too many connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
     """Sends a device the erasures since its last connection."""

@@ -137,6 +137,8 @@ read the answers."""
 CONNECTION_REQUESTS_MAX: Final = 1_000
 """Sends and fetches of one connection that may wait for an answer."""
 USER_CONNECTIONS_MAX: Final = 20
+IDLE_MS: Final = 30 * SECOND_MS
+"""Time after which a connection on which the client asked for nothing is idle."""
 TYPING_MS_MIN: Final = 3 * SECOND_MS
 RECEIPT_FRAME_MS: Final = 1 * SECOND_MS
 LARGE_CHAT_RECEIPT_MS: Final = 5 * SECOND_MS

@@ -150,9 +150,10 @@ class Registry(Protocol):
     A user has at most `limits.USER_CONNECTIONS_MAX` registrations, over all gateways.
     """
 
-    async def enter(self, user: UserKey, connection: str) -> bool:
+    async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
         """Register a connection of this gateway. On return, every `find` includes it.
 
+        The registration of `instead_of`, another connection of this gateway, is removed first.
         Returns False, and registers nothing, if the user has reached the limit of connections.
 
         Raises:
