@@ -64,7 +64,7 @@ class Worker:
         backlog: Backlog,
         clock: Clock,
     ) -> None:
-        """`back_off` waits before the n-th retry, with jitter, a few seconds at most.
+        """Set up the worker; `back_off(n)` waits before the n-th retry, a few seconds at most.
 
         `backlog` gets the events that are not finished, with the age of their entries.
         """

@@ -200,7 +200,8 @@ class Appender:
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
         """Remove the requests of the next run from the queue: consecutive messages, or one change.
 
-        Each returned step is a request and its entries. The entries are also applied to `claimed`.
+        Each returned step is a request and its entries. The entries are also applied to the state
+        `claimed`.
         """
         now = self._clock.now()
         chat_queue.is_doubtful = False
@@ -216,7 +217,7 @@ class Appender:
             if not request.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
-                break  # a repeat within this run is left for the next run, which finds the first
+                break  # the next run finds the first message and answers this repeat of it
             if self._was_remembered(chat_queue, request):
                 continue
             entries = self._decide(chat_queue, request, claimed, now)
@@ -358,7 +359,7 @@ class Appender:
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
-        """Another writer appended first: read its entries, then try again after them."""
+        """Read the entries that another writer appended first, then try the requests again."""
         for request, entries in steps:
             if lost.keys_are_claimed and entries[0].digest is None:
                 request.is_claimed = True
