@@ -82,7 +82,7 @@ _USER: Final = TableKey("user_id")
 
 MESSAGES: Final = Table(
     name="messages",
-    holds="the log of each chat: one item for each entry, never deleted",
+    holds="the log of each chat: one item for each entry or pack of messages, never deleted",
     partition=_CHAT,
     sort=TableKey("sequence", "N"),
     stream="KEYS_ONLY",
