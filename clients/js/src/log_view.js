@@ -229,7 +229,8 @@ export class LogView {
     const chat = this.#chat(name);
     chat.ahead.clear();
     chat.restartHead = head;
-    chat.seen = Math.max(chat.seen, head);
+    // A device that claims more than the log has must not wait for the rest.
+    chat.seen = head < (chat.have ?? 0) ? head : Math.max(chat.seen, head);
     this.#look(chat);
   }
 

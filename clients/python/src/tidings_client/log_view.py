@@ -182,7 +182,8 @@ class LogView:
         chat = self._chat(name)
         chat.ahead.clear()
         chat.restart_head = head
-        chat.seen = max(chat.seen, head)
+        # A device that claims more than the log has must not wait for the rest.
+        chat.seen = max(chat.seen, head) if head >= (chat.have or 0) else head
         self._look(chat)
 
     def gone(self, name: str) -> list[Step]:
