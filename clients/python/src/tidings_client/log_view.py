@@ -162,7 +162,7 @@ class LogView:
         self._told[name] = max(sequence, self._told.get(name, 0))
 
     def settle(self) -> None:
-        """Mark entries as missing that should have arrived by now.
+        """Mark overdue entries as missing.
 
         This is called twice a second on a live connection.
         """
