@@ -136,10 +136,12 @@ class Runs:
             claimed = [await self._claim(run, wanted[0][0])]
         else:
             claimed = await gather_bounded(partial(self._claim, run, index) for index, _ in wanted)
-        ours, taken = [], []
-        for (index, key), is_ours in zip(wanted, claimed, strict=True):
-            (ours if is_ours and key.after is None else taken).append(index)
-        return KeyTaken(tuple(taken), tuple(ours))
+        ours = tuple(
+            index
+            for (index, key), is_ours in zip(wanted, claimed, strict=True)
+            if is_ours and key.after is None
+        )
+        return KeyTaken(tuple(index for index, _ in wanted if index not in ours), ours)
 
     async def _claim(self, run: Run, index: int) -> bool:
         """Claim one key; return False if another send has claimed it.
