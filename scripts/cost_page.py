@@ -53,10 +53,13 @@ FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 SMALL: Final = 100
 LARGE: Final = limits.CONTENT_BYTES_MAX
 CHATS: Final = 50
+FEW: Final = 10
+"""Number of direct chats of a user who has mostly groups."""
 PAGE: Final = 50
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
 """Connected readers by members of the chat: all of them, except in the largest."""
+ELSEWHERE: Final = "send, 1:1, online, the reader at another gateway"
 _DESIGNS: Final = (ROW_PER_MEMBER, SINGLE_TABLE, COUNTER_AND_ROWS)
 
 _HEADS: Final = ("Use case", "Until the answer", "In total", "Price of a million")
@@ -163,12 +166,19 @@ def send_name(members: int, content: int, readers: int) -> str:
     return f"send, {people}, {online if readers else 'offline'}, {content:,} bytes"
 
 
+def chats_name(direct: int) -> str:
+    """Return the name of a user's chats in the table; those that are not direct are groups."""
+    groups = CHATS - direct
+    return f"{groups} groups and {direct} direct chats" if groups else f"{direct} direct chats"
+
+
 def use_cases() -> Iterator[UseCase]:
     """Yield all use cases in the order of the table."""
     yield from _sends()
     expiring = chat_costs.send(2, SMALL, 1, expires=True)
     sent = ROW_PER_MEMBER.send(2, SMALL) + ROW_PER_MEMBER.deliver(2, SMALL, 1)
     yield UseCase("send, 1:1, online, expires", expiring, sent)
+    yield UseCase(ELSEWHERE, chat_costs.send(2, SMALL, 1))
     yield UseCase("send, 1:1, two processes in turn", chat_costs.send_in_turn(2, SMALL))
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))
@@ -182,7 +192,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
     yield UseCase("mark unread", chat_costs.mark_unread())
     yield UseCase("hide a chat", chat_costs.hide_chat())
-    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2))
+    yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2, SMALL))
     yield from _reads()
 
 
@@ -206,19 +216,26 @@ def _send(members: int, content: int, readers: int) -> UseCase:
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
     yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
-    lists = (design.chat_list(CHATS) for design in _DESIGNS)
-    yield UseCase(f"chat list of {CHATS}", chat_costs.chat_list(CHATS), *lists)
+    yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
+    lists = [design.chat_list(CHATS) for design in _DESIGNS]
+    for direct in (CHATS, FEW):
+        cost = chat_costs.chat_list(direct, CHATS - direct, SMALL)
+        yield UseCase(f"chat list of {chats_name(direct)}", cost, *lists)
+    for direct in (CHATS, FEW):
+        yield UseCase(
+            f"hello, {chats_name(direct)}, nothing new",
+            chat_costs.hello(direct, CHATS - direct, direct, SMALL),
+            counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
+        )
+    total_of = chat_costs.unread_total(CHATS, SMALL)
+    yield UseCase(f"unread total of {chats_name(CHATS)}", total_of)
     yield UseCase(
-        f"hello, {CHATS} chats, nothing new",
-        chat_costs.hello(CHATS, 1),
-        counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
+        f"hello by heads, {chats_name(CHATS)}, {MISSED} missed",
+        chat_costs.hello(CHATS, 0, CHATS, SMALL),
     )
-    yield UseCase(f"unread total of {CHATS} chats", chat_costs.unread_total(CHATS))
-    yield UseCase(f"hello by heads, {CHATS} chats, {MISSED} missed", chat_costs.hello(CHATS, 1))
-    missed = chat_costs.reconnect(CHATS, 1, MISSED, SMALL)
     yield UseCase(
-        f"reconnect, {CHATS} chats, {MISSED} missed",
-        missed,
+        f"reconnect, {chats_name(CHATS)}, {MISSED} missed",
+        chat_costs.reconnect(CHATS, 0, CHATS, MISSED, SMALL),
         counter_and_rows=COUNTER_AND_ROWS.reconnect(CHATS, MISSED, SMALL),
     )
 

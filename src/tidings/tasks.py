@@ -3,6 +3,7 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -236,3 +237,35 @@ class BackgroundQueue:
                 )
             self._waiting -= 1
             queue.task_done()
+
+
+class Backlog:
+    """Work that was taken on and is not finished, and how old it is."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._begun: dict[object, float] = {}
+        self._left, self._left_until = math.inf, 0.0
+        """Begin of the oldest work that others finish, and when they have finished all of it."""
+
+    def begin(self, work: object, age: float = 0.0) -> None:
+        """Note work that is taken on now, and its age; the object stands for it until its end."""
+        self._begun[work] = self._loop.time() - max(0.0, age)
+
+    def end(self, work: object) -> None:
+        """Note that the work is finished."""
+        self._begun.pop(work, None)
+
+    def end_later(self, work: object, seconds: float) -> None:
+        """Note that others will finish the work within this time; the object is not kept."""
+        now = self._loop.time()
+        begun = self._begun.pop(work, now)
+        self._left = min(begun, self._left) if now < self._left_until else begun
+        self._left_until = max(self._left_until, now + seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Age of the oldest unfinished work; 0 if there is none."""
+        now = self._loop.time()
+        left = self._left if now < self._left_until else math.inf
+        return max(0.0, now - min(self._begun.values(), default=left), now - left)

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cost_page import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from scripts.cost_page import (
+    CHATS,
+    ELSEWHERE,
+    FEW,
+    LARGE,
+    MISSED,
+    ONLINE,
+    PAGE,
+    SMALL,
+    chats_name,
+    send_name,
+)
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
@@ -19,6 +30,7 @@ from tests.support.waiting import until
 from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
+from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.tools.charges import Units
 
@@ -26,7 +38,7 @@ Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]
 
 _CHATS_AT_ONCE = 10
-_AFTERWARDS = {"advance_head", "count_users", "let_go"}
+_AFTERWARDS = {"advance_head", "advance_direct_head", "count_users", "let_go"}
 _people = itertools.count(1)
 
 
@@ -113,6 +125,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         chat = await ground.chat(2)
         await send(ground, "send, 1:1, online, expires", chat, SMALL, 1, ttl=60)
         await send_in_turn(ground)
+        await send_elsewhere(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
         await deleting(ground)
@@ -147,6 +160,27 @@ async def send_in_turn(ground: Ground) -> None:
         await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()
     ground.keep("send, 1:1, two processes in turn", answer, one, other)
+
+
+async def send_elsewhere(ground: Ground) -> None:
+    """A message to somebody at another gateway, who has read there before."""
+    chat, (ann, bob) = await ground.chat(2)
+    async with ground.process() as one, ground.process() as other:
+        await one.warm_up(ann, chat)
+        sent = await one.send(ann, chat, text(SMALL))
+        await _read_elsewhere(other, bob, sent)
+        await one.rest(ann)
+        ground.start(one, other)
+        sent = await one.send(ann, chat, text(SMALL))
+        answer = one.meter.reading()
+        await _read_elsewhere(other, bob, sent)
+    ground.keep(ELSEWHERE, answer, one, other)
+
+
+async def _read_elsewhere(process: Process, reader: UserKey, sent: Entry) -> None:
+    process.store.chats.saw(sent.chat_id, head_of(sent))  # it was handed over
+    process.devices.by_user.clear()
+    await process.read_by([reader], sent, is_small=True)
 
 
 async def changes_of_a_message(ground: Ground) -> None:
@@ -222,38 +256,51 @@ async def history(ground: Ground) -> None:
         page = await read.messages(bob, chat, before=10**9, limit=PAGE)
         assert len(page.entries) == PAGE
         ground.keep(f"history page of {PAGE}", process.meter.reading(), process)
+        ground.start(process)
+        assert (await read.one(bob, chat, 5)).entries[0].content
+        ground.keep("one message, by its id", process.meter.reading(), process)
 
 
 async def reads_of_many_chats(ground: Ground) -> None:
     """The chat list, and hello with and without something missed."""
-    user, chats = await some_chats(ground.home)
-    async with ground.process() as process:
-        await process.core.verbs.list(user, None, CHATS)
-        await process.rest(user)  # it looks at chats that are new to it, and says what it found
-        ground.start(process)
-        rows, _ = await process.core.verbs.list(user, None, CHATS)
-        assert len(rows) == CHATS
-        ground.keep(f"chat list of {CHATS}", process.meter.reading(), process)
-        await hello(ground, f"hello, {CHATS} chats, nothing new", process, user)
-        ground.start(process)
-        assert (await process.core.verbs.count_total(user)).total == 0
-        ground.keep(f"unread total of {CHATS} chats", process.meter.reading(), process)
+    for direct in (CHATS, FEW):
+        user, chats = await some_chats(ground.home, direct)
+        async with ground.process() as process:
+            await process.core.verbs.list(user, None, CHATS)
+            await process.rest(user)  # it looks at chats that are new to it, and says what it found
+            ground.start(process)
+            rows, _ = await process.core.verbs.list(user, None, CHATS)
+            assert len(rows) == CHATS
+            name = f"chat list of {chats_name(direct)}"
+            ground.keep(name, process.meter.reading(), process)
+            await hello(ground, f"hello, {chats_name(direct)}, nothing new", process, user)
 
-        await ground.home.send_many(user, chats[0], MISSED)
-        await ground.home.rest(user)
-        await hello(ground, f"hello by heads, {CHATS} chats, {MISSED} missed", process, user)
-        name = f"reconnect, {CHATS} chats, {MISSED} missed"
-        await hello(ground, name, process, user, behind=chats[0])
+            if direct == CHATS:
+                ground.start(process)
+                assert (await process.core.verbs.count_total(user)).total == 0
+                name = f"unread total of {chats_name(direct)}"
+                ground.keep(name, process.meter.reading(), process)
+                await ground.home.send_many(user, chats[0], MISSED)
+                await ground.home.rest(user)
+                name = f"hello by heads, {chats_name(direct)}, {MISSED} missed"
+                await hello(ground, name, process, user)
+                name = f"reconnect, {chats_name(direct)}, {MISSED} missed"
+                await hello(ground, name, process, user, behind=chats[0])
 
 
-async def some_chats(home: Process) -> tuple[UserKey, list[ChatId]]:
-    """A user with many chats with the same other person, one message in each, all read."""
-    user, other = person(next(_people)), person(next(_people))
-    for one in (user, other):
+async def some_chats(home: Process, direct: int) -> tuple[UserKey, list[ChatId]]:
+    """A user with so many direct chats and groups, one message in each, all read."""
+    user, *peers = (person(next(_people)) for _ in range(direct + 1))
+    for one in (user, *peers):
         await home.store.users.put(one, display_name=None, phone_number=None, now=1)
     chats: list[ChatId] = []
-    while len(chats) < CHATS:
-        some = [a_chat(home.store, user, other) for _ in range(_CHATS_AT_ONCE)]
+    for start in range(0, CHATS, _CHATS_AT_ONCE):
+        some = [
+            a_chat(home.store, user, peers[n], kind="direct")
+            if n < direct
+            else a_chat(home.store, user, peers[0])
+            for n in range(start, start + _CHATS_AT_ONCE)
+        ]
         new = [state.chat_id for state in await asyncio.gather(*some)]
         await asyncio.gather(*(home.send_many(user, chat, 1) for chat in new))
         chats += new

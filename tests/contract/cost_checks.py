@@ -42,7 +42,7 @@ def check_requests(bill: Bill) -> None:
 
 
 def _is_about(pattern: Pattern, tables: frozenset[str]) -> bool:
-    if pattern.operation == "TransactWriteItems":
+    if pattern.operation == "TransactWriteItems" or len(pattern.tables) > 1:
         return tables <= set(pattern.tables)
     return tables == set(pattern.tables)
 

@@ -204,8 +204,8 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         fan_out = FanOut(
             core.bus,
             devices,
-            core.appender.state_nowait,
-            core.appender.state,
+            core.notice_states.cached,
+            core.notice_states.state,
             core.verbs.count_unread,
         )
         stack.push_async_callback(fan_out.close)

@@ -45,6 +45,11 @@ def test_nothing_scans(bills: dict[str, Bill]) -> None:
 
 # What the design promises.
 
+
+def test_one_message_takes_two_requests(bills: dict[str, Bill]) -> None:
+    assert sum(bills["one message, by its id"].counts.values()) == 2
+
+
 BUDGETS: dict[str, Budget] = {
     "send, 1:1, online, 100 bytes": (Units(2, 0), Units(6, 2)),
     "send, 1:1, offline, 100 bytes": (Units(2, 0), Units(4, 0)),
@@ -52,10 +57,11 @@ BUDGETS: dict[str, Budget] = {
     "send, 100 members, online, 100 bytes": (Units(2, 0), Units(103, 198)),
     "send, 1,000 members, 100 online, 100 bytes": (Units(2, 0), Units(104, 200)),
     "send, 1:1, online, expires": (Units(3, 0), Units(7, 2)),
+    "send, 1:1, online, the reader at another gateway": (Units(2, 0), Units(6, 2)),
     "send, 1:1, two processes in turn": (Units(3, 1), Units(5, 1)),
-    "edit": (Units(4, 5.5), Units(5, 5.5)),
-    "redact": (Units(4, 5.5), Units(5, 6.5)),
-    "react": (Units(6, 5.5), Units(7, 5.5)),
+    "edit": (Units(6, 4.5), Units(8, 4.5)),
+    "redact": (Units(6, 4.5), Units(8, 5.5)),
+    "react": (Units(6, 4.5), Units(8, 4.5)),
     "add a member to ten": (Units(11, 3.5), Units(12, 3.5)),
     "remove a member of ten": (Units(10, 2), Units(11, 2)),
     "delete a chat of ten, 2 messages": (Units(10, 3), Units(55, 9)),
@@ -63,12 +69,15 @@ BUDGETS: dict[str, Budget] = {
     "mark unread": (Units(1, 6.5), Units(1, 6.5)),
     "hide a chat": (Units(1, 1), Units(1, 1)),
     "who read a message, 1:1": (Units(0, 7.5), Units(0, 7.5)),
-    "unread total of 50 chats": (Units(0, 53), Units(0, 53)),
+    "unread total of 50 direct chats": (Units(0, 10), Units(0, 10)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
-    "chat list of 50": (Units(0, 80), Units(0, 80)),
-    "hello, 50 chats, nothing new": (Units(0, 52), Units(0, 79)),
-    "hello by heads, 50 chats, 100 missed": (Units(0, 52), Units(0, 79)),
-    "reconnect, 50 chats, 100 missed": (Units(0, 64.5), Units(0, 91.5)),
+    "one message, by its id": (Units(0, 3.5), Units(0, 3.5)),
+    "chat list of 50 direct chats": (Units(0, 10), Units(0, 10)),
+    "chat list of 40 groups and 10 direct chats": (Units(0, 25), Units(0, 25)),
+    "hello, 50 direct chats, nothing new": (Units(0, 10), Units(0, 36)),
+    "hello, 40 groups and 10 direct chats, nothing new": (Units(0, 44), Units(0, 75)),
+    "hello by heads, 50 direct chats, 100 missed": (Units(0, 10), Units(0, 36)),
+    "reconnect, 50 direct chats, 100 missed": (Units(0, 20), Units(0, 48)),
 }
 
 

@@ -349,16 +349,17 @@ async def test_without_a_registry_the_head_copy_is_written_all_the_same(
     assert deliverer.gateway_dispatch.failed_lookups == 2
 
 
-async def test_the_member_count_goes_with_the_head_copy(delivery: DeliveryDeployment) -> None:
+async def test_the_last_message_goes_with_the_head_copy(delivery: DeliveryDeployment) -> None:
     chat = await delivery.chat(ANN, BOB)
     deliverer = delivery.deliverer()
-    await delivery.deliver(deliverer, chat)
+    sent = await delivery.send(ANN, chat, "last")
     await delivery.add(chat, CAT)
     await delivery.deliver(deliverer, chat)
-    copies = await delivery.store.heads.read([chat], strong=True)
-    count = copies[chat].count
-    assert count is not None
-    assert count.members == 3
+    rows = await delivery.store.chats.listing(BOB, below=None, limit=99, now=delivery.clock.now())
+    (row,) = [row for row in rows if row.chat_id == chat]
+    assert row.last is not None
+    assert (row.head.sequence, row.last.box) == (3, sent.box)
+    assert row.last.mark == "", "it is a copy"
 
 
 async def test_a_stretch_is_delivered_for_whoever_asks(delivery: DeliveryDeployment) -> None:

@@ -21,6 +21,7 @@ from tidings.delivery.deliverer import UnreadRecount
 from tidings.delivery.worker import Worker
 from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
+from tidings.tasks import Backlog
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ async def working(
         deliverer,
         UnreadRecount(deliverer.states, delivery.gateways, delivery.gateways, count),
         at_once,
+        Backlog(),
+        delivery.clock,
     )
     worker.start()
     try:
@@ -70,6 +73,7 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
         topics=topics,
         cipher=a_cipher(),
         back_off=at_once,
+        backlog=Backlog(),
         partitions=3,
     )
     publisher.start()

@@ -22,6 +22,7 @@ from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import DeliveryStore
+from tidings.tasks import Backlog
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event
 
 
@@ -46,7 +47,10 @@ async def delivery(
 
 @asynccontextmanager
 async def working(
-    delivery: DeliveryDeployment, feed: ListFeed, deliverer: Deliverer | None = None
+    delivery: DeliveryDeployment,
+    feed: ListFeed,
+    deliverer: Deliverer | None = None,
+    backlog: Backlog | None = None,
 ) -> AsyncIterator[Worker]:
     """A worker at work."""
 
@@ -56,7 +60,7 @@ async def working(
 
     deliverer = deliverer or delivery.deliverer()
     unread_recount = UnreadRecount(deliverer.states, delivery.gateways, delivery.gateways, count)
-    worker = Worker(feed, deliverer, unread_recount, at_once)
+    worker = Worker(feed, deliverer, unread_recount, at_once, backlog or Backlog(), delivery.clock)
     worker.start()
     try:
         yield worker
@@ -112,17 +116,32 @@ async def test_entries_of_many_chats_arrive_in_order_and_are_finished(
 async def test_an_event_is_finished_only_after_the_head_copy_is_written(
     delivery: DeliveryDeployment,
 ) -> None:
-    feed, gate = ListFeed(), Gate("advance")
+    feed, gate, backlog = ListFeed(), Gate("advance"), Backlog()
     chat = await delivery.chat(ANN, BOB)
+    delivery.clock.time += 100_000
     device = delivery.gateways.connect(BOB)
-    async with working(delivery, feed, watched(delivery, gate)):
+    async with working(delivery, feed, watched(delivery, gate), backlog):
         offsets = publish(delivery, feed)
         await gate.reached.wait()
         assert device.sequences == [1]
         assert feed.finished == []
+        assert backlog.seconds >= 100, "so old is the entry"
         gate.opened.set()
         await until(lambda: feed.finished == offsets)
+    assert backlog.seconds == 0
     assert await delivery.head(chat) == 1
+
+
+async def test_a_worker_whose_feed_does_not_answer_counts_as_behind(
+    delivery: DeliveryDeployment,
+) -> None:
+    feed, backlog = ListFeed(), Backlog()
+    feed.is_down = True
+    async with working(delivery, feed, backlog=backlog):
+        await until(lambda: feed.refused > 3)
+        assert backlog.seconds > 0, "nobody knows what waits there"
+        feed.is_down = False
+        await until(lambda: backlog.seconds == 0)
 
 
 async def test_a_repeat_is_not_finished_before_the_first_is(delivery: DeliveryDeployment) -> None:

@@ -5,18 +5,23 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
 from tests.integration.cores import all_of
+from tests.integration.redis_places import a_link
 from tests.integration.socket_town import sequences, told, troubles, until_entries
 from tests.support.client_socket import Refused, Socket
 from tests.support.cluster import Cluster, Services, a_cluster
 from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
 from tests.support.people import Person, Town
+from tests.support.waiting import until
+from tidings.cluster.pulse import DeliveryPulse
+from tidings.tasks import Backlog
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -284,3 +289,49 @@ async def test_a_message_is_delivered_though_a_worker_dies(cluster: Cluster, tow
         await device.until(has(device, chat, 6), 40)
         await cluster["worker-1"].start()
     assert len(told(device, "entry", chat=chat)) >= 5
+
+
+async def test_live_is_true_though_nobody_delivers(
+    cluster: Cluster, town: Town, redis_url: str
+) -> None:
+    """Both workers are dead: whoever says hello finds in the logs what was acknowledged before."""
+    ann, bob = await some_people(town, "ann", "bob")
+    chats = [await ann.create_direct(bob), await ann.create_group("Team", [bob])]
+    workers = [cluster[name] for name in ("worker-1", "worker-2")]
+    for worker in workers:
+        await worker.kill()
+    async with delivery_of(cluster, redis_url) as delivery:
+        await until(delivery.is_current, equals=False)
+        for chat in chats:
+            for _ in range(5):
+                await ann.send(chat)
+        async with cluster.device(bob, "gateway-2") as device:
+            assert [device.logs.have.get(chat) for chat in chats] == [6, 6]
+        listed = (await bob.call("GET", "/v1/chats"))["data"]
+        assert {row["unread"] for row in listed} == {5}
+        assert {row["last_message"]["sequence"] for row in listed} == {6}, "and so says the list"
+    for worker in workers:
+        await worker.start()
+
+
+@asynccontextmanager
+async def delivery_of(cluster: Cluster, redis_url: str) -> AsyncIterator[DeliveryPulse]:
+    """What the gateways of this deployment see of its workers."""
+    prefix = cluster["worker-1"].environment["TIDINGS_REDIS_PREFIX"]
+    async with a_link(redis_url, prefix) as link:
+        yield DeliveryPulse(link, "asks", Backlog(), is_worker=False)
+
+
+async def test_own_messages_are_listed_through_any_process(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    async with Town(cluster["api-2"].url, "") as other:
+        asks = {"Authorization": f"Bearer {ann.token}"}
+        for _ in range(5):
+            sent = await ann.send(chat)
+            asks["Tidings-After"] = sent["message_id"]
+            answer = (await other.http.get("/v1/chats", headers=asks)).json()
+            assert answer["data"][0]["last_message"]["sequence"] == sent["sequence"]
+            assert answer["data"][0]["last_message"]["preview"] == sent["content"]
+        asks["Tidings-After"] = "what"
+        assert (await other.http.get("/v1/chats", headers=asks)).status_code == 400

@@ -55,6 +55,7 @@ class Ground(RuleBasedStateMachine):
         """How long the tenant has content kept."""
 
     def teardown(self) -> None:
+        self.product.check_copies()
         self.product.close()
         for room in self.rooms.values():
             self.happened.update(line.kind for line in room.log)

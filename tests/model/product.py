@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tests.contract.preview_rules import broken_previews
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.clock import ManualClock
 from tests.support.engine import Settings
@@ -16,6 +17,7 @@ from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
+from tidings.stores.dynamodb.store import DynamoStore
 
 T = TypeVar("T")
 
@@ -70,6 +72,12 @@ class Product:
     def _open(self) -> Deployment:
         opening = open_deployment(self._folder, clock=self.clock, settings=self._settings)
         return self.run(self._stack.enter_async_context(opening))
+
+    def check_copies(self) -> None:
+        """No copy of a message shows what the message is not."""
+        store = self.deployment.core.store
+        if isinstance(store, DynamoStore):
+            assert self.run(broken_previews(store.chats._dynamo)) == []
 
     def close(self) -> None:
         """Stop for good."""

@@ -9,6 +9,9 @@ In one process, which is the product as it stands, hello reads the log itself an
 (`delivery/fan_out.py`) looks once, after the commit. Between processes hello reads the copy of the
 head that the delivering worker writes, and routes of dead connections stay behind; there the
 worker has to look a second time, for every connection, after it has written that copy.
+
+In a direct chat, the copy for the sender's own devices is in the sender's row. The sender's gateway
+usually writes it with the sender's mark, at some time or never; delivery must not rely on that.
 """
 
 from collections.abc import Iterator
@@ -24,6 +27,8 @@ Scheme = Literal[
     "a marker for whom the look-up missed",
     "head, then a second look-up for whom the first missed",
     "head, then a second look-up for all",
+    "head by the sender's mark alone",
+    "head by the sender's mark or else by delivery",
 ]
 SCHEMES: Final[dict[Scheme, Literal["delivered", "lost"]]] = {
     "one process": "delivered",
@@ -31,6 +36,8 @@ SCHEMES: Final[dict[Scheme, Literal["delivered", "lost"]]] = {
     "a marker for whom the look-up missed": "lost",
     "head, then a second look-up for whom the first missed": "lost",
     "head, then a second look-up for all": "delivered",
+    "head by the sender's mark alone": "lost",
+    "head by the sender's mark or else by delivery": "delivered",
 }
 RECONNECTS: Final = 2
 STATES_MIN: Final = 100
@@ -63,12 +70,18 @@ class Model:
     def __init__(self, scheme: Scheme) -> None:
         self._has_marker = scheme == "a marker for whom the look-up missed"
         self._is_one_process = scheme.startswith("one process")
-        self._looks_again_for_all = scheme == "head, then a second look-up for all"
+        self._has_mark = scheme.startswith("head by the sender's mark")
+        self._relies_on_mark = scheme == "head by the sender's mark alone"
+        self._looks_again_for_all = (
+            self._has_mark or scheme == "head, then a second look-up for all"
+        )
         self._registers_first = scheme != "one process, hello reads before it registers"
 
     def moves(self, state: State) -> Iterator[tuple[str, State]]:
         """Everything that can happen next."""
         yield from self.progress(state)
+        if self._has_mark and state.is_stored and not state.is_in_head:
+            yield "the sender's mark moves", state._replace(is_in_head=True)
         if state.connection is not None and state.reconnects_left:
             # Without an attempt left it would stay away, and nothing could be said about it.
             survives = None if state.on_its_way == state.connection else state.on_its_way
@@ -111,6 +124,8 @@ class Model:
                 yield "look-up 2: nothing to do", done
 
     def _tell(self, state: State) -> tuple[str, State]:
+        if self._relies_on_mark:
+            return "the other's row is written", state._replace(worker="told")
         if not self._has_marker:
             return "the head is written", state._replace(worker="told", is_in_head=True)
         if state.handed_to is None:

@@ -98,6 +98,9 @@ class MemoryLog:
         entry = self._claims.get(key.client_message_id)
         return None if entry is None else Sent(digest=key.digest, entry=entry)
 
+    async def message(self, *_: Any) -> None:
+        raise NotImplementedError
+
     async def page(self, *_: Any, **__: Any) -> None:
         raise AssertionError("an appender reads no pages")
 

@@ -206,7 +206,7 @@ def test_writes_of_a_plan_add_up() -> None:
     assert planned.average == total(chat_costs.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
     by_table = {one.table: one for one in planned.tables}
     assert by_table["messages"].average == Units(1, 1)
-    assert by_table["delivery_state"].average == Units(3, 1)
+    assert by_table["delivery_state"].average == Units(4, 1)
     assert by_table["messages"].peak == Units(10, 10)
     month = MONTH_HOURS * 3_600 / 1e6
     assert by_table["idempotency_keys"].on_demand == pytest.approx(month * 0.625)

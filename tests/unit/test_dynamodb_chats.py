@@ -14,7 +14,6 @@ from tests.contract.builders import (
     draft,
     key,
     message,
-    new_chat_id,
     page,
     removed,
     request,
@@ -33,6 +32,8 @@ from tidings.ports.chats import Created
 from tidings.ports.log import Failed, Kept
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import heads
+from tidings.stores.dynamodb.chat.head_patterns import READ_HEADS
+from tidings.stores.dynamodb.chat.heads import HeadCopy
 from tidings.stores.dynamodb.chat.items import claim_key, entry_item, member_key
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
@@ -226,16 +227,13 @@ async def test_a_long_search_is_not_made_twice(
 # Head copies.
 
 
-async def stored_head(tables: Dynamo, chat: ChatId) -> tuple[int, int | None]:
-    (item,) = await tables.batch_get(patterns.READ_HEADS, [{"chat_id": chat}])
-    return item["sequence"], item.get("member_count")
+async def stored_head(tables: Dynamo, chat: ChatId) -> int:
+    (item,) = await tables.batch_get(READ_HEADS, [{"chat_id": chat}])
+    return int(item["sequence"])
 
 
 def copies_asked_for(proxy: DynamoProxy) -> list[int]:
-    """The heads that were to be written, each once: an answer that is late is asked for again.
-
-    Then the head is found to be there already, and its count is written by itself.
-    """
+    """The heads that were to be written, each once: an answer that is late is asked for again."""
     updates = (request for operation, request in proxy.asked if operation == "UpdateItem")
     values = (update["ExpressionAttributeValues"] for update in updates)
     return list(dict.fromkeys(int(one[":sequence"]["N"]) for one in values if ":sequence" in one))
@@ -256,20 +254,21 @@ async def test_a_head_copy_is_written_at_once_and_then_once_a_second(
             await append(store, state, message(ANN))
             assert (await store.chats.list_heads(BOB))[0].head.sequence == state.head
         assert copies_asked_for(proxy) == [1]
-        assert await stored_head(tables, state.chat_id) == (1, 2)
+        assert await stored_head(tables, state.chat_id) == 1
 
     assert copies_asked_for(proxy) == [1, 11]
-    assert await stored_head(tables, state.chat_id) == (11, 2)
+    assert await stored_head(tables, state.chat_id) == 11
 
 
 async def test_a_head_copy_never_moves_backwards(
     dynamodb_endpoint: str, prefix: str, tables: Dynamo
 ) -> None:
-    chat = new_chat_id()
-    for sequence, members in ((5, 3), (9, None), (7, 2), (8, None)):
+    async with open_tables(dynamodb_endpoint, prefix, writes_heads=False) as store:
+        chat = (await a_chat(store, ANN, BOB)).chat_id
+    for sequence in (5, 9, 7, 8):
         async with open_tables(dynamodb_endpoint, prefix) as store:
-            store.heads.advance(chat, Head(sequence, 0, 0, 0), members)
-    assert await stored_head(tables, chat) == (9, 2), "the head of one, the count of another"
+            store.heads.advance(chat, HeadCopy(Head(sequence, 0, 0, 0)))
+    assert await stored_head(tables, chat) == 9
 
 
 async def test_head_copies_that_died_with_their_process_are_made_up_for(
@@ -280,7 +279,7 @@ async def test_head_copies_that_died_with_their_process_are_made_up_for(
     async with open_tables(dynamodb_endpoint, prefix, writes_heads=False) as dies:
         await append(dies, state, message(ANN, "lost?"))
         await append(dies, state, added(CAT))
-    assert await stored_head(tables, state.chat_id) == (1, 2)
+    assert await stored_head(tables, state.chat_id) == 1
 
     async with open_tables(dynamodb_endpoint, prefix) as store:
         (held,) = await store.chats.list_heads(BOB)
@@ -288,7 +287,7 @@ async def test_head_copies_that_died_with_their_process_are_made_up_for(
         (row,) = await store.chats.listing(BOB, below=None, limit=9, now=NOW)
         assert row.last is not None
         assert (row.last.box, row.unread.count) == (b"lost?", 1)
-    assert await stored_head(tables, state.chat_id) == (3, 3)
+    assert await stored_head(tables, state.chat_id) == 3
 
 
 async def test_where_others_deliver_a_head_copy_says_how_far(
@@ -299,7 +298,7 @@ async def test_where_others_deliver_a_head_copy_says_how_far(
 
     async with gateway() as one, gateway() as other:
         state = await a_chat(one, ANN, BOB)
-        one.heads.advance(state.chat_id, Head(1, 0, 0, NOW), 2)
+        one.heads.advance(state.chat_id, HeadCopy(Head(1, 0, 0, NOW)))
         await one.heads.settled(state.chat_id)
         await append(one, state, message(ANN))
 

@@ -2,11 +2,13 @@
 """Tasks with an owner: what ends does not begin anew when the owner closes."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
 from tidings import tasks as module
-from tidings.tasks import Tasks
+from tidings.tasks import Backlog, Tasks
 
 
 async def test_a_task_that_hands_on_to_the_next_ends_with_its_owner() -> None:
@@ -59,3 +61,28 @@ async def test_a_loop_outlives_whatever_its_step_raises(
     await tasks.close()
     assert (steps, tasks.failed_steps) == (4, 3)
     assert [line.action for line in caplog.records] == ["loop_failed"] * 3  # type: ignore[attr-defined]
+
+
+class Work:
+    """Something that is not finished."""
+
+
+async def test_a_backlog_does_not_keep_what_others_finish() -> None:
+    backlog, works = Backlog(), [Work() for _ in range(9)]
+    for age, work in enumerate(works):
+        backlog.begin(work, age)
+    is_kept = [weakref.ref(work) for work in works]
+    for work in works:
+        backlog.end_later(work, 60.0)
+    del work, works
+    gc.collect()
+    assert [kept for kept in is_kept if kept() is not None] == []
+    assert 8 <= backlog.seconds < 60, "the oldest counts"
+    backlog.begin("own", 70.0)
+    assert backlog.seconds >= 70
+    backlog.end("own")
+    assert backlog.seconds < 60
+    backlog = Backlog()
+    backlog.begin("work", 9.0)
+    backlog.end_later("work", 0.0)
+    assert backlog.seconds == 0, "others have finished it"

@@ -201,12 +201,20 @@ async def create_chat(
     "/v1/chats",
     tag=TAG,
     summary="List my chats",
+    headers=("Tidings-After",),
     refusals=(CursorInvalid,),
     cost=lambda asked: rate_limits.chat_list_cost(asked.limit),
 )
-async def list_chats(user: UserKey, asked: ChatsQuery, verbs: ChatVerbs) -> ChatList:
-    """Return the caller's chats with previews and unread counts, latest activity first."""
-    rows, cursor = await verbs.list(user, asked.cursor, asked.limit)
+async def list_chats(
+    user: UserKey,
+    asked: ChatsQuery,
+    verbs: ChatVerbs,
+    own_message: tuple[ChatId, int] | None,
+) -> ChatList:
+    """Return the caller's chats with previews and unread counts, latest activity first. With
+    several processes, a message may be missing for up to two seconds; with its `message_id` in the
+    header `Tidings-After`, the list includes it."""
+    rows, cursor = await verbs.list(user, asked.cursor, asked.limit, own_message)
     return ChatList([chat_record(row) for row in rows], cursor)
 
 

@@ -21,6 +21,7 @@ from tidings.api.problems import (
     status_of,
 )
 from tidings.model import limits
+from tidings.model.ids import MESSAGE
 from tidings.model.refusals import NotFound, Refusal
 from tidings.wire import frames
 
@@ -85,6 +86,7 @@ _REQUEST_HEADERS: Final[dict[str, Json]] = {
         "maxLength": limits.REQUEST_KEY_CHARS_MAX,
         "pattern": "^[!-~]([ -~]*[!-~])?$",
     },
+    "Tidings-After": {"type": "string", "pattern": f"^{MESSAGE.pattern}$"},
 }
 _RETRY_AFTER: Final = {"schema": {"type": "string", "pattern": "^[0-9]+$"}}
 _ANSWER_HEADERS: Final[dict[int, Json]] = {

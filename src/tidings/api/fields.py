@@ -29,6 +29,7 @@ from tidings.model.ids import (
     USER,
     ChatId,
     UserKey,
+    locate,
     tenant_of,
 )
 from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
@@ -184,6 +185,20 @@ def sequence_in_path(sequence: str) -> int:
     if _SEQUENCE.fullmatch(sequence) is None or int(sequence) > SEQUENCE_MAX:
         raise MessageNotFound
     return int(sequence)
+
+
+def own_message(message_id: str | None) -> tuple[ChatId, int] | None:
+    """Parse the header that names a message of the caller, if it is there.
+
+    Raises:
+        Invalid: The text is not the id of a message.
+    """
+    if message_id is None:
+        return None
+    found = locate(message_id)
+    if found is None or found[1] > SEQUENCE_MAX:
+        raise Invalid("Tidings-After: the id of a message")
+    return found
 
 
 def limit_in_path(limit: str) -> int:

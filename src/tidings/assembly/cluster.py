@@ -15,10 +15,12 @@ from tidings.config import Config, Kafka
 from tidings.limiters import InProcessBuckets
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import HandoverTarget, RemoteGateways
+from tidings.tasks import Backlog
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
     from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
+    from tidings.cluster.pulse import DeliveryPulse
     from tidings.cluster.redis_link import RedisLink
     from tidings.cluster.registry import RedisRegistry
 
@@ -37,6 +39,9 @@ class ClusterLinks:
     registry: "RedisRegistry"
     handover: "RedisHandover"
     publisher: "KafkaPublisher"
+    backlog: Backlog
+    """Events that this process has not passed on or not delivered yet."""
+    pulse: "DeliveryPulse"
 
     @property
     def remote_gateways(self) -> RemoteGateways:
@@ -63,6 +68,7 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
     kafka, redis = config.cluster.kafka, config.cluster.redis
     with optional_import():
         from tidings.cluster.handover import RedisHandover
+        from tidings.cluster.pulse import DeliveryPulse
         from tidings.cluster.redis_link import RedisLink
         from tidings.cluster.registry import RedisRegistry
     name = core.chance.token(NAME_BYTES).hex()
@@ -74,13 +80,17 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
         handover = RedisHandover(link, core.chance)
         stack.push_async_callback(handover.close)
         handover.start()
-        publisher = _publisher(kafka, core)
+        backlog = Backlog()
+        pulse = DeliveryPulse(link, name, backlog, is_worker="worker" in config.process.roles)
+        stack.push_async_callback(pulse.close)
+        pulse.start()
+        publisher = _publisher(kafka, core, backlog)
         stack.push_async_callback(publisher.close)
         publisher.start()
-        yield ClusterLinks(name, kafka, link, registry, handover, publisher)
+        yield ClusterLinks(name, kafka, link, registry, handover, publisher, backlog, pulse)
 
 
-def _publisher(kafka: Kafka, core: Core) -> "KafkaPublisher":
+def _publisher(kafka: Kafka, core: Core, backlog: Backlog) -> "KafkaPublisher":
     with optional_import():
         from tidings.buses.kafka import KafkaPublisher
         from tidings.buses.kafka_clients import Topics
@@ -90,6 +100,7 @@ def _publisher(kafka: Kafka, core: Core) -> "KafkaPublisher":
         topics=Topics(kafka.prefix),
         cipher=core.vault.messages,
         back_off=wait_patiently,
+        backlog=backlog,
     )
 
 

@@ -30,6 +30,7 @@ from tidings.assembly.tenant_jobs import TenantWork, make_tenant_work
 from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
+from tidings.delivery.chat_states import NoticeStates
 from tidings.keyrings import ensure_root_key
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
@@ -49,6 +50,7 @@ class Core:
     bus: InProcessBus
     vault: Vault
     appender: Appender
+    notice_states: NoticeStates
     receipts: CoalescedReceipts
     verbs: ChatVerbs
     inbox: InboxVerbs
@@ -129,6 +131,7 @@ def _make_core(
         bus=base.bus,
         vault=base.vault,
         appender=base.appender,
+        notice_states=NoticeStates(base.appender.state_nowait, base.appender.state),
         receipts=receipts,
         verbs=chats,
         inbox=inbox,

@@ -161,7 +161,7 @@ def _run_worker(
         others.handover,
         core.verbs.count_unread,
     )
-    worker = Worker(feed, deliverer, unread_recount, wait_patiently)
+    worker = Worker(feed, deliverer, unread_recount, wait_patiently, others.backlog, core.clock)
     worker.start()
     stack.push_async_callback(worker.close)
 

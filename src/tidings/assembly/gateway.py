@@ -23,9 +23,10 @@ from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
 from tidings.gateway.notices import InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
-from tidings.model.chats import Unread
+from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
+from tidings.ports.delivery import EncodedEntry
 from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close
 
@@ -117,10 +118,13 @@ class Exchange:
         write_lease: WriteLease,
         hint: Callable[[InboxEvent], None],
     ) -> None:
+        self._chats = core.store.chats
+        self._states = core.notice_states
+        self._pulse = others.pulse
         reconciler = HeadReconciler(hub, core.store.chats)
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
         self._handover_receiver = others.handover_receiver(
-            HandoverReceiver(hub, self._registration.request_reconcile, hint)
+            HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard)
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
@@ -130,10 +134,21 @@ class Exchange:
         """
         return replace(
             context,
+            chats_of=self._chats_of,
             register=self._registration.register,
             unregister=self._registration.unregister,
             gap_seconds=GAP_SECONDS,
         )
+
+    def _heard(self, entry: EncodedEntry) -> None:
+        """Learn from an entry of another process, which was handed over."""
+        self._chats.saw(entry.chat_id, entry.head)
+        self._states.heard(entry)
+
+    async def _chats_of(self, user: UserKey) -> list[ChatHead]:
+        """Return a user's chats with their heads, from the logs if delivery is behind."""
+        is_current = await self._pulse.is_current()
+        return await self._chats.list_heads(user, from_log=not is_current)
 
     def open(self) -> None:
         """Start to receive handovers and to renew registrations."""
@@ -153,8 +168,8 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
 
 
 def _fan_out(core: Core, hub: Hub) -> FanOut:
-    appender = core.appender
-    return FanOut(core.bus, hub, appender.state_nowait, appender.state, count_unread(core))
+    states = core.notice_states
+    return FanOut(core.bus, hub, states.cached, states.state, count_unread(core))
 
 
 def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:

@@ -234,8 +234,8 @@ def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
     return RemoteNotices(
         core.bus,
         others.remote_gateways,
-        core.appender.state_nowait,
-        core.appender.state,
+        core.notice_states.cached,
+        core.notice_states.state,
         count_unread(core),
     )
 

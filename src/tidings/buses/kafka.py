@@ -10,8 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+import msgspec
 from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import (
@@ -25,6 +27,7 @@ from tidings.buses.kafka_clients import (
 )
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, FeedUnavailable
+from tidings.tasks import Backlog
 from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_event, entry_event
 
 log = logging.getLogger("tidings.bus")
@@ -34,6 +37,17 @@ HINT_SECONDS_MAX: Final = 2.0
 LOG_SECONDS_MIN: Final = 10.0
 FAILURES_MAX: Final = 50
 """Number of failures in a row after which the producer is replaced, since it may never recover."""
+
+
+RELAYED_SECONDS: Final = 30.0
+"""Time within which the relay delivers an entry whose event was dropped."""
+
+
+class _Event(msgspec.Struct, frozen=True, eq=False):
+    """An encrypted event that waits for Kafka."""
+
+    chat: ChatId
+    sealed: bytes
 
 
 class KafkaPublisher:
@@ -47,15 +61,20 @@ class KafkaPublisher:
         topics: Topics,
         cipher: MessageCipher,
         back_off: Callable[[int], Awaitable[None]],
+        backlog: Backlog,
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """`back_off(n)` waits at most a few seconds before the n-th attempt to reconnect."""
+        """`back_off(n)` waits at most a few seconds before the n-th attempt to reconnect.
+
+        `backlog` gets the events that Kafka has not confirmed.
+        """
         self._servers = servers
         self._topics = topics
         self._cipher = cipher
         self._partitions = partitions
         self._back_off = back_off
-        self._waiting: deque[tuple[ChatId, bytes]] = deque()
+        self._backlog = backlog
+        self._waiting: deque[_Event] = deque()
         self._is_waiting = asyncio.Event()
         self._producer: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -80,7 +99,7 @@ class KafkaPublisher:
             with suppress(TimeoutError, KafkaError):
                 async with asyncio.timeout(PRODUCER_SECONDS_MAX):
                     while self._waiting:
-                        await self._send(*self._waiting.popleft())
+                        await self._send(self._waiting.popleft())
                     await self._producer.flush()
             await stop_producer(self._producer)
 
@@ -104,10 +123,12 @@ class KafkaPublisher:
         self._put(event.entry.chat_id, entry_event(event.entry))
 
     def _put(self, chat: ChatId, event: bytes) -> None:
+        waiting = _Event(chat, self._sealed(event))
+        self._backlog.begin(waiting)
         if len(self._waiting) >= WAITING_EVENTS_MAX:
-            self._drop("too many events wait for Kafka")
+            self._drop(waiting, "too many events wait for Kafka")
             return
-        self._waiting.append((chat, self._sealed(event)))
+        self._waiting.append(waiting)
         self._is_waiting.set()
 
     def _sealed(self, event: bytes) -> bytes:
@@ -119,7 +140,7 @@ class KafkaPublisher:
             self._failures = 0
             while self._failures < FAILURES_MAX:
                 while self._waiting and self._failures < FAILURES_MAX:
-                    await self._send(*self._waiting.popleft())
+                    await self._send(self._waiting.popleft())
                 if not self._waiting:
                     self._is_waiting.clear()
                     await self._is_waiting.wait()
@@ -137,31 +158,35 @@ class KafkaPublisher:
                 self._warn(f"Kafka cannot be reached: {error}")
                 await self._back_off(attempt)
 
-    async def _send(self, chat: ChatId, event: bytes) -> None:
+    async def _send(self, event: _Event) -> None:
         """Pass an event to the Kafka library.
 
         This waits for space in the library's buffer, but not for Kafka.
         """
         try:
-            sent = await self._producer.send(self._topics.messages, event, key=chat.encode())
+            sent = await self._producer.send(
+                self._topics.messages, event.sealed, key=event.chat.encode()
+            )
         except (KafkaError, OSError) as error:
             self._failures += 1
-            self._drop(str(error))
+            self._drop(event, str(error))
         else:
-            sent.add_done_callback(self._answered)
+            sent.add_done_callback(partial(self._answered, event))
 
-    def _answered(self, sent: "asyncio.Future[Any]") -> None:
+    def _answered(self, event: _Event, sent: "asyncio.Future[Any]") -> None:
         if sent.cancelled():
-            self._drop("closed before Kafka answered")
+            self._drop(event, "closed before Kafka answered")
         elif (error := sent.exception()) is not None:
             self._failures += 1
-            self._drop(str(error))
+            self._drop(event, str(error))
         else:
             self._failures = 0
             self.published += 1
+            self._backlog.end(event)
 
-    def _drop(self, reason: str) -> None:
+    def _drop(self, event: _Event, reason: str) -> None:
         self.dropped += 1
+        self._backlog.end_later(event, RELAYED_SECONDS)
         self._warn(f"events are dropped: {reason}")
 
     def _warn(self, message: str) -> None:

@@ -129,7 +129,7 @@ async def _compare(place: Place, options: argparse.Namespace) -> int:
 
 async def _fill(place: Place, _options: argparse.Namespace) -> int:
     with optional_import():
-        from tidings.stores.dynamodb.export.importing import fill_lists
+        from tidings.stores.dynamodb.export.importing import fill_heads, fill_lists
         from tidings.stores.dynamodb.export.scanning import open_patient
         from tidings.stores.dynamodb.formats import allow_newest
 
@@ -145,6 +145,8 @@ async def _fill(place: Place, _options: argparse.Namespace) -> int:
     ) as dynamo:
         await allow_newest(dynamo, SystemClock().now())
         print(f"{await fill_lists(dynamo):,} tenants, keys, users and chats are listed.")
+        count = await fill_heads(dynamo, SystemClock().now())
+        print(f"{count:,} old chats have got a copy of their head.")
     return 0
 
 

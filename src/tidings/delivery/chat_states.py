@@ -5,7 +5,8 @@ An entry is dispatched only to users who are members in a state that includes ev
 Therefore a removed member never receives a later entry, in whatever order events arrive.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,13 +16,15 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
-from tidings.ports.delivery import DeliveryStore
+from tidings.ports.delivery import DeliveryStore, EncodedEntry
 from tidings.ports.log import Log
 
 DISPATCHED_ENTRIES_MAX: Final = 256
 """Limit on the entries of a chat that are dispatched together. If there are more, only the last of
 them are dispatched, and connections read the earlier entries from the log."""
 READ_ENTRIES: Final = 100
+NOTICE_STATE_SECONDS: Final = 60.0
+_CHANGES_STATE: Final = frozenset({"created", "added", "removed", "role", "renamed", "deleted"})
 
 
 class NotInLog(Exception):
@@ -43,6 +46,62 @@ class DeliveryState(msgspec.Struct, eq=False):
     dispatched: int
     """Last sequence of the range, which begins with `start`. At first the range is empty, and this
     is `start - 1`."""
+
+
+class NoticeStates:
+    """Cache of the chats in which this process sends receipts, typing and unread counts.
+
+    A gateway whose users only read never appends to their chats, so the appender does not know
+    them. A state may be old; a connection that does not follow the chat gets nothing anyway.
+    """
+
+    def __init__(
+        self,
+        known: Callable[[ChatId], ChatState | None],
+        read: Callable[[ChatId], Awaitable[ChatState | None]],
+    ) -> None:
+        """`known` returns a state that the process has for other reasons."""
+        self._known = known
+        self._read = read
+        self._loop = asyncio.get_running_loop()
+        self._cached: LruCache[ChatId, tuple[float, ChatState]] = LruCache(
+            limits.CACHED_CHATS_MAX,
+            size_of=lambda cached: len(cached[1].members),
+            size_max=limits.CACHED_MEMBERS_MAX,
+        )
+        self._reading: dict[ChatId, asyncio.Task[ChatState | None]] = {}
+
+    def cached(self, chat: ChatId) -> ChatState | None:
+        """Return a chat's state if it is cached and not too old, otherwise None."""
+        state = self._known(chat)
+        kept = self._cached.get(chat) if state is None else None
+        return kept[1] if kept is not None and self._loop.time() < kept[0] else state
+
+    async def state(self, chat: ChatId) -> ChatState | None:
+        """Return a chat's state from the cache or the store; many calls cause one read."""
+        state = self.cached(chat)
+        if state is not None:
+            return state
+        if chat not in self._reading:
+            self._reading[chat] = self._loop.create_task(self._load(chat))
+        return await asyncio.shield(self._reading[chat])
+
+    def heard(self, entry: EncodedEntry) -> None:
+        """Forget a chat whose members another process has changed."""
+        if entry.kind in _CHANGES_STATE:
+            self._cached.pop(entry.chat_id)
+            self._reading.pop(entry.chat_id, None)
+
+    async def _load(self, chat: ChatId) -> ChatState | None:
+        own = asyncio.current_task()
+        try:
+            state = await self._read(chat)
+            if state is not None and self._reading.get(chat) is own:
+                self._cached.put(chat, (self._loop.time() + NOTICE_STATE_SECONDS, state))
+            return state
+        finally:
+            if self._reading.get(chat) is own:
+                del self._reading[chat]
 
 
 class DeliveryStates:

@@ -16,7 +16,6 @@ together.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
 import msgspec
 
@@ -34,8 +33,6 @@ from tidings.ports.log import Log
 from tidings.ports.world import Clock
 from tidings.wire.events import EntryEvent, HintEvent
 from tidings.wire.frames import UnreadFrame, encode
-
-_COUNTED: Final = frozenset({"created", "added", "removed"})
 
 
 class DispatchedRun(msgspec.Struct, frozen=True):
@@ -118,14 +115,10 @@ class Deliverer:
         Raises:
             StoreUnavailable: The store is closing.
         """
-        last = max((done.run for done in dispatched), key=lambda run: run.entries[-1].sequence)
-        head = head_of(last.entries[-1])
-        is_changed = any(
-            entry.kind in _COUNTED for done in dispatched for entry in done.run.entries
-        )
-        is_known = is_changed and last.state.head == head.sequence
-        count = len(last.state.members) if is_known else None
-        await self._deliveries.advance(last.state.chat_id, head, count)
+        entries = [entry for done in dispatched for entry in done.run.entries]
+        end = max(entries, key=lambda entry: entry.sequence)
+        last = next((entry for entry in entries if entry.sequence == end.last_message), None)
+        await self._deliveries.advance(end.chat_id, head_of(end), last)
 
     async def dispatch_again(self, dispatched: Sequence[DispatchedRun]) -> None:
         """Steps 3 and 4: dispatch to connections that are new since step 1, then push.

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 import msgspec
 
 from tidings.delivery.chat_states import DeliveryRun
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, head_of
 from tidings.model.ids import UserKey
 from tidings.ports.delivery import (
     ConnectionAddress,
@@ -83,6 +83,7 @@ def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
         removed=people if entry.kind == "removed" else (),
         is_small=is_small,
         frame=encode_entry(entry),
+        head=head_of(entry),
     )
 
 

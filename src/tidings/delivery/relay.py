@@ -245,5 +245,6 @@ class Republisher:
         await self._vault.open(entries, self._clock.now())
         for entry in entries:
             self._bus.publish(Appended(entry, state))
-        count = len(state.members) if state.head == up_to else None
-        await self._deliveries.advance(chat, head_of(entries[-1]), count)
+        end = entries[-1]
+        last = next((entry for entry in entries if entry.sequence == end.last_message), None)
+        await self._deliveries.advance(chat, head_of(end), last)

@@ -22,8 +22,9 @@ from tidings.delivery.deliverer import Deliverer, DispatchedRun, UnreadRecount
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
-from tidings.tasks import Tasks
-from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_event
+from tidings.ports.world import Clock
+from tidings.tasks import Backlog, Tasks
+from tidings.wire.events import CleanedEvent, EntryEvent, NotAnEvent, WireEvent, decode_event
 
 log = logging.getLogger("tidings.delivery")
 
@@ -60,12 +61,19 @@ class Worker:
         deliverer: Deliverer,
         unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
+        backlog: Backlog,
+        clock: Clock,
     ) -> None:
-        """`back_off` waits before the n-th retry, with jitter, a few seconds at most."""
+        """`back_off` waits before the n-th retry, with jitter, a few seconds at most.
+
+        `backlog` gets the events that are not finished, with the age of their entries.
+        """
         self._feed = feed
         self._deliverer = deliverer
         self._unread_recount = unread_recount
         self._back_off = back_off
+        self._backlog = backlog
+        self._clock = clock
         self._by_chat: dict[ChatId, _ChatEvents] = {}
         self._unfinished = 0
         self._has_room = asyncio.Event()
@@ -93,10 +101,13 @@ class Worker:
             except Exception as error:
                 if not isinstance(error, FeedUnavailable):
                     log.exception("taking events failed", extra={"action": "taking_failed"})
+                if not attempt:
+                    self._backlog.begin(self._feed)  # unseen events may wait there
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
+            self._backlog.end(self._feed)
             for event in received:
                 self._sort(event)
             while self._unfinished >= EVENTS_MAX:
@@ -112,6 +123,9 @@ class Worker:
         except NotAnEvent as reason:
             self._tasks.start(self._keep_dead_letter(received, str(reason)))
             return
+        made_at = event.entry.created_at if isinstance(event, EntryEvent) else None
+        age_ms = 0 if made_at is None else self._clock.now() - made_at
+        self._backlog.begin((received.partition, received.offset), age_ms / 1_000)
         chat_events = self._by_chat.setdefault(event.chat, _ChatEvents())
         chat_events.waiting.append(_WaitingEvent(received, event))
         if not chat_events.is_dispatching:
@@ -243,5 +257,6 @@ class Worker:
 
     def _finish(self, received: FeedEvent) -> None:
         self._feed.finish(received)
+        self._backlog.end((received.partition, received.offset))
         self._unfinished -= 1
         self._has_room.set()

@@ -37,13 +37,19 @@ class HandoverReceiver:
     """Queues the handovers that a gateway receives, and delivers them to a few users per turn."""
 
     def __init__(
-        self, hub: Hub, request_reconcile: Callable[[], None], hint: Callable[[InboxEvent], None]
+        self,
+        hub: Hub,
+        request_reconcile: Callable[[], None],
+        hint: Callable[[InboxEvent], None],
+        heard: Callable[[EncodedEntry], None] = lambda _: None,
     ) -> None:
+        """`heard` is called for each entry, once for all users."""
         self.dropped = 0
         """Number of handovers dropped because too many users were queued."""
         self._hub = hub
         self._request_reconcile = request_reconcile
         self._hint = hint
+        self._heard = heard
         self._slices = TurnBudget()
         self._waiting_users = 0
 
@@ -53,6 +59,8 @@ class HandoverReceiver:
         users: Sequence[UserKey],
         answer: Callable[[list[str]], None],
     ) -> None:
+        for encoded in encoded_entries:
+            self._heard(encoded)
         if self._waiting_users + len(users) > WAITING_USERS_MAX:
             self.dropped += 1
             self._request_reconcile()

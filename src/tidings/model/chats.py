@@ -112,6 +112,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     user: UserKey
     chat: ChatId
     spans: tuple[OwnSpan, ...]
+    last: Entry | None = None
+    """The last of these messages, if the chat is direct. A store may copy it for chat lists."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""

@@ -62,6 +62,8 @@ class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Users who are no longer members after this entry. It is the last entry that they receive."""
     is_small: bool
     frame: bytes
+    head: Head = Head()
+    """The head of the log after this entry; empty if an older process encoded it."""
 
 
 class Handover(Protocol):
@@ -197,16 +199,19 @@ class DeliveryStore(Protocol):
         """
         ...
 
-    async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
+    async def advance(self, chat: ChatId, head: Head, last: Entry | None) -> None:
         """Store in the chat's head copy that entries up to `head` are delivered; durable on return.
 
         The copy only moves forward. It is written at most once a second per chat; a call that comes
-        sooner waits. `member_count` is given if the entries changed it.
+        sooner waits. `last` is the last message up to this head, if it is among the entries.
         """
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence in each chat's head copy, if it has one, from a strong read."""
+        """Return the sequence up to which each chat is delivered, by its head copy; read strongly.
+
+        A chat without members needs no delivery, so its sequence is as high as any.
+        """
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:

@@ -17,9 +17,15 @@ MESSAGE_BYTES: Final = 234
 BODY_BYTES: Final = 150
 KEY_BYTES: Final = 200
 RECEIPT_BYTES: Final = 100
+DIRECT_BYTES: Final = 330
+"""Size of a receipt row of a direct chat without the text of the copied message."""
 MEMBER_BYTES: Final = 105
-HEAD_BYTES: Final = 105
+PREVIEW_TEXT_BYTES_MAX: Final = 240
 BATCH_ITEMS_MAX: Final = 100
+
+
+DIRECT: Final = 2
+"""Number of members of a direct chat. In these figures, every chat of two is a direct chat."""
 
 
 class Cost(NamedTuple):
@@ -47,8 +53,15 @@ def _batches(items: int) -> int:
     return math.ceil(items / BATCH_ITEMS_MAX)
 
 
-def _head_copy() -> Charge:
-    return _writes("advance_head", "chat_counters", 1)
+def _head_copy(members: int, *, is_send: bool = False) -> Charge:
+    """Return the charge for the head copies: of a group in its item, of a direct chat in two rows.
+
+    A send writes the sender's row together with the sender's own mark.
+    """
+    if members != DIRECT:
+        return _writes("advance_head", "chats", 1)
+    rows = 1 if is_send else 2
+    return _writes("advance_direct_head", "delivery_state", rows, rows)
 
 
 def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
@@ -75,7 +88,7 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
             _writes("claim_slot", "messages", write_units(entry)),
         ],
         [
-            _head_copy(),
+            _head_copy(members, is_send=True),
             _writes("move_receipt", "delivery_state", marks, marks),
             *(_recounts(readers, entry) if readers else ()),
         ],
@@ -97,13 +110,25 @@ def send_in_turn(members: int, content: int) -> Cost:
 
 
 def _look_at_message(members: int, content: int) -> list[Charge]:
-    """Return the charges for checking that the caller can see a message: a page of one entry."""
+    """Return the charges for reading a message, and once more before it is changed."""
     entry = strong_units(MESSAGE_BYTES + content)
-    return [
-        _reads("read_log", "messages", 2 * entry, 2),
-        *_about_chat(members),
-        _reads("read_entry", "messages", entry),
+    return [*message(members, content).to_the_answer, _reads("read_entry", "messages", entry)]
+
+
+def message(members: int, content: int) -> Cost:
+    """Return the cost of one message without reactions by its id, in a chat of at most eleven.
+
+    The answer includes the message's status, which depends on all receipts.
+    """
+    status = [
+        _reads("read_message_status", "delivery_state", members / 2),
+        _reads("read_message_status", "chat_memberships", 1, 0),
     ]
+    found = [
+        _reads("read_message", "messages", strong_units(MESSAGE_BYTES + content)),
+        _reads("read_message", "chats", 0.5, 0),
+    ]
+    return Cost([*found, *status])
 
 
 def _about_chat(members: int) -> list[Charge]:
@@ -122,9 +147,20 @@ def _about_chat(members: int) -> list[Charge]:
 
 def edit(members: int, content: int) -> Cost:
     """Return the cost of replacing a message's content with content of the same size."""
+    changed = [_change_of_message(content), _touched_previews(members)]
+    return Cost([*_look_at_message(members, content), *changed], [_head_copy(members)])
+
+
+def _change_of_message(content: int) -> Charge:
     target = 2 * write_units(MESSAGE_BYTES + content)
-    changed = _writes("change_chat", "messages", 2 + target)
-    return Cost([*_look_at_message(members, content), changed], [_head_copy()])
+    return _writes("change_chat", "messages", 2 + target)
+
+
+def _touched_previews(members: int) -> Charge:
+    """Return the charge for removing the copies of a message before its content is changed."""
+    if members != DIRECT:
+        return _writes("touch_preview", "chats", 1)
+    return _writes("touch_direct_preview", "delivery_state", 2, 2)
 
 
 def redact(members: int, content: int) -> Cost:
@@ -135,9 +171,9 @@ def redact(members: int, content: int) -> Cost:
 
 def react(members: int, content: int) -> Cost:
     """Return the cost of adding an emoji to a message."""
-    cost = edit(members, content)
     row = _writes("change_chat", "reactions", 2, 0)
-    return Cost([*cost.to_the_answer, row], cost.afterwards)
+    changed = [_change_of_message(content), row]
+    return Cost([*_look_at_message(members, content), *changed], [_head_copy(members)])
 
 
 def change_members(*, joins: bool) -> Cost:
@@ -165,7 +201,7 @@ def change_members(*, joins: bool) -> Cost:
         ]
     else:
         changed.append(_reads("read_invite", "idempotency_keys", 1))
-    return Cost(changed, [_head_copy()])
+    return Cost(changed, [_head_copy(10)])
 
 
 def delete_chat(members: int, messages: int) -> Cost:
@@ -200,7 +236,7 @@ def delete_chat(members: int, messages: int) -> Cost:
         _reads("read_log", "messages", 1),
         _writes("empty_entry", "messages", entries, entries),
     ]
-    return Cost(end, [_head_copy(), *rest])
+    return Cost(end, [_head_copy(members), *rest])
 
 
 def mark_read() -> Cost:
@@ -232,12 +268,11 @@ def hide_chat() -> Cost:
     )
 
 
-def message_receipts(members: int) -> Cost:
+def message_receipts(members: int, content: int) -> Cost:
     """Return the cost of listing who read a message in a small chat."""
     return Cost(
         [
-            _reads("read_log", "messages", 2, 2),
-            *_about_chat(members),
+            *message(members, content).to_the_answer,
             _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
             _reads("show_receipts", "delivery_state", members / 2),
             _reads("check_member", "chat_memberships", 1),
@@ -245,10 +280,10 @@ def message_receipts(members: int) -> Cost:
     )
 
 
-def unread_total(chats: int) -> Cost:
+def unread_total(direct: int, content: int) -> Cost:
     """Return the cost of the unread total of a user who has read everything, without inboxes."""
     inboxes = _reads("list_inboxes", "inbox", 1)
-    return Cost([*hello(chats, 0).to_the_answer, inboxes])
+    return Cost([*hello(direct, 0, 0, content).to_the_answer, inboxes])
 
 
 def history(members: int, count: int, content: int) -> Cost:
@@ -257,45 +292,57 @@ def history(members: int, count: int, content: int) -> Cost:
     return Cost([entries, *_about_chat(members)])
 
 
-def chat_list(chats: int) -> Cost:
-    """Return the cost of a page with all chats of a user who has read everything."""
-    rows = strong_units(chats * RECEIPT_BYTES)
+def _rows_bytes(direct: int, groups: int, content: int) -> int:
+    """Return the size of all rows of a user with this many chats."""
+    preview = content if content <= PREVIEW_TEXT_BYTES_MAX else 0
+    return direct * (DIRECT_BYTES + preview) + groups * RECEIPT_BYTES
+
+
+def chat_list(direct: int, groups: int, content: int) -> Cost:
+    """Return the cost of a page with all chats of a user who has read everything.
+
+    Last messages that are too long to be copied are read.
+    """
+    rows = _reads(
+        "list_chats", "delivery_state", strong_units(_rows_bytes(direct, groups, content))
+    )
+    members = relaxed_units((direct + groups) * MEMBER_BYTES)
+    long = direct + groups if content > PREVIEW_TEXT_BYTES_MAX else 0
     return Cost(
         [
-            _reads("list_chats", "delivery_state", 2 * rows, 2),
-            _reads("show_heads", "chat_counters", chats / 2, _batches(chats)),
-            _reads("show_chats", "chats", chats / 2, _batches(chats)),
-            _reads("list_roles", "chat_memberships", relaxed_units(chats * MEMBER_BYTES)),
-            _reads("show_last", "messages", chats / 2, _batches(chats)),
+            rows,
+            *([_reads("show_chats", "chats", groups / 2, _batches(groups))] if groups else ()),
+            _reads("list_roles", "chat_memberships", members),
+            *([_reads("show_last", "messages", long / 2, _batches(long))] if long else ()),
         ]
     )
 
 
-def hello(chats: int, peers: int) -> Cost:
+def hello(direct: int, groups: int, peers: int, content: int) -> Cost:
     """Return the cost of a hello from a device that missed nothing.
 
     The presence of the user's peers is sent after the answer.
     """
+    rows = _rows_bytes(direct, groups, content)
+    heads = [_reads("read_heads", "chats", groups, _batches(groups))] if groups else []
+    members = [_reads("show_chats", "chats", groups / 2, _batches(groups))] if groups else []
     return Cost(
+        [_reads("list_chats", "delivery_state", strong_units(rows)), *heads],
         [
-            _reads("list_chats", "delivery_state", strong_units(chats * RECEIPT_BYTES)),
-            _reads("read_heads", "chat_counters", chats, _batches(chats)),
-        ],
-        [
-            _reads("list_shared_chats", "delivery_state", relaxed_units(chats * RECEIPT_BYTES)),
-            _reads("show_chats", "chats", chats / 2, _batches(chats)),
+            _reads("list_shared_chats", "delivery_state", relaxed_units(rows)),
+            *members,
             _reads("show_users", "users", (peers + 1) / 2, _batches(peers + 1)),
         ],
     )
 
 
-def reconnect(chats: int, peers: int, missed: int, content: int, members: int = 2) -> Cost:
-    """Return the cost of a hello from a device that missed this many messages of one chat."""
+def reconnect(direct: int, groups: int, peers: int, missed: int, content: int) -> Cost:
+    """Return the cost of a hello from a device that missed this many messages of a direct chat."""
     entry = MESSAGE_BYTES + content
     pages, rest = divmod(missed, limits.PAGE_MAX)
     full = pages * (strong_units(limits.PAGE_MAX * entry) + strong_units(entry))
     part = strong_units(rest * entry) if rest else 0
     reads = pages + bool(rest)
     entries = _reads("read_log", "messages", full + part, 2 * pages + bool(rest))
-    cost = hello(chats, peers)
-    return Cost([*cost.to_the_answer, entries, *_about_chat(members) * reads], cost.afterwards)
+    cost = hello(direct, groups, peers, content)
+    return Cost([*cost.to_the_answer, entries, *_about_chat(DIRECT) * reads], cost.afterwards)

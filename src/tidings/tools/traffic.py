@@ -110,14 +110,17 @@ def flows(load: Traffic) -> Iterator[Flow]:
     yield Flow("react", rate * load.reactions_share, chat_costs.react(2, size))
     yield Flow("edit", rate * load.edits_share, chat_costs.edit(2, size))
     yield Flow("join", people * load.joins_per_day, chat_costs.change_members(joins=True))
-    back = chat_costs.reconnect(load.chats, load.chats, load.missed, size)
+    groups = round(load.chats * load.group_share)
+    direct = load.chats - groups
+    back = chat_costs.reconnect(direct, groups, load.chats, load.missed, size)
     if not load.missed:
-        back = chat_costs.hello(load.chats, load.chats)
+        back = chat_costs.hello(direct, groups, load.chats, size)
     yield Flow("come back", people * load.opens_per_day, back)
     yield Flow("refresh", people * load.opens_per_day, identity_costs.refresh())
     yield Flow("first sight", people * load.opens_per_day, identity_costs.first_sight())
     yield Flow("mark read", people * load.opens_per_day, chat_costs.mark_read())
-    yield Flow("chat list", people * load.opens_per_day, chat_costs.chat_list(load.chats))
+    listed = chat_costs.chat_list(direct, groups, size)
+    yield Flow("chat list", people * load.opens_per_day, listed)
     yield Flow(
         "history", people * load.reads_per_day, chat_costs.history(2, limits.PAGE_DEFAULT, size)
     )

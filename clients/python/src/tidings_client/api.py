@@ -76,10 +76,15 @@ class Api:
         """Create a group with these other members, and return it."""
         return await self._create({"type": "group", "name": name, "members": members})
 
-    async def chats(self, limit: int = 50, cursor: str | None = None) -> ChatPage:
-        """Return a page of the chat list, latest activity first."""
+    async def chats(
+        self, limit: int = 50, cursor: str | None = None, after: str | None = None
+    ) -> ChatPage:
+        """Return a page of the chat list, latest activity first.
+
+        The list includes the message with the id `after`, even if it was sent just now.
+        """
         query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
-        return await self._rest.ask(ChatPage, "GET", "/v1/chats", query=query)
+        return await self._rest.ask(ChatPage, "GET", "/v1/chats", query=query, after=after)
 
     async def chat(self, chat: str) -> Chat:
         """Return a chat."""

@@ -69,9 +69,12 @@ class Rest:
         query: Mapping[str, str] | None = None,
         key: str | None = None,
         is_safe: bool = False,
+        after: str | None = None,
     ) -> T:
         """Send a request as `request` does; return the decoded answer."""
-        answer = await self.request(method, path, body, query=query, key=key, is_safe=is_safe)
+        answer = await self.request(
+            method, path, body, query=query, key=key, is_safe=is_safe, after=after
+        )
         return msgspec.json.decode(answer.content, type=kind)
 
     async def request(
@@ -83,17 +86,19 @@ class Rest:
         query: Mapping[str, str] | None = None,
         key: str | None = None,
         is_safe: bool = False,
+        after: str | None = None,
     ) -> httpx.Response:
         """Send a request, and repeat it after a failure if that is safe and may help.
 
         A repeat is safe for some methods, with an idempotency `key`, or if the caller says so
-        (`is_safe`).
+        (`is_safe`). The answer includes the message with the id `after`.
 
         Raises:
             Refused: The server declines.
             Unavailable: The server cannot be reached, or is overloaded.
         """
-        headers = {} if key is None else {"Idempotency-Key": key}
+        wanted = {"Idempotency-Key": key, "Tidings-After": after}
+        headers = {name: value for name, value in wanted.items() if value is not None}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
         is_repeatable = method in REPEATABLE or key is not None or is_safe
         for attempt in range(1, ATTEMPTS_MAX + 1):

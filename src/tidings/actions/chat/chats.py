@@ -221,10 +221,19 @@ class ListChats:
     clock: Clock
 
     async def __call__(
-        self, user: UserKey, cursor: str | None, limit: int
+        self,
+        user: UserKey,
+        cursor: str | None,
+        limit: int,
+        own_message: tuple[ChatId, int] | None = None,
     ) -> tuple[list[ChatRow], str | None]:
-        """Return rows with profiles and decrypted previews, and the cursor of the next page."""
+        """Return rows with profiles and decrypted previews, and the cursor of the next page.
+
+        `own_message` is a message that the list must include, although another process took it.
+        """
         now = self.clock.now()
+        if own_message is not None:
+            await self.chats.look(*own_message)
         below = self._below(user, cursor)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
@@ -233,8 +242,9 @@ class ListChats:
         await self.profiles.show(page, limits.LISTED_OTHERS_MAX)
         if len(rows) <= limit:
             return page, None
-        last = page[-1]
-        payload = msgspec.json.encode((last.head.active_at, last.chat_id))
+        end = (page[-1].head.active_at, page[-1].chat_id)
+        # A chat may have become active while the page was read; the list never starts anew.
+        payload = msgspec.json.encode(end if below is None else min(end, below))
         return page, self.cursors.seal("chats", user, payload)
 
     def _below(self, user: UserKey, cursor: str | None) -> tuple[int, ChatId] | None:

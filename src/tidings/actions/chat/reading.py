@@ -10,7 +10,7 @@ from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.model import limits
-from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt, ShownMember
+from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan, Receipt, ShownMember
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, MemberNotFound, MessageNotFound, StoreUnavailable
@@ -67,8 +67,8 @@ class ReadPage:
 
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
         """Return a page that consists of one message."""
-        page = await self.log.page(chat, reader, after=sequence - 1, limit=1)
-        if page is not None and not (page.entries and page.entries[0].kind == "message"):
+        page = await self.log.message(chat, reader, sequence)
+        if page is not None and not page.entries:
             raise MessageNotFound
         return await self._opened(page)
 
@@ -165,6 +165,8 @@ class CoalescedReceipts:
         self._tasks = Tasks("receipts")
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
+        self._last: dict[_Key, Entry] = {}
+        """The last message of each user in `_own`, in direct chats."""
         self._behind: set[_Key] = set()
         """Users who sent a message while older messages were unread. Their own messages must not
         advance their read mark."""
@@ -201,14 +203,14 @@ class CoalescedReceipts:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Appended):
             if event.entry.kind == "message":
-                self._note_own(event.entry, event.state.is_small)
+                self._note_own(event.entry, event.state)
         elif isinstance(event, ReceiptMoved) and event.by_reading:
             self._behind.discard((event.receipt.user, event.chat))
         elif isinstance(event, ChatChanged):
             # The user may have marked the chat as unread, and the next message ends that.
             self._behind.discard((event.user, event.chat))
 
-    def _note_own(self, entry: Entry, is_small: bool) -> None:
+    def _note_own(self, entry: Entry, state: ChatState) -> None:
         """Mark a message as read by its sender, unless older messages are still unread."""
         key = (entry.sender, entry.chat_id)
         if key in self._behind:
@@ -216,7 +218,9 @@ class CoalescedReceipts:
         spans = self._own.get(key)
         if spans is None:
             if key not in self._moves:
-                interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
+                interval = (
+                    limits.RECEIPT_FRAME_MS if state.is_small else limits.LARGE_CHAT_RECEIPT_MS
+                )
                 self._schedule(key, interval)
             spans = self._own[key] = []
         first = entry.number - 1
@@ -227,6 +231,8 @@ class CoalescedReceipts:
             # in one of the last spans otherwise.
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
+        if state.type == "direct":
+            self._last[key] = entry
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:
         now = self._loop.time()
@@ -307,7 +313,7 @@ class CoalescedReceipts:
         """Remove the waiting moves of one user in one chat, and return them in order."""
         moves: list[Move | OwnSends] = []
         if spans := self._own.pop(key, None):
-            moves.append(OwnSends(*key, tuple(spans)))
+            moves.append(OwnSends(*key, tuple(spans), self._last.pop(key, None)))
         if (move := self._moves.pop(key, None)) is not None:
             moves.append(move)
         return moves
@@ -317,7 +323,9 @@ class CoalescedReceipts:
         if self._timer is not None:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())
-        waiting.extend(OwnSends(*key, tuple(spans)) for key, spans in self._own.items())
+        waiting.extend(
+            OwnSends(*key, tuple(spans), self._last.get(key)) for key, spans in self._own.items()
+        )
         await self._tasks.finish()
         if waiting:
             await self._write(waiting)

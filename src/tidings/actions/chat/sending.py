@@ -222,10 +222,10 @@ async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -
         ChatNotFound: The chat does not exist, or the reader may not read it.
         MessageNotFound: There is no message with this sequence, or the reader may not see it.
     """
-    page = await log.page(chat, reader, after=sequence - 1, limit=1)
+    page = await log.message(chat, reader, sequence)
     if page is None:
         raise ChatNotFound
-    if not page.entries or page.entries[0].kind != "message":
+    if not page.entries:
         raise MessageNotFound
     return page.entries[0]
 

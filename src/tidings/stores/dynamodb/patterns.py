@@ -9,7 +9,7 @@ identity and the audit trail, for jobs and for chat deletion are declared in sep
 
 from typing import Final
 
-from tidings.stores.dynamodb.chat import deletion_patterns
+from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.identity import identity_patterns, job_patterns
@@ -50,6 +50,23 @@ READ_LOG: Final = Pattern(
 READ_ENTRY: Final = Pattern("read_entry", "GetItem", ("messages",), "one entry", strong=True)
 READ_ENTRIES: Final = Pattern(
     "read_entries", "BatchGetItem", ("messages",), "entries by their sequences", strong=True
+)
+READ_MESSAGE: Final = Pattern(
+    "read_message",
+    "BatchGetItem",
+    ("messages", "chats"),
+    "one message with its chat",
+    strong=True,
+    relaxed=("chats",),
+)
+READ_MESSAGE_STATUS: Final = Pattern(
+    "read_message_status",
+    "BatchGetItem",
+    ("chat_memberships", "delivery_state", "reactions", "bodies"),
+    "whether the reader is a member, and what else is shown of one message: the receipts, the"
+    " reader's reactions, expiring content",
+    strong=True,
+    relaxed=("delivery_state",),
 )
 READ_OWN_REACTIONS: Final = Pattern(
     "read_own_reactions", "BatchGetItem", ("reactions",), "a reader's own reactions", strong=True
@@ -149,7 +166,9 @@ READ_ROLES: Final = Pattern(
     "roles and mutes that the index does not have yet",
     strong=True,
 )
-SHOW_CHATS: Final = Pattern("show_chats", "BatchGetItem", ("chats",), "chats of a page of the list")
+SHOW_CHATS: Final = Pattern(
+    "show_chats", "BatchGetItem", ("chats",), "a user's groups with their heads, for the chat list"
+)
 LIST_USER_CHATS: Final = Pattern(
     "list_user_chats", "Query", ("delivery_state",), "a page of a user's chats", strong=True
 )
@@ -161,6 +180,13 @@ SHOW_LAST: Final = Pattern(
 )
 COUNT_UNREAD: Final = Pattern(
     "count_unread", "Query", ("messages",), "messages of others after the read mark"
+)
+COUNT_ALL_UNREAD: Final = Pattern(
+    "count_all_unread",
+    "Query",
+    ("messages",),
+    "the same up to a head that another process has just written",
+    strong=True,
 )
 READ_RECEIPT: Final = Pattern(
     "read_receipt", "GetItem", ("delivery_state",), "a user's receipt", strong=True
@@ -180,25 +206,16 @@ MAKE_OWN: Final = Pattern(
     ("delivery_state",),
     "record whether a user wrote in a chat that others created",
 )
-READ_HEADS: Final = Pattern(
-    "read_heads", "BatchGetItem", ("chat_counters",), "the heads of a user's chats", strong=True
-)
-SHOW_HEADS: Final = Pattern(
-    "show_heads", "BatchGetItem", ("chat_counters",), "heads, for the chat list"
-)
-ADVANCE_HEAD: Final = Pattern(
-    "advance_head", "UpdateItem", ("chat_counters",), "record how far a log was delivered"
+READ_RECEIPTS: Final = Pattern(
+    "read_receipts",
+    "BatchGetItem",
+    ("delivery_state",),
+    "whether a user is still in chats of the list that changed meanwhile",
+    strong=True,
 )
 
 # Delivery.
 
-CHECK_HEADS: Final = Pattern(
-    "check_heads",
-    "BatchGetItem",
-    ("chat_counters",),
-    "how far each chat was delivered: the relay skips these entries",
-    strong=True,
-)
 LIST_MUTES: Final = Pattern(
     "list_mutes", "Query", ("chat_memberships",), "members who muted a chat"
 )
@@ -371,14 +388,11 @@ IMPORT_REACTION: Final = Pattern(
 IMPORT_KEY: Final = Pattern(
     "import_key", "PutItem", ("idempotency_keys",), "an import writes claimed keys"
 )
-IMPORT_HEAD: Final = Pattern(
-    "import_head", "UpdateItem", ("chat_counters",), "an import writes the head copies"
-)
 
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, job_patterns, deletion_patterns)
+    others = (inbox_patterns, identity_patterns, job_patterns, deletion_patterns, head_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

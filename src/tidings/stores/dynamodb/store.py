@@ -11,10 +11,12 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.store import Sweeping
 from tidings.ports.world import Chance, Clock, Failpoints
-from tidings.stores.dynamodb.chat.chats import DynamoChatList, DynamoChats
+from tidings.stores.dynamodb.chat.chat_list import DynamoChatList
+from tidings.stores.dynamodb.chat.chats import DynamoChats
 from tidings.stores.dynamodb.chat.creating import ChatMaker
 from tidings.stores.dynamodb.chat.deletions import DynamoDeletions
-from tidings.stores.dynamodb.chat.heads import DynamoDeliveryStore, Heads
+from tidings.stores.dynamodb.chat.delivering import DynamoDeliveryStore
+from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.invites import DynamoInvites
 from tidings.stores.dynamodb.chat.log import DynamoLog
 from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
@@ -162,7 +164,7 @@ async def open_store(
         epoch = found or await ensure_epoch(dynamo, chance)
         formats = Formats(dynamo, clock, written_in(epoch))
         await formats.start()
-        heads = Heads(dynamo, writes=writes_heads)
+        heads = Heads(dynamo, epoch["value"], writes=writes_heads)
         runs = Runs(dynamo, heads, chance, failpoints)
         store = _store(dynamo, runs, heads, DynamoDeployment(dynamo, epoch["value"], formats))
         try:

@@ -105,14 +105,10 @@ IDEMPOTENCY_KEYS: Final = Table(
     ttl=TTL,
     backup_days=None,
 )
-CHAT_COUNTERS: Final = Table(
-    name="chat_counters",
-    holds="a copy of each chat's head: how far it was delivered; no content",
-    partition=_CHAT,
-)
 CHATS: Final = Table(
     name="chats",
-    holds="each chat's type, name, creator and member count; the claim of a pair under `d#`",
+    holds="each chat's type, name, creator and member count; of a group also the head and a copy of"
+    " the last message; the claim of a pair under `d#`",
     partition=_CHAT,
 )
 CHAT_MEMBERSHIPS: Final = Table(
@@ -130,7 +126,8 @@ REACTIONS: Final = Table(
 )
 DELIVERY_STATE: Final = Table(
     name="delivery_state",
-    holds="a user's chats and receipts: how far received and how far read",
+    holds="a user's chats and receipts: how far received and how far read; of a direct chat also"
+    " the head and a copy of the last message",
     partition=_USER,
     sort=_CHAT,
 )
@@ -187,7 +184,6 @@ TABLES: Final[tuple[Table, ...]] = (
     MESSAGES,
     BODIES,
     IDEMPOTENCY_KEYS,
-    CHAT_COUNTERS,
     CHATS,
     CHAT_MEMBERSHIPS,
     REACTIONS,

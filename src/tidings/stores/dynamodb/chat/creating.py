@@ -10,7 +10,7 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.chats import Chat
-from tidings.model.entries import Entry, head_of
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import LimitReached, RequestConflict, StoreUnavailable
 from tidings.ports.chats import Created, RequestKey
@@ -141,7 +141,7 @@ class ChatMaker:
         plan.add(Put("messages", entry_item(created), FREE_SLOT))
         plan.add(Put("chats", item, "attribute_not_exists(#chat_id)"))
         plan.add(Put("listings", chat_listing(chat.tenant, chat.chat_id)))
-        plan_joining(plan, created)
+        plan_joining(plan, created, is_direct=chat.type == "direct")
         if chat.type == "direct":
             claim = {"chat_id": _pair(entries), "made": chat.chat_id}
             plan.add(Put("chats", claim, "attribute_not_exists(#chat_id)"))
@@ -152,7 +152,8 @@ class ChatMaker:
             await self._dynamo.transact(CREATE_CHAT, plan.writes)
         except Canceled:
             return False
-        self._heads.appended(chat.chat_id, head_of(created), item["member_count"])
+        self._heads.saw_chat(item)
+        self._heads.appended(created)
         return True
 
     async def _add_others(self, entries: list[Entry]) -> bool:

@@ -129,7 +129,7 @@ class DynamoDeletions:
         await self._dynamo.batch_write(patterns.FORGET_MEMBERS, deletes=receipts)
         if len(rows) == BATCH_WRITE_MAX:
             return job
-        update = "SET #member_count = :none, #first_members = :nobody REMOVE #name"
+        update = "SET #member_count = :none, #first_members = :nobody REMOVE #name, #preview"
         values: Item = {":none": 0, ":nobody": []}
         await self._dynamo.update(patterns.FORGET_CHAT, {"chat_id": chat}, update, values=values)
         await self._dynamo.delete(patterns.UNLIST_CHAT, chat_listing(job.tenant, chat))

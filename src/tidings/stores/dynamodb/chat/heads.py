@@ -1,114 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies, one item per chat, so that few requests read many heads; and the delivery store.
+"""Head copies: where a log ends and its last message, next to what is read anyway.
+
+The copy of a group is in the chat's item. A direct chat has a copy in the receipt row of each of
+its two users, so that one query of a user's rows reads the heads of all their direct chats.
 
 A copy is written after the entry, at most once per second for each chat, and only moves forward. It
 may be behind the log, but never ahead of it. Answers are correct nevertheless:
 
 - A process caches the last head that it appended or read from the log, for up to
   `KNOWN_HEADS_MAX` chats. It uses the cached head if the stored copy is older.
-- If a chat has no copy, for instance because it is new, the log itself is read.
+- If there is no copy, for instance because the chat is new, the log itself is read.
 - A process that dies loses the copies of its last second. If there is only one process, it
   therefore reads the log of each chat whose head it has not cached, for instance after a restart.
   If there are many processes, the relay compares the stream of the log's table with the copies, and
   delivers the entries that the copies do not include.
 
-A copy also contains the member count, as of the last entry that changed the count.
+The sender's row of a direct chat is usually written with the sender's own mark, in one update.
+Delivery writes it only if the mark has not moved.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from tidings.caches import LruCache
-from tidings.model.entries import Entry, Head
+from tidings.model.entries import Entry, Head, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.delivery import DeliveryStore
-from tidings.stores.dynamodb.chat.items import head_values, to_head
-from tidings.stores.dynamodb.chat.pages import entries_at, items_after, to_entries
-from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
-from tidings.stores.dynamodb.patterns import (
+from tidings.stores.dynamodb.chat.head_patterns import (
+    ADVANCE_DIRECT_HEAD,
     ADVANCE_HEAD,
-    CHECK_HEADS,
-    LIST_MUTES,
-    READ_ENTRIES,
-    READ_HEADS,
-    SHOW_HEADS,
+    CHECK_DIRECT_HEADS,
+    TOUCH_DIRECT_PREVIEW,
+    TOUCH_PREVIEW,
+)
+from tidings.stores.dynamodb.chat.items import (
+    PREVIEW,
+    CopiedMessage,
+    direct_facts,
+    head_values,
+    last_message_of,
+    packed,
+    receipt_key,
+    room_in,
+    to_head,
+    to_last_message,
+)
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
+from tidings.stores.dynamodb.patterns import (
+    READ_CHAT,
+    READ_RECEIPT,
+    Pattern,
 )
 from tidings.tasks import Tasks
 
 WRITE_SECONDS_MIN: Final = 1.0
 KNOWN_HEADS_MAX: Final = 20_000
 
-_WRITE_HEAD: Final = (
-    "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
-    " #active_at = :active_at"
+SET_HEAD: Final = (
+    "#sequence = :sequence, #number = :number, #last_message = :last_message,"
+    " #active_at = :active_at, #epoch = :epoch"
 )
-_WRITE_COUNT: Final = "SET #member_count = :member_count, #counted = :counted"
-_WRITE_BOTH: Final = f"{_WRITE_HEAD}, {_WRITE_COUNT[4:]}"
-_IS_LATER: Final = "(attribute_not_exists(#sequence) OR #sequence < :sequence)"
-_COUNTS_LATER: Final = "(attribute_not_exists(#counted) OR #counted < :counted)"
-
-
-class MemberCount(msgspec.Struct, frozen=True, order=True):
-    """Number of members after the entry with the sequence `counted`."""
-
-    counted: int
-    members: int
+IS_LATER: Final = "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #sequence < :sequence)"
+EPOCH_CHARS: Final = 8
+IS_UNTOUCHED: Final = "(attribute_not_exists(#touched) OR #touched < :last_message)"
+_IS_LAST: Final = (
+    "(attribute_not_exists(#last_message) OR (#epoch = :epoch AND #last_message = :last_message))"
+)
+_IS_KEPT: Final = "attribute_not_exists(#deleted_at)"
+"""A deleted chat has an item but no content."""
+_TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
+_MAY_SHOW: Final = (
+    "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #last_message <= :target)"
+    " AND (attribute_not_exists(#touched) OR #touched < :target)"
+)
 
 
 class HeadCopy(msgspec.Struct, frozen=True):
-    """The head of a log and, if it is known, the member count."""
+    """The head of a log and, if it is known, the last message."""
 
     head: Head
-    count: MemberCount | None = None
+    last: CopiedMessage | None = None
 
     def merged(self, other: "HeadCopy") -> "HeadCopy":
-        """Return a copy with the later head and the later count of the two copies."""
-        counts = [copy.count for copy in (self, other) if copy.count is not None]
+        """Return a copy with the later head of the two copies, and its last message if known."""
         head = max(self.head, other.head, key=lambda head: head.sequence)
-        return HeadCopy(head, max(counts, default=None))
+        lasts = [copy.last for copy in (self, other) if copy.last is not None]
+        return HeadCopy(
+            head, next((last for last in lasts if last.sequence == head.last_message), None)
+        )
+
+    def within(self, room: int) -> "HeadCopy":
+        """Return a copy without the content if the message takes more bytes than this."""
+        if self.last is None or len(packed(self.last)) <= room:
+            return self
+        return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
+
+    def is_sent_by(self, user: UserKey) -> bool:
+        """Return whether the log ends with a message from this user."""
+        return (
+            self.last is not None
+            and self.last.sequence == self.head.sequence
+            and self.last.sender == user
+        )
+
+
+def copy_of(entry: Entry) -> HeadCopy:
+    """Return the head copy of a log that ends with this entry."""
+    last = last_message_of(entry) if entry.kind == "message" else None
+    return HeadCopy(head_of(entry), last)
+
+
+class ChatPair(msgspec.Struct, frozen=True):
+    """What hardly changes about a chat: the users of a direct chat, who created it, and when."""
+
+    users: tuple[UserKey, ...]
+    """Empty if the chat is a group."""
+    creator: UserKey
+    created_at: int
+    room: int
+    """Bytes that the copy of a message may take in the item of a group, so that the item stays
+    below 1 KB. A group that has grown since may cost more."""
+
+    def facts(self, user: UserKey) -> Item:
+        """Return the attributes by which a user's row describes the chat."""
+        peers = [other for other in self.users if other != user]
+        return direct_facts(user, peers[0], self.creator, self.created_at) if peers else {}
 
 
 class Heads:
-    """Writer and reader of head copies."""
+    """Writer of head copies, and cache of the heads that this process knows."""
 
-    def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
-        """If `writes` is true, this process updates the copies; otherwise delivery workers do."""
+    def __init__(self, dynamo: Dynamo, epoch: str, *, writes: bool) -> None:
+        """If `writes` is true, this process updates the copies; otherwise delivery workers do.
+
+        Copies of another epoch do not count: after a restore, they may be ahead of the log.
+        """
         self._dynamo = dynamo
+        self._epoch = epoch[:EPOCH_CHARS]
         self._writes = writes
         self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
+        self._pairs: LruCache[ChatId, ChatPair] = LruCache(KNOWN_HEADS_MAX)
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()
         self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
         self._tasks = Tasks("heads")
         self._closing = asyncio.Event()
 
+    # What this process knows.
+
     def known(self, chat: ChatId) -> Head:
         """Return the last head that this process saw; the log may be longer by now."""
         return self._known.peek(chat) or Head()
-
-    def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Record the head after an append by this process; the count is None if unchanged."""
-        self.saw(chat, head)
-        if self._writes:
-            self.advance(chat, head, member_count)
-
-    def must_look(self, chat: ChatId) -> bool:
-        """Return whether the copy may be old because a process died before it wrote a new one."""
-        return self._writes and self._known.peek(chat) is None
-
-    def looked(self, chat: ChatId, copy: HeadCopy) -> None:
-        """Record a head and count that were just read from the log and the chat's item.
-
-        If this process writes copies, it also corrects an outdated copy.
-        """
-        self.saw(chat, copy.head)
-        if self._writes:
-            self._keep(chat, copy)
 
     def saw(self, chat: ChatId, head: Head) -> None:
         """Cache this head, unless a later one is cached."""
@@ -116,12 +164,44 @@ class Heads:
         if head.sequence > known.sequence:
             self._known.put(chat, head)
 
-    def advance(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Write the copy in the background, now or one second after the previous write."""
-        count = None if member_count is None else MemberCount(head.sequence, member_count)
-        self._keep(chat, HeadCopy(head, count))
+    def must_look(self, chat: ChatId) -> bool:
+        """Return whether the copy may be old because a process died before it wrote a new one."""
+        return self._writes and self._known.peek(chat) is None
 
-    def _keep(self, chat: ChatId, new: HeadCopy) -> None:
+    def saw_chat(self, item: Item) -> ChatPair:
+        """Cache what the item of a chat says about its users."""
+        users = tuple(item["first_members"]) if item["type"] == "direct" else ()
+        pair = ChatPair(users, item["creator"], item["created_at"], room_in(item))
+        self._pairs.put(ChatId(item["chat_id"]), pair)
+        return pair
+
+    async def pair(self, chat: ChatId) -> ChatPair | None:
+        """Return what hardly changes about a chat; None if there is no such chat."""
+        known = self._pairs.get(chat)
+        if known is not None:
+            return known
+        item = await self._dynamo.get(READ_CHAT, {"chat_id": chat})
+        return None if item is None else self.saw_chat(item)
+
+    # Writing.
+
+    def appended(self, entry: Entry) -> None:
+        """Record the head after an append by this process."""
+        self.saw(entry.chat_id, head_of(entry))
+        if self._writes:
+            self.advance(entry.chat_id, copy_of(entry))
+
+    def looked(self, chat: ChatId, head: Head) -> None:
+        """Record a head that was just read from the log.
+
+        If this process writes copies, it also corrects an outdated copy.
+        """
+        self.saw(chat, head)
+        if self._writes:
+            self.advance(chat, HeadCopy(head))
+
+    def advance(self, chat: ChatId, new: HeadCopy) -> None:
+        """Write the copy in the background, now or one second after the previous write."""
         earlier = self._pending.get(chat)
         self._pending[chat] = earlier.merged(new) if earlier else new
         if chat not in self._in_flight:
@@ -171,44 +251,130 @@ class Heads:
             return
 
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
-        """Write the parts that are newer than those stored; return False if the store fails."""
+        """Write the copy unless a later one is stored; return False if the store fails."""
         try:
             async with self._dynamo.background:
-                await self._write_parts(chat, copy)
+                pair = await self.pair(chat)
+                if pair is not None and not pair.users:
+                    await self._put(ADVANCE_HEAD, {"chat_id": chat}, copy.within(pair.room), {})
+                elif pair is not None:
+                    # The other user comes first: meanwhile the sender's own mark may move.
+                    for user in sorted(pair.users, key=copy.is_sent_by):
+                        await self._write_row(chat, user, pair, copy)
         except StoreUnavailable:
             return False
         return True
 
-    async def _write_parts(self, chat: ChatId, copy: HeadCopy) -> None:
-        head, count = head_values(copy.head), copy.count
-        if count is None:
-            await self._update(chat, _WRITE_HEAD, _IS_LATER, head)
-            return
-        counted = {":counted": count.counted, ":member_count": count.members}
-        both = {**head, **counted}
-        if not await self._update(chat, _WRITE_BOTH, f"{_IS_LATER} AND {_COUNTS_LATER}", both):
-            await self._update(chat, _WRITE_HEAD, _IS_LATER, head)
-            await self._update(chat, _WRITE_COUNT, _COUNTS_LATER, counted)
+    async def fill(self, chat: ChatId, pair: ChatPair, head: Head) -> None:
+        """Write the copies of a head that nobody delivers any more, for instance after an import.
 
-    async def _update(self, chat: ChatId, update: str, condition: str, values: Item) -> bool:
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        if not pair.users:
+            await self._put(ADVANCE_HEAD, {"chat_id": chat}, HeadCopy(head), {})
+        for user in pair.users:
+            await self._write_row(chat, user, pair, HeadCopy(head))
+
+    async def _write_row(self, chat: ChatId, user: UserKey, pair: ChatPair, copy: HeadCopy) -> None:
+        key = receipt_key(user, chat)
+        if copy.is_sent_by(user):
+            if self._writes:
+                return  # written with the user's own mark; until then this process knows the head
+            row = await self._dynamo.get(READ_RECEIPT, key)
+            if row is None or ("peer" in row and self.reached_in(row) >= copy.head.sequence):
+                return
+        await self._put(ADVANCE_DIRECT_HEAD, key, copy, pair.facts(user))
+
+    async def _put(self, pattern: Pattern, key: Item, copy: HeadCopy, facts: Item) -> None:
+        """Write a copy into an item that exists, unless the item has a later one.
+
+        An item never keeps the copy of a message that is not the last one, or that was changed.
+        """
+        condition = f"attribute_exists(#{next(iter(key))}) AND {IS_LATER}"
+        update = ", ".join([f"SET {SET_HEAD}", *(f"#{name} = :{name}" for name in facts)])
+        values = {**self.values(copy.head), **{f":{name}": facts[name] for name in facts}}
+        if copy.last is None:
+            # The stored message may still be the last one.
+            shown, with_it, more = update, f"{condition} AND {_IS_LAST}", values
+        else:
+            preview, removes, new = preview_change(copy.last)
+            shown = f"{update}{preview} REMOVE {removes}" if removes else f"{update}{preview}"
+            with_it = f"{condition} AND {IS_UNTOUCHED} AND {_IS_KEPT}"
+            more = {**values, **new}
+        if not await self._try(pattern, key, shown, with_it, more):
+            await self._try(pattern, key, f"{update} REMOVE #{PREVIEW}", condition, values)
+
+    async def _try(
+        self, pattern: Pattern, key: Item, update: str, condition: str, values: Item
+    ) -> bool:
+        """Write a copy; return False if only a condition about the last message failed."""
         try:
-            await self._dynamo.update(ADVANCE_HEAD, {"chat_id": chat}, update, condition, values)
-        except ConditionFailed:
-            return False
+            await self._dynamo.update(pattern, key, update, condition, values)
+        except ConditionFailed as failed:
+            stored = failed.item
+            return stored is None or self.reached_in(stored) >= values[":sequence"]
         return True
 
-    async def read(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """Return the copies of these chats; chats without a copy are left out."""
-        pattern = READ_HEADS if strong else SHOW_HEADS
-        items = await self._dynamo.batch_get(pattern, [{"chat_id": chat} for chat in chats])
-        stored = {ChatId(item["chat_id"]): _to_copy(item) for item in items}
-        copies = {}
-        for chat in chats:
-            both = (stored.get(chat), self._pending.get(chat))
-            found = [copy for copy in both if copy is not None]
-            if found:
-                copies[chat] = found[0].merged(found[-1]).merged(HeadCopy(self.known(chat)))
-        return copies
+    # Reading.
+
+    def values(self, head: Head) -> Item:
+        """Return the values for `SET_HEAD`."""
+        return {**head_values(head), ":epoch": self._epoch}
+
+    def head_in(self, item: Item) -> Head | None:
+        """Return the head that an item contains a copy of; None if it contains none."""
+        return to_head(item) if item.get("epoch") == self._epoch else None
+
+    def reached_in(self, item: Item) -> int:
+        """Return the sequence of the head that an item contains a copy of, or 0."""
+        head = self.head_in(item)
+        return 0 if head is None else head.sequence
+
+    def last_in(self, item: Item) -> Entry | None:
+        """Return the last message if an item contains a copy of it that counts."""
+        return to_last_message(item) if item.get("epoch") == self._epoch else None
+
+    async def stored(self, chats: Sequence[ChatId], pattern: Pattern) -> dict[ChatId, list[int]]:
+        """Return the sequences in the stored copies of each chat that has members.
+
+        The sequence is 0 if there is no copy.
+        """
+        known = {chat: self._pairs.peek(chat) for chat in chats}
+        users = {chat: pair.users for chat, pair in known.items() if pair and pair.users}
+        found: dict[ChatId, list[int]] = {}
+        keys = [{"chat_id": chat} for chat in known if chat not in users]
+        for item in await self._dynamo.batch_get(pattern, keys):
+            chat = ChatId(item["chat_id"])
+            users[chat] = self.saw_chat(item).users
+            if item["first_members"] and not users[chat]:
+                found[chat] = [self.reached_in(item)]
+        rows = [receipt_key(user, chat) for chat, pair in users.items() for user in pair]
+        for row in await self._dynamo.batch_get(CHECK_DIRECT_HEADS, rows):
+            found.setdefault(ChatId(row["chat_id"]), []).append(self.reached_in(row))
+        return found
+
+    async def touch(self, chat: ChatId, target: int) -> None:
+        """Make sure that no list shows a copy of this message any more, nor one written later.
+
+        Call this before the message is changed. If it is not changed after all, lists read the
+        message itself.
+        """
+        pair = await self.pair(chat)
+        if pair is None:
+            return
+        if not pair.users:
+            await self._touch(TOUCH_PREVIEW, {"chat_id": chat}, target)
+        rows = [receipt_key(user, chat) for user in pair.users]
+        await gather_bounded(
+            partial(self._touch, TOUCH_DIRECT_PREVIEW, key, target) for key in rows
+        )
+
+    async def _touch(self, pattern: Pattern, key: Item, target: int) -> None:
+        condition = f"attribute_exists(#{next(iter(key))}) AND {_MAY_SHOW}"
+        with suppress(ConditionFailed):  # it shows a later message, or the chat is gone
+            values = {":target": target, ":epoch": self._epoch}
+            await self._dynamo.update(pattern, key, _TOUCH, condition, values)
 
     async def close(self) -> None:
         """Write the pending copies; later appends correct those that cannot be written now."""
@@ -216,44 +382,8 @@ class Heads:
         await self._tasks.finish()
 
 
-def _to_copy(item: Item) -> HeadCopy:
-    is_counted = "counted" in item
-    count = MemberCount(item["counted"], item["member_count"]) if is_counted else None
-    return HeadCopy(to_head(item), count)
-
-
-class DynamoDeliveryStore:
-    """The entries, head copies and mutes that delivery reads and writes."""
-
-    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
-        self._dynamo = dynamo
-        self._heads = heads
-
-    async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        items = await items_after(self._dynamo, chat, after, limit)
-        entries = await to_entries(self._dynamo, items)
-        edited = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
-        targets = await entries_at(self._dynamo, READ_ENTRIES, edited)
-        for entry in entries:
-            if entry.kind == "edited" and entry.target is not None:
-                entry.shown = targets.get((chat, entry.target))
-        return entries
-
-    async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
-        self._heads.advance(chat, head, member_count)
-        await self._heads.settled(chat)
-
-    async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        # Only stored copies are used: entries up to a cached head were perhaps never delivered.
-        keys = [{"chat_id": chat} for chat in dict.fromkeys(chats)]
-        items = await self._dynamo.batch_get(CHECK_HEADS, keys)
-        return {ChatId(item["chat_id"]): item.get("sequence", 0) for item in items}
-
-    async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
-        rows = await self._dynamo.query(
-            LIST_MUTES, "#chat_id = :chat", {":chat": chat}, only="attribute_exists(#muted_until)"
-        )
-        return {UserKey(row["user_id"]): row["muted_until"] for row in rows}
-
-
-_conforms: type[DeliveryStore] = DynamoDeliveryStore
+def preview_change(last: CopiedMessage) -> tuple[str, str, Item]:
+    """Return how an update copies a message: what it also sets or removes, and the values."""
+    if last.box is None:
+        return "", f"#{PREVIEW}", {}
+    return f", #{PREVIEW} = :{PREVIEW}", "", {f":{PREVIEW}": packed(last)}

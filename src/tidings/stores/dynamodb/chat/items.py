@@ -8,6 +8,8 @@ therefore left out, and so are fields of a message that can be derived from its 
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from tidings.model import limits
 from tidings.model.chats import Receipt, ReceiptWithTimes
 from tidings.model.entries import Entry, Head, Person, SendKey
@@ -26,6 +28,14 @@ from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 PLAIN_TEXT: Final = "text/plain"
 _SECONDS_MAX: Final = 10**10
 """Above every time in seconds, so that one number can hold a sequence and a time."""
+PREVIEW_BOX_BYTES_MAX: Final = 268
+"""Limit on the encrypted content that is copied for previews: 240 bytes of text."""
+_UNIT_BYTES: Final = 1_024
+"""Writing an item of at most this size costs one unit. No copy makes an item larger."""
+_ROW_BYTES_MAX: Final = 440
+"""Size of a direct chat's row at most, without the two users and the copied message."""
+_GROUP_BYTES_MAX: Final = 240
+"""Size of a group's item at most, without its texts and the copied message."""
 
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
@@ -181,14 +191,14 @@ def receipt_key(user: UserKey, chat: ChatId) -> Item:
     return {"user_id": user, "chat_id": chat}
 
 
-def receipt_item(entry: Entry, user: UserKey) -> Item:
+def receipt_item(entry: Entry, user: UserKey, peer: UserKey | None = None) -> Item:
     """Build the receipt item of a user who joins the chat with this entry.
 
-    `own` says whether the user created the chat or wrote in it. Old receipts do not have this
-    attribute.
+    `own` says whether the user created the chat or wrote in it. `peer` is the other user of a
+    direct chat. Old receipts do not have these attributes.
     """
     floor = times_to_numbers([(entry.sequence, entry.created_at // limits.SECOND_MS)])
-    return {
+    item = {
         **receipt_key(user, entry.chat_id),
         "delivered": entry.sequence,
         "read": entry.sequence,
@@ -196,6 +206,29 @@ def receipt_item(entry: Entry, user: UserKey) -> Item:
         "own": user == entry.sender,
         "deliveries": floor,
         "reads": floor,
+    }
+    return (
+        item
+        if peer is None
+        else {**item, **direct_facts(user, peer, entry.sender, entry.created_at)}
+    )
+
+
+def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int) -> Item:
+    """Return the attributes by which a user's row describes their direct chat with the peer."""
+    return {"peer": peer, "is_creator": user == creator, "created_at": created_at}
+
+
+def chat_of_row(row: Item) -> Item:
+    """Return the row of a direct chat in the form of a chat's item, with all that a list shows."""
+    peers = [] if row.get("is_alone") else [row["peer"]]
+    return {
+        **row,
+        "type": "direct",
+        "creator": row["user_id"] if row["is_creator"] else row["peer"],
+        "member_count": 1 + len(peers),
+        "first_members": peers,
+        "as_of": 1,
     }
 
 
@@ -249,5 +282,78 @@ def head_values(head: Head) -> dict[str, Any]:
 
 
 def to_head(item: Item) -> Head:
-    """Convert the item of a head copy to a `Head`."""
+    """Return the head that an item contains a copy of."""
     return Head(item["sequence"], item["number"], item["last_message"], item["active_at"])
+
+
+# Previews.
+
+
+class CopiedMessage(msgspec.Struct, frozen=True, array_like=True):
+    """The message that a chat list shows, as it is copied next to a head; encrypted as it was."""
+
+    sequence: int
+    sender: UserKey
+    created_at: int
+    client_message_id: str | None
+    box: bytes | None
+    """None if the content is not copied: it is too long, it expires, or it is gone."""
+    box_key: int
+
+
+def last_message_of(entry: Entry) -> CopiedMessage:
+    """Return the copy of a message; the content of an expiring message is never copied."""
+    # A row has the ids of both users, and the copy has that of the sender.
+    ids = 3 * len(entry.sender) + len(entry.client_message_id or "")
+    most = min(PREVIEW_BOX_BYTES_MAX, _UNIT_BYTES - _ROW_BYTES_MAX - ids)
+    is_short = entry.box is not None and len(entry.box) <= most
+    return CopiedMessage(
+        entry.sequence,
+        entry.sender,
+        entry.created_at,
+        entry.client_message_id,
+        entry.box if is_short and entry.expires_at is None and not entry.redacted else None,
+        entry.box_key,
+    )
+
+
+def room_in(chat: Item) -> int:
+    """Return how many bytes the copy of a message may take in the item of a group."""
+    texts = [chat["tenant"], chat["creator"], chat.get("name", ""), *chat["first_members"]]
+    return _UNIT_BYTES - _GROUP_BYTES_MAX - sum(len(text.encode()) + 1 for text in texts)
+
+
+def packed(last: CopiedMessage) -> bytes:
+    """Pack the copy of a message into the bytes of one attribute."""
+    return _pack.encode(last)
+
+
+def to_last_message(item: Item) -> Entry | None:
+    """Return the message that an item contains a copy of; None if the message must be read.
+
+    A copy counts only if it is the last message of the head beside it, and if this message was not
+    changed after it was sent. `touched` is the sequence up to which messages were changed.
+    """
+    if PREVIEW not in item:
+        return None
+    last = _unpack.decode(item[PREVIEW])
+    if last.sequence != item["last_message"] or last.sequence <= item.get("touched", 0):
+        return None
+    return Entry(
+        chat_id=item["chat_id"],
+        kind="message",
+        sender=last.sender,
+        sequence=last.sequence,
+        created_at=last.created_at,
+        last_message=last.sequence,
+        active_at=last.created_at,
+        client_message_id=last.client_message_id,
+        content_type=PLAIN_TEXT,
+        box=last.box,
+        box_key=last.box_key,
+    )
+
+
+PREVIEW: Final = "preview"
+_pack: Final = msgspec.msgpack.Encoder()
+_unpack: Final = msgspec.msgpack.Decoder(CopiedMessage)

@@ -24,6 +24,7 @@ from tidings.stores.dynamodb.chat.pages import (
     items_after,
     load_state,
     membership_row,
+    message_page,
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
@@ -182,6 +183,9 @@ class DynamoLog:
             assert before is not None
             found = await find_down(self._dynamo, chat, before, limit, only_messages=only_messages)
         return await admit(self._dynamo, chat, reader, found)
+
+    async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
+        return await message_page(self._dynamo, chat, reader, sequence)
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int

@@ -40,8 +40,6 @@ class TransactionPlan:
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
-        self.member_count: int | None = None
-        """Member count after the run, or None if the run does not change it."""
         self._meanings: list[Outcome] = []
 
     def add(self, write: Write, meaning: Outcome = SLOT_TAKEN) -> None:
@@ -104,14 +102,16 @@ async def plan_people(
         )  # fmt: skip
 
 
-def plan_joining(plan: TransactionPlan, entry: Entry) -> None:
+def plan_joining(plan: TransactionPlan, entry: Entry, *, is_direct: bool = False) -> None:
     """Plan the rows that make the entry's people members, with receipts that start at the entry.
 
     These rows replace those of an earlier membership.
     """
     for person in entry.people:
+        others = (other.user for other in entry.people if other.user != person.user)
+        peer = next(others) if is_direct else None
         plan.add(Put("chat_memberships", member_item(entry, person)))
-        plan.add(Put("delivery_state", receipt_item(entry, person.user)))
+        plan.add(Put("delivery_state", receipt_item(entry, person.user, peer)))
 
 
 def _plan_leaving(plan: TransactionPlan, entry: Entry) -> None:
@@ -146,7 +146,22 @@ async def _plan_chat(
         update, values = f"{update}, #name = :name", {**values, ":name": name}
     values[":read"] = facts["as_of"]
     plan.add(Update("chats", {"chat_id": chat}, update, "#as_of = :read", values))
-    plan.member_count = count
+    if facts["type"] == "direct":
+        _plan_being_alone(plan, chat, first, last.created_at)
+
+
+def _plan_being_alone(
+    plan: TransactionPlan, chat: ChatId, users: Iterable[UserKey], at: int
+) -> None:
+    """Plan to say in the rows of a direct chat that the other user is gone."""
+    for user in users:
+        plan.add(
+            Update(
+                "delivery_state", receipt_key(user, chat),
+                "SET #is_alone = :yes, #updated_at = :at", "attribute_exists(#user_id)",
+                {":yes": True, ":at": at},
+            )
+        )  # fmt: skip
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads entries from the log, with the content of expiring messages, and builds pages of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from tidings.stores.dynamodb.chat.items import (
     receipt_key,
     to_entry,
     to_member,
+    to_reaction,
     to_receipt,
 )
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -33,6 +34,8 @@ from tidings.stores.dynamodb.patterns import (
     READ_CHAT,
     READ_ENTRIES,
     READ_LOG,
+    READ_MESSAGE,
+    READ_MESSAGE_STATUS,
     READ_OWN_REACTIONS,
     SHOW_CHAT,
     SHOW_LAST,
@@ -238,6 +241,60 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
     )
 
 
+async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
+    """Return a page that consists of one message; None if the reader is not a member.
+
+    The page is empty if there is no such message. In a chat whose item names all members, and in a
+    large one, this takes two requests. The second also checks the membership.
+    """
+    key = entry_key(chat, sequence)
+    first = await dynamo.batch_get_all(
+        READ_MESSAGE, {"messages": [key], "chats": [{"chat_id": chat}]}
+    )
+    facts = next(iter(first["chats"]), None) or await dynamo.get(READ_CHAT, {"chat_id": chat})
+    if facts is None:
+        return None
+    items = [item for item in first["messages"] if item["kind"] == "message"]
+    users = await _receipt_users(dynamo, facts)
+    keys = {"delivery_state": [receipt_key(user, chat) for user in users]}
+    rest = await dynamo.batch_get_all(
+        READ_MESSAGE_STATUS, {**_status_keys(chat, reader, items), **keys}
+    )
+    if not rest["chat_memberships"]:
+        return None
+    by_user = {item["user_id"]: to_receipt(item) for item in rest["delivery_state"]}
+    return Page(
+        entries=[_shown(item, rest) for item in items],
+        head=Head() if not items else head_of_item(items[0]),
+        next=None,
+        role=rest["chat_memberships"][0]["role"],
+        member_count=facts["member_count"],
+        receipts=tuple(by_user[user] for user in users if user in by_user),
+    )
+
+
+def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:
+    """Return the keys of the reader's membership and reactions, and of expiring content."""
+    return {
+        "chat_memberships": [member_key(chat, reader)],
+        "reactions": [
+            reaction_key(chat, item["sequence"], emoji, reader)
+            for item in items
+            for emoji in item.get("reactions", ())
+        ],
+        "bodies": [body_key(chat, item[BODY]) for item in items if BODY in item],
+    }
+
+
+def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
+    """Return a message with the expiring content and the reader's reactions that were found."""
+    entry = to_entry(item)
+    for body in rest["bodies"]:
+        entry.box, entry.box_key = body["box"], body["box_key"]
+    entry.mine = tuple(sorted(to_reaction(row)[0] for row in rest["reactions"]))
+    return entry
+
+
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
     """Convert items to entries with content, targets of edits and the reader's own reactions."""
     entries = await to_entries(dynamo, items)
@@ -274,12 +331,18 @@ async def _count_and_receipts(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[R
         facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # the chat may be very new
     if facts is None:
         return 0, []
+    users = await _receipt_users(dynamo, facts)
+    return facts["member_count"], await receipts_of(dynamo, chat, users)
+
+
+async def _receipt_users(dynamo: Dynamo, facts: Item) -> list[UserKey]:
+    """Return the members of a small chat, in the order of joining; nobody if the chat is large."""
     count, users = facts["member_count"], facts["first_members"]
     if count > limits.SMALL_CHAT_MEMBERS_MAX:
-        return count, []
+        return []
     if len(users) < count:
-        users = list(await members_of(dynamo, chat))
-    return count, await receipts_of(dynamo, chat, users)
+        return list(await members_of(dynamo, facts["chat_id"]))
+    return list(users)
 
 
 async def receipts_of(dynamo: Dynamo, chat: ChatId, users: Iterable[UserKey]) -> list[Receipt]:

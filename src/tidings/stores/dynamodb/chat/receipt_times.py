@@ -109,6 +109,8 @@ class MarksUpdate(msgspec.Struct, frozen=True):
     at: int = 0
     others: Item = {}
     """Values that only the condition needs."""
+    removes: str = ""
+    """An attribute that the update removes."""
 
     @property
     def moves(self) -> dict[Mark, int]:
@@ -118,7 +120,9 @@ class MarksUpdate(msgspec.Struct, frozen=True):
 
     def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
         """Return update, condition and values, including those for the times."""
-        removed = f" REMOVE {MARKED_UNREAD}" if ":read" in self.new else ""
+        removes = [MARKED_UNREAD] if ":read" in self.new else []
+        removes += [self.removes] if self.removes else []
+        removed = f" REMOVE {', '.join(removes)}" if removes else ""
         return (
             f"{self.update}{times.update}{removed}",
             f"{self.condition}{times.condition}",

@@ -6,31 +6,35 @@ is loaded, everything that was read is also treated as received. A move is a con
 its condition makes a repeat harmless.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tidings.model import limits
 from tidings.model.chats import (
     ChatHead,
     Move,
     OwnSends,
+    OwnSpan,
     Receipt,
     ReceiptWithTimes,
     UnreadFound,
     check_unread_from,
-    found_in_log,
-    unread_without_a_look,
 )
-from tidings.model.entries import Head
+from tidings.model.entries import Entry, Head, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.chats import Receipts
-from tidings.stores.dynamodb.chat.heads import Heads
+from tidings.stores.dynamodb.chat.heads import (
+    IS_LATER,
+    IS_UNTOUCHED,
+    SET_HEAD,
+    Heads,
+    preview_change,
+)
 from tidings.stores.dynamodb.chat.items import (
     entry_key,
+    last_message_of,
     receipt_key,
     to_receipt,
     to_receipt_with_times,
@@ -48,10 +52,10 @@ from tidings.stores.dynamodb.chat.receipt_times import (
     NotedTimes,
     ReceiptTimes,
 )
+from tidings.stores.dynamodb.chat.unread import count_unread, unread_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
-    COUNT_UNREAD,
     MAKE_OWN,
     MARK_CHAT,
     MOVE_RECEIPT,
@@ -66,17 +70,12 @@ _Numbers = dict[tuple[ChatId, int], int]
 _RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
 _READ: Final = "attribute_exists(#user_id) AND #read < :read"
 _OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
+_OWN_WITH_HEAD: Final = f"{_OWN} AND attribute_exists(#peer) AND {IS_LATER} AND {IS_UNTOUCHED}"
 _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
 _IS_MEMBER: Final = "attribute_exists(#user_id)"
 TIMES_ATTEMPTS_MAX: Final = 3
 """Attempts to replace a list of times that other processes change; the last attempt appends."""
-
-# The same rule as model.chats.counts_as_unread; the contract suite checks both.
-_IS_UNREAD: Final = (
-    "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
-    " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
-)
 
 
 class DynamoReceipts:
@@ -236,7 +235,7 @@ class DynamoReceipts:
             span = None if item is None else move.span_of(item["read_number"])
             if span is None and item is not None:
                 await self._wrote(item)
-        return None if span is None else OwnSends(move.user, move.chat, (span,))
+        return None if span is None else OwnSends(move.user, move.chat, (span,), move.last)
 
     async def _apply(self, move: Move | OwnSends, numbers: _Numbers) -> Receipt | None:
         """Apply one move; return the receipt if the move advanced it."""
@@ -249,13 +248,30 @@ class DynamoReceipts:
         (span,) = move.spans
         if numbers[move.chat, span.to_sequence] != span.to_number:
             return None
-        change = MarksUpdate(
+        return await self._move_own(key, span, move.last)
+
+    async def _move_own(self, key: Item, span: OwnSpan, last: Entry | None) -> Receipt | None:
+        """Move the mark of a user who has sent a message.
+
+        In a direct chat, the same update writes the copy of the head into the user's row.
+        """
+        own = MarksUpdate(
             f"SET {_SET_READ}, #own = :own",
             _OWN,
             _read_values(span.to_sequence, span.to_number) | {":own": True},
             others={":from_number": span.from_number},
         )
-        return await self._update(key, change)
+        if last is None or last.sequence != span.to_sequence:
+            return await self._update(key, own)
+        preview, removes, values = preview_change(last_message_of(last))
+        with_head = MarksUpdate(
+            f"{own.update}, {SET_HEAD}{preview}",
+            _OWN_WITH_HEAD,
+            own.new | self._heads.values(head_of(last)) | values,
+            others=own.others,
+            removes=removes,
+        )
+        return await self._update(key, with_head, instead=own)
 
     async def _wrote(self, item: Item) -> None:
         """Record that the user wrote in the chat, in a separate write, because no mark moves."""
@@ -291,11 +307,14 @@ class DynamoReceipts:
         second = await self._update(key, received)
         return second or first
 
-    async def _update(self, key: Item, change: MarksUpdate) -> Receipt | None:
+    async def _update(
+        self, key: Item, change: MarksUpdate, instead: MarksUpdate | None = None
+    ) -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
         If the condition fails in a repeat, the new values are compared with the stored item. If
-        they match, an earlier attempt has written them.
+        they match, an earlier attempt has written them. If it fails because the row cannot have
+        the copy of a head, the change `instead` is made.
         """
         for attempt in range(1, TIMES_ATTEMPTS_MAX + 1):
             is_last = attempt == TIMES_ATTEMPTS_MAX
@@ -310,12 +329,22 @@ class DynamoReceipts:
                         self._times.saw(item)
                     if times.condition and item and change.advances(item):
                         continue  # only the list of times has changed
+                    if instead is not None and self._shows_other(item, change.new[":sequence"]):
+                        return await self._update(key, instead)
                     if item and ":own" in change.new:
                         await self._wrote(item)
                     return None
             await self._thin(key, self._times.saw(item))
             return to_receipt(item)
         raise AssertionError("the last attempt has no condition on the times")
+
+    def _shows_other(self, item: Item, sequence: int) -> bool:
+        """Return whether a row cannot have the copy of this message, whatever its marks are."""
+        return bool(item) and (
+            "peer" not in item
+            or self._heads.reached_in(item) >= sequence
+            or item.get("touched", 0) >= sequence
+        )
 
     async def _thin(self, key: Item, thinning: NotedTimes | None) -> None:
         if thinning is not None:
@@ -341,45 +370,6 @@ def _only_received(move: Move | OwnSends) -> int:
 
 def _read_values(sequence: int, number: int) -> Item:
     return {":read": sequence, ":read_number": number}
-
-
-async def unread_of(
-    dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int
-) -> UnreadFound:
-    """Return the user's unread messages; read the log only if head and receipt are not enough."""
-    known = unread_without_a_look(head, receipt)
-    if known is not None:
-        return UnreadFound(known, up_to=head.sequence)
-    return await count_unread(dynamo, chat, receipt, now, up_to=head.sequence)
-
-
-async def count_unread(
-    dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, *, up_to: int | None = None
-) -> UnreadFound:
-    """Count the unread messages up to a sequence.
-
-    By default, only the first thousand entries after the read mark are considered.
-    """
-    last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
-    if last <= receipt.unread_after:
-        return found_in_log({}, last)
-    items = await dynamo.query(
-        COUNT_UNREAD,
-        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
-        {
-            ":chat": chat,
-            ":first": receipt.unread_after + 1,
-            ":last": last,
-            ":message": "message",
-            ":reader": receipt.user,
-            ":now": now,
-        },
-        only=_IS_UNREAD,
-        shown="#sender, #box_key",
-    )
-    # Expiring messages of earlier versions do not name their key.
-    counts = Counter((item["sender"], item.get("box_key", 0)) for item in items)
-    return found_in_log(counts, last)
 
 
 _conforms: type[Receipts] = DynamoReceipts

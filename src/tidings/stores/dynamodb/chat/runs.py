@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.entries import Entry, head_of
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
@@ -182,7 +182,7 @@ class Runs:
                 return SLOT_TAKEN
         except Conflicted:
             return SLOT_TAKEN
-        self._heads.appended(entry.chat_id, head_of(entry))
+        self._heads.appended(entry)
         return _KEPT
 
     async def _change(self, run: Run, bodies: list[str | None]) -> Outcome:
@@ -204,18 +204,26 @@ class Runs:
             await self._dynamo.transact(DELETE_CHAT, plan.writes)
         except Canceled as canceled:
             return plan.outcome(canceled)
-        self._heads.appended(entry.chat_id, head_of(entry))
+        self._heads.appended(entry)
         return _KEPT
 
     async def _plan_change(
         self, plan: TransactionPlan, index: int, entry: Entry
     ) -> Declined | None:
         if entry.kind in TARGET_KINDS:
-            return await plan_target(self._dynamo, plan, index, entry)
+            if (declined := await plan_target(self._dynamo, plan, index, entry)) is None:
+                await self._touch(entry)
+            return declined
         if entry.kind in {"created", "added"}:
             if not await have_room(self._dynamo, [entry]):
                 return Declined(index, "too_many_chats")
         return None
+
+    async def _touch(self, entry: Entry) -> None:
+        """Remove copies of a message before its content is changed."""
+        if entry.kind in {"edited", "redacted"}:
+            assert entry.target is not None
+            await self._heads.touch(entry.chat_id, entry.target)
 
     async def _transact(self, chat: ChatId, entries: list[Entry], plan: TransactionPlan) -> Outcome:
         try:
@@ -225,7 +233,7 @@ class Runs:
             return SLOT_TAKEN
         except Canceled as canceled:
             return plan.outcome(canceled)
-        self._heads.appended(chat, head_of(entries[-1]), plan.member_count)
+        self._heads.appended(entries[-1])
         for entry in entries:
             if entry.kind == "redacted":
                 assert entry.target is not None

@@ -32,12 +32,14 @@ class Pattern:
     name: str
     operation: Operation
     tables: tuple[str, ...]
-    """The one table, or all tables that a transaction may touch."""
+    """The one table, or all tables that a transaction or a batch may touch."""
     serves: str
     """Purpose of the requests, in the words of the glossary."""
     index: str | None = None
     strong: bool = False
     """True if reads are strongly consistent: they see every write that was answered before."""
+    relaxed: tuple[str, ...] = ()
+    """Tables of a strong batch that are read with eventual consistency all the same."""
     deletes: tuple[str, ...] = ()
     """Tables from which a transaction may delete items."""
 

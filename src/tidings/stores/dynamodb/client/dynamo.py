@@ -9,7 +9,7 @@ and repeats the unprocessed parts of batches.
 import itertools
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder
@@ -28,6 +28,13 @@ from tidings.stores.dynamodb.patterns import Pattern
 BATCH_GET_MAX: Final = 100
 BATCH_WRITE_MAX: Final = 25
 TRANSACT_MAX: Final = 100
+
+
+class Filtered(NamedTuple):
+    """Items that match a filter, and the number of all items that the filter looked at."""
+
+    items: list[Item]
+    looked_at: int
 
 
 class Dynamo(Calls):
@@ -142,6 +149,23 @@ class Dynamo(Calls):
                 return total
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
+    async def filtered(
+        self, pattern: Pattern, where: str, values: Mapping[str, Any], *, only: str, shown: str
+    ) -> Filtered:
+        """Return what `query` returns, and the number of items before the filter."""
+        request: dict[str, Any] = {
+            **expressions(values, where=where, only=only, shown=shown),
+            **_consistency(pattern),
+        }
+        found = Filtered([], 0)
+        while True:
+            answer = await self.call(pattern, request)
+            items = [item_from_wire(item) for item in answer["Items"]]
+            found = Filtered(found.items + items, found.looked_at + int(answer["ScannedCount"]))
+            if "LastEvaluatedKey" not in answer:
+                return found
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
     async def scan(
         self, pattern: Pattern, segment: int, segments: int, page_items: int, only: str = "",
         values: Values | None = None,
@@ -168,6 +192,31 @@ class Dynamo(Calls):
         for start in range(0, len(wire), BATCH_GET_MAX):
             items += await self._batch_get(pattern, wire[start : start + BATCH_GET_MAX])
         return items
+
+    async def batch_get_all(
+        self, pattern: Pattern, keys: Mapping[str, Sequence[Item]]
+    ) -> dict[str, list[Item]]:
+        """Return the items with these keys that exist, from several tables in one request."""
+        assert sum(map(len, keys.values())) <= BATCH_GET_MAX, "they do not fit one request"
+        assert set(keys) <= set(pattern.tables), f"{pattern.name} does not declare {set(keys)}"
+        asked: dict[str, Any] = {
+            self.prefix + table: {
+                "Keys": [item_to_wire(key) for key in some],
+                **({} if table in pattern.relaxed else _consistency(pattern)),
+            }
+            for table, some in keys.items()
+            if some
+        }
+        found: dict[str, list[Item]] = {table: [] for table in keys}
+        for attempt in itertools.count(1):
+            answer = await self.call(pattern, {"RequestItems": asked}, tables=tuple(keys))
+            for name, items in answer["Responses"].items():
+                found[name.removeprefix(self.prefix)] += map(item_from_wire, items)
+            asked = answer.get("UnprocessedKeys", {})
+            if not asked:
+                break
+            await self.pause_before_rest(attempt)
+        return found
 
     async def _batch_get(self, pattern: Pattern, keys: list[Any]) -> list[Item]:
         name = self.prefix + pattern.table

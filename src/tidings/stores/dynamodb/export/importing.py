@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
@@ -50,12 +51,12 @@ from tidings.ports.tenant_jobs import TenantJob
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
+from tidings.stores.dynamodb.chat.delivering import fill_missing
 from tidings.stores.dynamodb.chat.invites import invite_item
 from tidings.stores.dynamodb.chat.items import (
     body_item,
     claim_item,
     entry_item,
-    head_values,
     reaction_key,
 )
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
@@ -103,10 +104,6 @@ _MUST_BE_EMPTY: Final = (
     (patterns.SCAN_CHATS, ""),
     (inbox_patterns.SCAN_INBOX, ""),
 )
-_WRITE_HEAD: Final = (
-    "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
-    " #active_at = :active_at, #member_count = :member_count, #counted = :sequence"
-)
 
 _Write = Callable[[], Awaitable[object]]
 
@@ -144,6 +141,7 @@ class DynamoTarget:
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:
+        await _fill_heads(self._dynamo, epoch)
         item = {**EPOCH, "value": epoch, "writes": NEWEST}
         await self._dynamo.put(patterns.KEEP_VALUE, item)
         await self._dynamo.delete(patterns.FINISH_IMPORT, IMPORT)
@@ -157,8 +155,6 @@ class DynamoTarget:
             yield partial(self._put_data_key, fact)
         elif isinstance(fact, UserFact):
             yield partial(put_user, self._dynamo, fact)
-        elif isinstance(fact, WholeChat):
-            yield partial(self._put_head, fact)
         elif isinstance(fact, ErasureFact):
             yield partial(record, self._dynamo, converted(LedgerEntry, fact))
         for pattern, item in _items(fact):
@@ -174,12 +170,6 @@ class DynamoTarget:
         await self._dynamo.update(
             patterns.IMPORT_DATA_KEY, {"author": fact.author}, update, values=values
         )
-
-    async def _put_head(self, whole: WholeChat) -> None:
-        """Write the head copy, so that the chat's head need not be read from its log."""
-        values = {**head_values(whole.head), ":member_count": len(whole.members)}
-        key = {"chat_id": whole.chat.chat_id}
-        await self._dynamo.update(patterns.IMPORT_HEAD, key, _WRITE_HEAD, values=values)
 
 
 def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
@@ -295,6 +285,28 @@ async def fill_lists(dynamo: Dynamo) -> int:
                 partial(dynamo.put, identity_patterns.FILL_LISTING, listing) for listing in found
             )
             count += len(found)
+    return count
+
+
+async def fill_heads(dynamo: Dynamo, now: int) -> int:
+    """Write the head copies that old chats lack; return the number of these chats.
+
+    They are the chats that were written before head copies were where they are now, or before a
+    restore.
+    """
+    found = await first_answer(dynamo)
+    if found is None or "value" not in found:
+        return 0  # no process has run yet
+    # The stream, from which relays deliver, reaches back one day.
+    return await _fill_heads(dynamo, found["value"], before=now - limits.DAY_MS)
+
+
+async def _fill_heads(dynamo: Dynamo, epoch: str, before: int | None = None) -> int:
+    count = 0
+    async for page in whole_table(
+        dynamo, patterns.SCAN_CHATS, "", items_per_second=FILLED_PER_SECOND
+    ):
+        count += await fill_missing(dynamo, epoch, page, before)
     return count
 
 

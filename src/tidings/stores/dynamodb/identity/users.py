@@ -15,6 +15,7 @@ from tidings.model.ids import UserKey, tenant_of, user_key
 from tidings.model.refusals import PhoneTaken, StoreUnavailable, UserDeleted
 from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
 from tidings.stores.dynamodb import listings, patterns
+from tidings.stores.dynamodb.chat.items import chat_of_row
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
@@ -259,9 +260,9 @@ class DynamoUsers:
         rows = await self._dynamo.query(
             patterns.LIST_SHARED_CHATS, "#user_id = :user", {":user": user}
         )
-        chats = await self._dynamo.batch_get(
-            patterns.SHOW_CHATS, [{"chat_id": row["chat_id"]} for row in rows]
-        )
+        direct = [chat_of_row(row) for row in rows if "peer" in row]
+        keys = [{"chat_id": row["chat_id"]} for row in rows if "peer" not in row]
+        chats = direct + await self._dynamo.batch_get(patterns.SHOW_CHATS, keys)
         small = [chat for chat in chats if chat["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
         small.sort(key=lambda chat: str(chat["chat_id"]))  # the oldest first
         return await self._members_of(small, user)
@@ -289,7 +290,7 @@ class DynamoUsers:
 
     async def _members(self, chat: Item) -> list[UserKey]:
         """Return the members of a small chat; often the chat's item already names all of them."""
-        if len(chat["first_members"]) == chat["member_count"]:
+        if chat["type"] == "direct" or len(chat["first_members"]) == chat["member_count"]:
             named: list[UserKey] = chat["first_members"]
             return named
         rows = await self._dynamo.query(

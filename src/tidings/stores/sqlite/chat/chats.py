@@ -138,10 +138,16 @@ class SqliteChats:
 
         return await self._writer.write(write)
 
-    async def list_heads(self, user: UserKey) -> list[ChatHead]:
+    async def list_heads(self, user: UserKey, *, from_log: bool = False) -> list[ChatHead]:
         return await self._readers.read(
             lambda db: [_chat_head(row) for row in db.execute(_OWN_HEADS, (user,))]
         )
+
+    def saw(self, chat: ChatId, head: Head) -> None:
+        """Do nothing: there is no other process."""
+
+    async def look(self, chat: ChatId, sequence: int) -> None:
+        """Do nothing: every list shows all entries."""
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         def read(db: apsw.Connection) -> list[ChatId]:

@@ -78,6 +78,16 @@ class SqliteLog:
 
         return await self._readers.read(read)
 
+    async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
+        page = await self.page(chat, reader, after=sequence - 1, limit=1)
+        if page is not None:
+            page.entries = [
+                entry
+                for entry in page.entries
+                if entry.kind == "message" and entry.sequence == sequence
+            ]
+        return page
+
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
     ) -> list[tuple[str, UserKey, int]] | None:

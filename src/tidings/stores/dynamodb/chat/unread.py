@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts unread messages in the log, and sees where the log ends."""
+
+from collections import Counter
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.chats import Receipt, UnreadFound, found_in_log, unread_without_a_look
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.patterns import COUNT_ALL_UNREAD, COUNT_UNREAD, Pattern
+
+# The same rule as model.chats.counts_as_unread; the contract suite checks both.
+_IS_UNREAD: Final = (
+    "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
+    " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
+)
+
+
+async def unread_of(
+    dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int
+) -> UnreadFound:
+    """Return the user's unread messages; read the log only if head and receipt are not enough."""
+    known = unread_without_a_look(head, receipt)
+    if known is not None:
+        return UnreadFound(known, up_to=head.sequence)
+    return await count_unread(dynamo, chat, receipt, now, up_to=head.sequence)
+
+
+async def count_unread(
+    dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, *, up_to: int | None = None
+) -> UnreadFound:
+    """Count the unread messages up to a sequence.
+
+    By default those among the first thousand entries after the read mark are counted.
+    """
+    last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
+    if last <= receipt.unread_after:
+        return found_in_log({}, last)
+    counts, _ = await _counts(dynamo, COUNT_UNREAD, chat, receipt, now, last)
+    return found_in_log(counts, last)
+
+
+async def count_to_end(
+    dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, *, up_to: int | None = None
+) -> UnreadFound:
+    """Count the unread messages among the first thousand entries after the read mark.
+
+    The answer says where these entries end. `up_to` names the last entry to count; the read is then
+    strongly consistent, so that no entry before it is missing.
+    """
+    last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX
+    pattern = COUNT_UNREAD if up_to is None else COUNT_ALL_UNREAD
+    last = last if up_to is None else min(last, up_to)
+    counts, looked_at = await _counts(dynamo, pattern, chat, receipt, now, last)
+    return found_in_log(counts, receipt.unread_after + looked_at)
+
+
+async def _counts(
+    dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
+) -> tuple[Counter[tuple[UserKey, int]], int]:
+    """Return how many messages are unread, by sender and key, and how many entries there are."""
+    found = await dynamo.filtered(
+        pattern,
+        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+        {
+            ":chat": chat,
+            ":first": receipt.unread_after + 1,
+            ":last": last,
+            ":message": "message",
+            ":reader": receipt.user,
+            ":now": now,
+        },
+        only=_IS_UNREAD,
+        shown="#sender, #box_key",
+    )
+    # Expiring messages of earlier versions do not name their key.
+    counts = Counter((item["sender"], item.get("box_key", 0)) for item in found.items)
+    return counts, found.looked_at
