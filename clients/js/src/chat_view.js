@@ -105,13 +105,14 @@ export class ChatView extends View {
 
   /** Show the newest page of the server, and follow the chat from there. */
   async #begin() {
-    if (!this.#core.views.chats.record(this.id)) this.#core.views.chats.stale(this.id);
     const page = await this.#core.ask({ chat: this.id, before: SEQUENCE_MAX, limit: PAGE_ROWS });
     this.#show(rowsOf(page), startOf(page), page.head);
     if (this.#core.at(this.id) === null) {
       this.#core.cache.begin({ chat: this.id, start: this.#from, have: page.head }, this.#rows);
     }
     this.#core.follow(this.id, page.head);
+    // Entries up to the head are in the page and do not come again, but the record may be older.
+    this.#core.views.chats.stale(this.id);
   }
 
   /** Load rows before the window. */

@@ -91,15 +91,14 @@ export class Views {
   }
 
   /**
-   * Follow a chat that is shown; get the record of one that is new.
+   * Follow a chat that is shown, and get the record of a chat with news.
    *
    * @param {string} chat
    * @param {boolean} isLive
    */
   named(chat, isLive) {
-    const isListed = this.chats.record(chat) !== null;
-    if (isListed || this.#chats.get(chat)?.isWatched) this.#core.follow(chat);
-    if (!isListed && isLive) this.chats.stale(chat);
+    if (this.chats.record(chat) || this.#chats.get(chat)?.isWatched) this.#core.follow(chat);
+    if (isLive) this.chats.stale(chat);
   }
 
   /** @param {ServerFrame} frame */
