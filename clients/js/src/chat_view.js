@@ -374,11 +374,7 @@ export class ChatView extends View {
     return `/v1/chats/${this.id}/messages/${sequence}`;
   }
 
-  /**
-   * A repeated DELETE may find nothing, because its first answer was lost.
-   *
-   * @param {Promise<unknown>} request
-   */
+  /** A repeated DELETE may find nothing: its first answer was lost. @param {Promise<any>} request */
   async #gone(request) {
     await request.catch((error) => {
       if (!(error instanceof Refused) || error.status !== 404) throw error;
