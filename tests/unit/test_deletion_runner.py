@@ -15,7 +15,7 @@ from tests.support.delivery import at_once
 from tests.support.users import ANN
 from tests.support.waiting import until
 from tidings.buses.in_process import InProcessBus
-from tidings.delivery import deletion_runner
+from tidings.delivery import rounds as rounds_module
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion
@@ -95,7 +95,7 @@ async def test_members_stay_until_they_can_have_been_told(tmp_path: Path) -> Non
 async def test_what_begins_here_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deletion_runner, "POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(rounds_module, "POLL_SECONDS", 3_600.0)
     async with a_deletion_runner(tmp_path) as running:
         rounds = 0
         unfinished = running.store.deletions.unfinished

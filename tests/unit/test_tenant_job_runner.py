@@ -15,7 +15,7 @@ from tests.support.clock import ManualClock
 from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tidings.actions.jobs.starting import StartJob
-from tidings.delivery import tenant_job_runner
+from tidings.delivery import rounds, tenant_job_runner
 from tidings.delivery.tenant_job_runner import TenantJobRunner
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
@@ -90,7 +90,7 @@ async def test_many_jobs_of_one_tenant_do_not_delay_another(tmp_path: Path) -> N
 
 
 async def test_a_new_job_starts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenant_job_runner, "POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(rounds, "POLL_SECONDS", 3_600.0)
     async with a_job_runner(tmp_path) as running:
         running.runner.start()
         await running.begin("acme", "ann")

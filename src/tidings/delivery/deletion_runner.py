@@ -10,9 +10,8 @@ dies, its lease expires, and another process continues.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Final
 
+from tidings.delivery.rounds import repeat_rounds
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Unavailable
@@ -22,11 +21,6 @@ from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.delivery")
-
-POLL_SECONDS: Final = 2.0
-"""Interval of the search for deletions that another process has begun or abandoned."""
-PAUSE_SECONDS: Final = 0.02
-"""Pause between two rounds, because messages are more urgent than deletions."""
 
 
 class DeletionRunner:
@@ -71,22 +65,7 @@ class DeletionRunner:
             self._asked.set()
 
     async def _run(self) -> None:
-        attempt = 0
-        while True:
-            self._asked.clear()
-            try:
-                is_more = await self.round()
-            except Unavailable:
-                attempt += 1
-                await self._back_off(attempt)
-                continue
-            attempt = 0
-            if is_more:
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._asked.wait()
+        await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
         """Perform one round of deletions; return whether any of these chats needs more steps.

@@ -9,11 +9,11 @@ If a process dies, its lease on the job expires, and another process continues t
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from tidings.delivery.rounds import repeat_rounds
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
 from tidings.ports.tenant_jobs import JobSteps, NotYet, TenantJob, TenantJobs
@@ -22,10 +22,6 @@ from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.delivery")
 
-POLL_SECONDS: Final = 2.0
-"""Interval of the search for jobs that another process has begun or abandoned."""
-PAUSE_SECONDS: Final = 0.02
-"""Pause between two rounds, because messages are more urgent than jobs."""
 TENANTS_AT_ONCE: Final = 8
 """Number of tenants whose jobs advance in one round; the next round serves the next tenants."""
 JOBS_AT_ONCE: Final = 4
@@ -83,22 +79,7 @@ class TenantJobRunner:
         await self._tasks.close()
 
     async def _run(self) -> None:
-        attempt = 0
-        while True:
-            self._asked.clear()
-            try:
-                is_more = await self.round()
-            except Unavailable:
-                attempt += 1
-                await self._back_off(attempt)
-                continue
-            attempt = 0
-            if is_more:
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._asked.wait()
+        await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
         """Advance some jobs of some tenants; return whether there may be more to do at once.
