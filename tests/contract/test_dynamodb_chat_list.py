@@ -22,6 +22,7 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.assembly.system import SystemChance
 from tidings.model.chats import ChatState, ChatType, Move, Receipt
 from tidings.model.entries import Head, head_of
+from tidings.model.formats import NEWEST
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import DAY_MS
 from tidings.stores.dynamodb.chat.head_patterns import TOUCH_PREVIEW
@@ -169,7 +170,7 @@ async def test_copies_from_before_a_restore_do_not_count(fleet: Fleet) -> None:
     states = [await fleet.chat(kind, message(BOB, "kept")) for kind in KINDS]
     for state in states:
         await fleet.writer.deliveries.advance(state.chat_id, Head(9, 8, 9, NOW + 9), None)
-    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": 1})
+    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": NEWEST})
     async with fleet.another() as store:
         assert {held.head.sequence for held in await store.chats.list_heads(ANN)} == {2}
         rows = await store.chats.listing(ANN, below=None, limit=9, now=NOW)

@@ -356,7 +356,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     head: Head
     receipt: Receipt
     last: Entry | None
-    """The last message, even if its content is gone; None if there never was a message."""
+    """The last message, even if its content is gone; None if there never was a message. Lists do
+    not show its mark, content type and reactions, and the store may leave them out."""
     unread: Unread
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""
