@@ -65,6 +65,27 @@ async def test_who_hangs_up_makes_room_on_another_gateway(gateways: Gateways) ->
 
 
 @pytest.mark.attack("C04")
+async def test_an_idle_connection_makes_room_for_the_same_device_on_its_gateway(
+    gateways: Gateways,
+) -> None:
+    one, other = await gateways.open("g1"), await gateways.open("g2")
+    lines = [await one.line().live(ANN) for _ in range(limits.USER_CONNECTIONS_MAX - 1)]
+    lines.append(await other.line().live(ANN))
+    lines[0].say("away", away=True)
+
+    late = other.line()
+    late.say("hello", token=ANN, device="phone")
+    assert not await settled([late]), "the idle one is on the other gateway"
+    assert await settled([await one.line().live(ANN)])
+
+    assert lines[0].closes == [Close.TOO_MANY_CONNECTIONS]
+    assert not any(line.closes for line in lines[1:])
+    await one.registration._beat()
+    [addresses] = (await one.registry.find([ANN])).values()
+    assert len(addresses) == limits.USER_CONNECTIONS_MAX
+
+
+@pytest.mark.attack("C04")
 async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
     tmp_path: Path, own_redis: RedisServer
 ) -> None:

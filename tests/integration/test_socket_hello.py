@@ -150,11 +150,19 @@ async def test_twenty_connections_a_user_and_no_more(town: Town) -> None:
     ann, bob = await people(town, "ann", "bob")
     devices = [ann.device("phone" if number % 2 else "laptop") for number in range(20)]
     await all_of(device.connect() for device in devices)
-    assert await code_of_hello(Socket(town.url), token=ann.token, device="tablet") == 4409
+    tablet = Socket(town.url)
+    assert await code_of_hello(tablet, token=ann.token, device="tablet") == 4409
+    [bye] = told(tablet, "bye")
+    assert bye["reconnect"]
+    assert 30_000 <= bye["retry_after_ms"] <= 60_000
     async with bob.device():
         pass
 
-    await devices[0].close()
+    devices[0].tell({"op": "away", "away": True})
+    async with ann.device("laptop") as again:
+        assert again.is_live
+        assert await closed_with(devices[0]) == 4409
+
     async with ann.device() as again:
         assert again.is_live
     for device in devices[1:]:

@@ -79,7 +79,7 @@ class FakeGateways:
         self.devices.append(device)
         return device
 
-    async def enter(self, user: UserKey, connection: str) -> bool:
+    async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
         self._places[user].append(ConnectionAddress("g1", connection))
         return True
 

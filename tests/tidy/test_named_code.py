@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOW = ROOT / "docs/concepts/follow-one-message.md"
+README = ROOT / "README.md"
 GUARANTEES = ROOT / "docs/operations/guarantees.md"
 
 # A step: the link to a file, then the function in it, in the next cell or in the sentence before.
@@ -50,6 +51,16 @@ def test_a_step_names_a_function_that_exists(link: str, function: str) -> None:
     path = (FOLLOW.parent / link).resolve()
     assert path.is_file(), f"{link} has moved: name its new place in {FOLLOW.name}"
     assert function in functions_of(path), f"{link} has no {function}: correct {FOLLOW.name}"
+
+
+def test_the_readme_names_files_and_names_to_change() -> None:
+    rows = [row for row in README.read_text(encoding="utf-8").splitlines() if "(src/" in row]
+    assert rows, "the table of files to change is in the README"
+    for row in rows:
+        paths = [ROOT / link for link in re.findall(r"\((src/[^)]+)\)", row)]
+        code = "".join(path.read_text(encoding="utf-8") for path in paths)
+        for name in re.findall(r"`(\w+)`", row.rsplit(" | ", 1)[1]):
+            assert re.search(rf"\b{name}\b", code), f"{name} has moved: correct the table in {row}"
 
 
 def test_guarantees_name_tests_that_exist() -> None:

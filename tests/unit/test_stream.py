@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.users import ANN, BOB, CAT
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import TENANT_KEY, GatewayBench, a_gateway
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
@@ -142,6 +143,56 @@ async def test_too_many_connections_of_one_user(bench: GatewayBench) -> None:
 
     await bench.lines[0].hang_up()
     await bench.line().live(BOB)
+
+
+async def twenty_of_bob(bench: GatewayBench) -> list[FakeConnection]:
+    """As many connections of one phone as a user may have, of which all but two were used now."""
+    lines = [await bench.line().live(BOB) for _ in range(limits.USER_CONNECTIONS_MAX)]
+    for line in lines:
+        line.time = limits.IDLE_MS - 1
+    for line in lines[2:]:
+        line.say("typing", chat="none")
+    lines[0].say("fetch", id="1", chat="none", after=1)
+    lines[0].time = lines[1].time = 2 * limits.IDLE_MS
+    # Nobody needs to use the phone for these.
+    lines[1].say("ping")
+    lines[1].say("received", chat="none", sequence=1)
+    lines[1].say("away", away=False)
+    return lines
+
+
+async def test_the_longest_unused_connection_of_a_device_makes_room(bench: GatewayBench) -> None:
+    lines = await twenty_of_bob(bench)
+    new = bench.line()
+    new.time = limits.IDLE_MS
+    await new.live(BOB)
+    assert [line.closes for line in lines[:3]] == [[], [Close.TOO_MANY_CONNECTIONS], []]
+    assert len(bench.hub.of(BOB)) == limits.USER_CONNECTIONS_MAX
+
+    late = bench.line()
+    late.time = limits.IDLE_MS
+    late.say("hello", token=BOB, device="phone")
+    await late.until(lambda: late.closes)
+    assert (late.closes, lines[0].closes) == ([Close.TOO_MANY_CONNECTIONS], [])
+
+
+async def test_connections_that_nobody_looks_at_make_room_at_once(bench: GatewayBench) -> None:
+    lines = await twenty_of_bob(bench)
+    lines[7].say("away", away=True)
+    lines[8].say("away", away=True)
+    lines[8].say("away", away=False)
+    await bench.line().live(BOB)
+    assert [number for number, line in enumerate(lines) if line.closes] == [7]
+
+
+async def test_no_other_device_makes_room(bench: GatewayBench) -> None:
+    lines = await twenty_of_bob(bench)
+    tablet = bench.line()
+    tablet.time = 9 * limits.IDLE_MS
+    tablet.say("hello", token=BOB, device="tablet")
+    await tablet.until(lambda: tablet.closes)
+    assert tablet.closes == [Close.TOO_MANY_CONNECTIONS]
+    assert not any(line.closes for line in lines)
 
 
 @pytest.mark.parametrize("is_list_read", [False, True])

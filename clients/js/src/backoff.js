@@ -5,8 +5,7 @@ const PAUSE_MS_MIN = 1_000;
 const PAUSE_MS_MAX = 60_000;
 const DOUBLINGS_MAX = 16;
 
-export const NOT_AUTHENTICATED = 4401;
-export const TOO_MANY_CONNECTIONS = 4409;
+const NOT_AUTHENTICATED = 4401;
 
 /** After these codes a new connection would end in the same way, until something is changed. */
 const FINAL = new Set([1002, 1007, 1009, 4400, 4403, 4413]);

@@ -35,6 +35,8 @@ test("the server decides when and whether to come again", () => {
     ms: 6_000,
     needsToken: false,
   });
+  const tooMany = { code: 4409, retryAfterMs: 30_000, isFinal: false };
+  assert.deepEqual(backoff.after(tooMany), { stop: false, ms: 30_000, needsToken: false });
   assert.deepEqual(backoff.after({ code: 4403 }), { stop: true });
   assert.deepEqual(backoff.after({ code: 1012, isFinal: true }), { stop: true });
 });

@@ -30,8 +30,8 @@ Kind = Literal["login", "send"]
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""A client whose handshake exceeds the process's limit is told to retry at a random time within
-this span."""
+"""Maximum wait that is sent to a client whose handshake exceeds the limit of the process. The wait
+is random, so that refused clients do not return together."""
 _HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 
@@ -63,7 +63,7 @@ EXPORT_COST: Final = 20
 
 
 def look_up_cost(names: int) -> int:
-    """Return the cost of a request that looks up or marks several things one by one."""
+    """Return the cost of a request that looks up or marks several items one by one."""
     return _portions(names, limits.LOOK_UPS_PER_TOKEN)
 
 
@@ -108,7 +108,7 @@ class RateLimits:
     # Requests.
 
     async def arrival(self, address: str | None, kind: Kind | None) -> Outcome | None:
-        """Charge a request to its address; return None if the address is unknown.
+        """Charge a request to the address of its client; return None if the address is unknown.
 
         This runs before anything is read for the request, and uses only buckets in this process. A
         request that is refused here therefore costs no other process anything.
@@ -127,7 +127,7 @@ class RateLimits:
         return combine_outcomes(sends, outcome)
 
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
-        """Charge a request, or a socket's `hello`, with invalid credentials to its address."""
+        """Charge invalid credentials, in a request or in `hello`, to the address of the client."""
         if address is None:
             # The client may be behind a proxy that is not configured. All such clients share one
             # bucket, which locks nobody out: it only affects answers to invalid credentials.

@@ -114,7 +114,7 @@ class Access:
         return client_address(scope, self.trusted_proxies)
 
     async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
-        """Charge a request to its address, before its credentials are checked.
+        """Charge a request to the address of its client, before its credentials are checked.
 
         Raises:
             RateLimited: The address has no token left.
@@ -152,7 +152,7 @@ class Access:
             self._note(scope, await self.limits.request(caller, None, more))
 
     async def count_wrong(self, scope: Scope) -> None:
-        """Charge a request with invalid credentials to its address.
+        """Charge a request with invalid credentials to the address of its client.
 
         Raises:
             RateLimited: The address has no token left. The client then gets 429 instead of 401.
@@ -175,7 +175,7 @@ def _kind(operation: Operation | None) -> Kind | None:
 
 
 def rate_headers(scope: Scope) -> dict[str, str]:
-    """Return the rate-limit headers: all limits of the request, and what is left of the lowest."""
+    """Return the rate-limit headers: all limits of a request, and the state of the tightest one."""
     outcome: Outcome | None = scope.get("state", {}).get(_COUNTED)
     if outcome is None:
         return {}

@@ -81,7 +81,7 @@ async def delete_chat_as_tenant(
 
 
 class TenantChatsQuery(ListQuery, frozen=True):
-    """Which part of the list to return, and whose chats; absent: all chats of the tenant."""
+    """Which part of the list to return. With `user_id`, only the chats of this user are listed."""
 
     user_id: UserId | None = None
 
@@ -220,7 +220,7 @@ async def list_chats(
 
 @operation("GET", "/v1/chats/{chat_id}", tag=TAG, summary="Get a chat", refusals=(ChatNotFound,))
 async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
-    """Return a chat as the chat list shows it."""
+    """Return a chat with the same fields as in the chat list."""
     return chat_record(await verbs.get(user, chat))
 
 

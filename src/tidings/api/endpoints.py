@@ -126,7 +126,7 @@ class LargeBodies:
 
 
 class _Slots:
-    """Slots of one tenant."""
+    """The slots in which large bodies of one tenant are read."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)

@@ -64,7 +64,7 @@ ClientMessageId = Annotated[str, _matching(CLIENT_MESSAGE_ID)]
 _NUMBERS: Final = ["+14155550123", "+41 79 123 45 67"]
 PhoneNumber = Annotated[str, _documented(maxLength=NUMBER_CHARS_MAX, examples=_NUMBERS)]
 PhoneNumbers = Annotated[
-    list[Annotated[str, _documented(examples=_NUMBERS)]],  # a number of any form may be looked up
+    list[Annotated[str, _documented(examples=_NUMBERS)]],  # any spelling of a number is accepted
     msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX),
 ]
 ChatIds = Annotated[  # a text that is no id is answered like the id of a chat that does not exist

@@ -86,14 +86,14 @@ async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> 
 async def put_settings(
     caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs
 ) -> dict[str, Any]:
-    """Replace all settings with a JSON object of up to 16 KiB. `inbox`, `{keep_days?,
-    late_joiners?}`, applies to every inbox that does not set the field itself. `login`, `{phone?,
-    register?}`, sets whether users can log in by phone and whether unknown numbers become users;
-    both are false by default. `invites`, `"open"` or `"ask"`, sets whether a user whom a stranger
-    adds to a group joins at once or is asked first; the default is open. `chats`, `{keep_days?,
-    keep_days_by_chat?}`, sets after how many days the content of new messages is removed, for all
-    chats and by the ids of single chats; null keeps it, which is the default. All other fields are
-    stored and ignored."""
+    """Replace all settings with a JSON object of up to 16 KiB. The server uses four fields; it
+    stores all others and ignores them. `inbox` (`keep_days`, `late_joiners`) has the defaults for
+    inboxes that do not set these fields themselves. `login` (`phone`, `register`) sets whether
+    users can log in by phone, and whether unknown numbers become users; both are false by default.
+    `invites` is `"open"` or `"ask"`. With `"open"`, the default, a stranger can add a user to a
+    group at once; with `"ask"`, the user is invited first. `chats` (`keep_days`,
+    `keep_days_by_chat`) sets after how many days the content of new messages is removed, for all
+    chats or for single chats by id. By default it is null, and content is kept."""
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)
     return data

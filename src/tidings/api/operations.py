@@ -102,7 +102,7 @@ class Operation:
         try:
             return self.cost(read_query(query_string, self.query))
         except Invalid:
-            return 1  # it will be refused, which is cheap
+            return 1  # an invalid query is refused, which is cheap
 
     @property
     def path_parameters(self) -> list[str]:

@@ -57,7 +57,7 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
                 raise too_large
     except ClientDisconnect:
         raise Invalid("the body is incomplete") from None
-    return cast("bytes", body)  # every reader accepts both
+    return cast("bytes", body)  # the readers accept a bytearray too
 
 
 async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable[None]]) -> B:

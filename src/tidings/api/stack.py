@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on inboxes under `/stack`, for clients of the stack API, in the words of that API.
+"""Operations on inboxes under `/stack`, for clients of the stack API, with its field names.
 
 A request names its users in `audiences`. A record has the times `received`, `delivered` and
-`readat`, in seconds since 1970. Bodies in the form of the other paths are accepted too, but not a
-mixture of both forms.
+`readat`, in seconds since 1970. Bodies with the field names of `/v1` are accepted too, but not a
+mixture of both.
 """
 
 from typing import Annotated, Final
@@ -60,8 +60,8 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, le=SECONDS_MAX)]
 
 
 class StackPost(Body, frozen=True, kw_only=True):
-    """A notification to post. It names its users in `audiences` or, as at the other path, in
-    `audience`."""
+    """A notification to post. It names its users in `audiences`, or in `audience` as under
+    `/v1`."""
 
     audiences: Users | Everyone | None = None
     audience: Users | Everyone | None = None
@@ -74,7 +74,7 @@ class StackPost(Body, frozen=True, kw_only=True):
 
 class StackReadChange(Body, frozen=True):
     """The notifications to mark as read: those with these ids, or all up to a time. A number is in
-    seconds and means `received`; a text is a time as at the other path."""
+    seconds and refers to `received`; a text is a time as under `/v1`."""
 
     ids: ReadIds | None = None
     before: Seconds | Time | None = None
@@ -213,7 +213,7 @@ async def stack_count_unread(
 
 
 def _notification(data: StackPost) -> NewNotification:
-    """Return the notification with the field names of the other path."""
+    """Return the notification with the field names that are used under `/v1`."""
     if (data.audiences is None) == (data.audience is None):
         raise Invalid("either audiences or audience must be given", "")
     audience = data.audience if data.audiences is None else data.audiences

@@ -39,8 +39,8 @@ _STATM: Final = Path("/proc/self/statm")
 log = logging.getLogger("tidings.state")
 
 TASKS_MAX: Final = 20_000
-"""Tasks that a dump examines at most, so that it blocks the event loop for a tenth of a second
-only."""
+"""Maximum number of tasks that a dump examines, so that it blocks the event loop for at most a
+tenth of a second."""
 STACKS_MAX: Final = 100
 FRAMES_MAX: Final = 12
 _STDERR: Final = 2

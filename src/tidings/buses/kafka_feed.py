@@ -70,7 +70,8 @@ class Offsets:
             self._next[partition] = first + 1
 
     def news(self) -> dict[int, int]:
-        """Return the offset to commit for each partition in which more events are finished."""
+        """Return the offset to commit for each partition with events finished since the last
+        commit."""
         return {
             partition: offset
             for partition, offset in self._next.items()

@@ -142,7 +142,8 @@ class KafkaJobs:
             task.exception()  # read, so that asyncio does not log it; the waiting callers raise it
 
     async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
-        """Close a producer, which may not recover after a failure. The next `put` opens another."""
+        """Close the producer after a failure, because it may not recover; the next `put` opens
+        another."""
         if producer is not None and producer is self._producer:
             self._producer = None
             await stop_producer(producer)

@@ -67,7 +67,8 @@ class SqsJobs:
         hide_again_seconds: float = HIDE_AGAIN_SECONDS,
         wait_seconds: int = WAIT_SECONDS,
     ) -> None:
-        """`back_off(n)` waits a random time before the n-th retry, at most ten seconds."""
+        """Set up the client; `back_off(n)` waits a random time before the n-th retry, at most ten
+        seconds."""
         self._transport = transport
         self._queue_url = queue_url
         self._cipher = cipher
@@ -118,7 +119,8 @@ class SqsJobs:
         try:
             await self._request("DeleteMessage", {"ReceiptHandle": taken.handle})
         except Rejected as rejected:
-            # The job was visible for a while, and another process has taken it: it is done twice.
+            # The job was visible for a while, and another process has taken it, so it is done
+            # twice.
             log.info("job is done again: %s", rejected, extra={"action": "job_visible"})
         except RequestError as trouble:
             raise JobsUnavailable(str(trouble)) from trouble

@@ -3,8 +3,8 @@
 
 `tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
 `inboxes` list what exists. `tidings tenant` creates and deletes tenants and creates tenant keys,
-`tidings user` deletes users and exports what is stored of one, `tidings job` shows the progress of
-a deletion, and `tidings token` prints a user token.
+`tidings user` deletes users and exports their data, `tidings job` shows the progress of a deletion,
+and `tidings token` prints a user token.
 """
 
 import argparse

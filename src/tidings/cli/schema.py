@@ -96,7 +96,7 @@ def schema(options: argparse.Namespace) -> int:
 
 
 class Place(NamedTuple):
-    """The tables that are meant."""
+    """The endpoint, region and name prefix of the tables that a command works on."""
 
     endpoint: str | None
     region: str | None

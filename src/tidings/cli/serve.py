@@ -100,7 +100,7 @@ def serve(config: Config, _options: argparse.Namespace) -> int:
 
 
 def _in_words(error: OSError, config: Config) -> str:
-    """Explain a system error that the operator can fix; raise any other again."""
+    """Convert a system error that the operator can fix to an explanation; re-raise any other."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if error.errno in _ADDRESS_TROUBLE:

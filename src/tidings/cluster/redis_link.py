@@ -72,7 +72,7 @@ class RedisLink:
 
     @property
     def redis(self) -> Redis:
-        """Client of redis-py, for commands without `call`, whose failures are not counted."""
+        """Client of redis-py, for commands that bypass `call`; their failures are not counted."""
         return self._connections.redis
 
     @property

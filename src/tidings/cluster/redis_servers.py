@@ -127,7 +127,7 @@ class ServerConnections:
     async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
         pipeline = self.redis.pipeline(transaction=False)
         for channel, message in messages:
-            _ = pipeline.publish(channel, message)  # sent with the others
+            _ = pipeline.publish(channel, message)  # sent by `execute`, together with the others
         counts: list[int] = await pipeline.execute()
         return counts
 
@@ -151,7 +151,8 @@ class ClusterConnections:
             **settings,
         )
         self.redis: Redis = cast("Redis", self._cluster)  # it has the same commands
-        # If no connection is free, the library fails instead of waiting. So callers wait for this.
+        # If no connection is free, the library fails instead of waiting. Callers therefore wait for
+        # this semaphore.
         self._free = asyncio.Semaphore(2 * CONNECTIONS_MAX)
 
     def tag(self, which: str) -> str:

@@ -73,7 +73,11 @@ class RedisRegistry:
     """Registers the connections of one gateway, and finds the connections of all gateways."""
 
     def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
-        """`gateway` names this process. A worker has a name too, although it has no connections."""
+        """Create the registry.
+
+        `gateway` is the name of this process; a worker has a name too, although it has no
+        connections.
+        """
         assert "/" not in gateway, "an address is written as gateway/connection"
         self._link = link
         self._gateway = gateway
@@ -86,7 +90,9 @@ class RedisRegistry:
         again."""
         self._tasks = Tasks("registry")
 
-    async def enter(self, user: UserKey, connection: str) -> bool:
+    async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
+        if instead_of is not None:
+            await self._remove([(user, instead_of)])
         return not (await self._keep([(user, connection)])).surplus
 
     def leave(self, user: UserKey, connection: str) -> None:
@@ -152,13 +158,16 @@ class RedisRegistry:
             while self._leaving:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]
                 del self._leaving[:REFRESHED_AT_ONCE]
-                keys = [self._key(user) for user, _ in leaving]
-                addresses = [(self._address(connection),) for _, connection in leaving]
-                await self._link.run(_LEAVE, keys, own=addresses)
+                await self._remove(leaving)
         except RegistryUnavailable:
             self._leaving.clear()  # they expire
         finally:
             self._is_leaving = False
+
+    async def _remove(self, connections: Sequence[tuple[UserKey, str]]) -> None:
+        keys = [self._key(user) for user, _ in connections]
+        addresses = [(self._address(connection),) for _, connection in connections]
+        await self._link.run(_LEAVE, keys, own=addresses)
 
     def _key(self, user: UserKey) -> str:
         return self._link.name("user", user)

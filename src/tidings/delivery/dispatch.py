@@ -96,7 +96,10 @@ class GatewayDispatch:
         handover: Handover,
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
     ) -> None:
-        """`open_entries` decrypts the content of entries, or sets the reason why it is gone."""
+        """Create the dispatch.
+
+        `open_entries` decrypts the content of entries, or sets the reason why the content is gone.
+        """
         self._registry = registry
         self._handover = handover
         self._open_entries = open_entries

@@ -61,7 +61,7 @@ class TenantRoundRobin(Generic[T]):
         self._queues.setdefault(tenant, deque()).append(waiting)
 
     def next(self) -> T | None:
-        """Remove and return the next work of the tenant whose turn it is, or None if none waits."""
+        """Remove and return the next work of the tenant whose turn it is; None if no work waits."""
         if not self._queues:
             return None
         tenant, queue = self._queues.popitem(last=False)
@@ -99,7 +99,8 @@ class JobRunner:
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
     ) -> None:
-        """`back_off` waits before the n-th retry, with jitter, a few seconds at most."""
+        """Set up the runner; `back_off(n)` waits before the n-th retry, with jitter, at most a few
+        seconds."""
         self._jobs = jobs
         self._dead_letters = dead_letters
         self._notifications = notifications

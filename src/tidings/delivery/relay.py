@@ -104,7 +104,7 @@ class Relay:
         self.given_up = 0
 
     def start(self) -> None:
-        """Start."""
+        """Start the background task."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -138,7 +138,10 @@ class Relay:
         return is_more
 
     def _sort(self, written: list[EntryWritten]) -> None:
-        """Make old entries due now and young ones after a delay; keep the last entry per chat."""
+        """Schedule the comparison of each changed chat: now for old entries, later for young ones.
+
+        Only the last entry of a chat is kept.
+        """
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
         for entry in written:
@@ -183,7 +186,7 @@ class Relay:
                         group.create_task(self._hint_or_deliver(chat, reached.get(chat, 0)))
 
     async def _hint_or_deliver(self, chat: ChatId, reached: int) -> None:
-        """Send a hint or deliver; compare again after a pause that grows each time."""
+        """Send a hint or, after too many hints, deliver; compare again after a growing pause."""
         owed = self._owed[chat]
         self.behind += 1
         owed.attempts += 1

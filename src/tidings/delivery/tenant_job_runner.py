@@ -141,7 +141,7 @@ class TenantJobRunner:
 
     def _wait(self, job: TenantJob, until: int) -> None:
         if len(self._waiting) >= WAITING_MAX:
-            self._waiting.clear()  # they are only looked at once more than needed
+            self._waiting.clear()  # the next round only checks these jobs once more than necessary
         self._waiting[_name(job)] = until
 
 

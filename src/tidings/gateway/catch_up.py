@@ -192,7 +192,7 @@ class Pump:
         progress.caught_up(position)
         is_deleted = bool(page.entries) and page.entries[-1].kind == "deleted"
         if is_deleted and position.sent == page.entries[-1].sequence:
-            progress.leave(chat)  # nothing follows: no typing and no receipts either
+            progress.leave(chat)  # a deleted chat has no more entries, typing events or receipts
 
     def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
         """Send an entry if it is next and there is room."""

@@ -26,7 +26,7 @@ class RevocationCloser:
     def __init__(
         self, hub: Hub, write_lease: WriteLease, is_valid: Callable[[UserCaller], Awaitable[bool]]
     ) -> None:
-        """`is_valid` asks the store whether a token is still valid."""
+        """Set up the closer; `is_valid` asks the store whether a token is still valid."""
         self._hub = hub
         self._write_lease = write_lease
         self._is_valid = is_valid
@@ -93,7 +93,7 @@ PAUSE_SECONDS_MAX = 0.05
 async def drain(hub: Hub, seconds: float, jitter_ms: Callable[[int], int]) -> None:
     """Close every connection with code 1012, spread over at most `seconds`.
 
-    Each client is told to wait a random time before it reconnects.
+    Each client gets a random time to wait before it reconnects.
     """
     connections = list(hub)
     if not connections:

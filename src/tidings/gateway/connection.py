@@ -182,7 +182,7 @@ class Connection(WSListener):
         if self.progress.get(chat) is not None:
             self.send(frame)
         elif self._saw is not None and chat in self.progress.unfollowed:
-            self._saw(frame)  # the unread total also has the chats of which only heads are sent
+            self._saw(frame)  # the total also includes chats of which only heads are sent
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """Compare the entries sent with the current heads; read missing entries from the log."""
@@ -310,8 +310,17 @@ class Connection(WSListener):
         if code is Close.OVERLOADED and self._context.write_lease.is_expired:
             code = self._context.write_lease.close_code()  # after a pause every client seems slow
         if retry_after_ms is None:
-            retry_after_ms = self._context.jitter_ms(5_000) if code in RECONNECT else 0
+            retry_after_ms = self._wait_ms(code)
         bye = Bye(code, code in RECONNECT, retry_after_ms)
         transport.send(WSMsgType.TEXT, encode(bye))
         # picows has names for the standard codes only, but accepts any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]
+
+    def _wait_ms(self, code: Close) -> int:
+        """Return the time after which the client may reconnect, in milliseconds."""
+        if code not in RECONNECT:
+            return 0
+        if code is Close.TOO_MANY_CONNECTIONS:
+            # Other connections of the device may be idle by then.
+            return limits.IDLE_MS + self._context.jitter_ms(limits.IDLE_MS)
+        return self._context.jitter_ms(5_000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the connections of a gateway share: dependencies, rate limits, and the write lease."""
+"""The dependencies, rate limits and write lease that all connections of a gateway share."""
 
 import math
 from collections import Counter
@@ -187,21 +187,23 @@ class WriteLease:
             write()
 
 
-async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
+async def _needs_no_registering(
+    _user: UserKey, _connection: str, _instead_of: str | None = None
+) -> bool:
     """Accept every connection, because in a single process the hub limits them per user."""
     return True
 
 
 async def _tells_no_erasures(_connection: ClientConnection, _hello: Hello) -> None:
-    """Do nothing."""
+    """Do nothing: the default of a gateway that sends no erasures."""
 
 
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
-    """Do nothing."""
+    """Do nothing, because a single process registers no connections."""
 
 
 async def _greets_no_inbox(_user: UserKey, _connection: ClientConnection, _hello: Hello) -> None:
-    """Do nothing."""
+    """Do nothing: the default of a gateway that sends no counts of inboxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +228,9 @@ class GatewayContext:
     new_connection_id: Callable[[], str]
     jitter_ms: Callable[[int], int]
     """Returns a random number of milliseconds up to a maximum."""
-    register: Callable[[UserKey, str], Awaitable[bool]] = _needs_no_registering
-    """Registers a connection, so that other processes find it. Returns False if the user has too
-    many connections; never raises."""
+    register: Callable[[UserKey, str, str | None], Awaitable[bool]] = _needs_no_registering
+    """Registers a connection, so that other processes find it; the connection named last gives up
+    its place. Returns False if the user has too many connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
     """Sends a device the erasures since its last connection."""

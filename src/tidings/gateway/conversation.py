@@ -12,17 +12,22 @@ from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
 from tidings.wire.codes import Close, explain
 from tidings.wire.frames import (
+    Auth,
+    Away,
     ClientFrame,
     Fetch,
     Follow,
     Hello,
     Ping,
+    Received,
     Refused,
     SendFrame,
     decode_client_frame,
 )
 
 _OPS = frozenset(kind.__struct_config__.tag for kind in get_args(ClientFrame))
+_AUTOMATIC = frozenset({Auth, Away, Ping, Received})
+"""Frames that a client sends by itself, even if nobody uses it."""
 
 
 class State(Enum):
@@ -71,6 +76,8 @@ class Conversation:
         """Whether the client said that nobody looks at the device."""
         self.follows_erasures = False
         """Whether the device gets new erasures."""
+        self.used_at = now
+        """Monotonic time at which the client last asked for something, in milliseconds."""
         self._opened_at = now
         self._heard_at = now
         self._probed_at = now
@@ -96,6 +103,8 @@ class Conversation:
             return self._bad_frame(payload, error)
         if self.state is State.OPEN and type(frame) is not Hello:
             self._bad_frames = 0
+            if type(frame) not in _AUTOMATIC:
+                self.used_at = now
             return frame
         return self._receive_early(frame)
 
@@ -104,7 +113,7 @@ class Conversation:
         if self.state is State.OPEN:
             return self._strike(Invalid("hello must be the first frame and be sent once"), None)
         if self.state is State.GREETING and isinstance(frame, Hello):
-            self.state = State.CHECKING
+            self.state, self.used_at = State.CHECKING, self._heard_at
             self.client, self.is_by_heads = frame.client, frame.catch_up == "heads"
             return frame
         if self.state is State.GREETING or isinstance(frame, Hello):
@@ -179,6 +188,11 @@ class Conversation:
             if now - self._heard_at > limits.SILENCE_MS_MAX:
                 return Close.SILENT
         return None
+
+    def is_idle(self, now: int) -> bool:
+        """Return whether the connection may be closed for a newer one of the same device."""
+        is_unused = self.is_away or now - self.used_at >= limits.IDLE_MS
+        return self.state is State.OPEN and is_unused
 
     def heard(self, now: int) -> None:
         """Record that the client sent a ping or pong of the WebSocket protocol."""

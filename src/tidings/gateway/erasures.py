@@ -152,7 +152,8 @@ class ErasureFrames:
         return erasure.position, ErasedAuthor(digest, rfc3339(erasure.at))
 
     def _frames(self, told: Sequence[Told], place: int) -> Iterator[bytes]:
-        """Yield at least one frame, because a device must learn its new position."""
+        """Yield the `erased` frames; there is at least one, because a device needs its new
+        position."""
         salt = self._salt.hex()
         for start in range(0, max(1, len(told)), limits.ERASURES_FRAME_MAX):
             some = told[start : start + limits.ERASURES_FRAME_MAX]

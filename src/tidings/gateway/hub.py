@@ -182,13 +182,35 @@ class Hub:
             self._notify_watchers(user, True)
         return True
 
+    def close_idle(self, user: UserKey, beside: ClientConnection, device: str) -> str | None:
+        """Close the longest unused idle connection of a device, to make room for another one.
+
+        Returns the id of the closed connection; None if no connection is idle.
+        """
+        now = beside.now()
+        idle = [
+            connection
+            for connection in self.of(user)
+            if connection is not beside
+            and connection.conversation.device == device
+            and connection.conversation.is_idle(now)
+        ]
+        if not idle:
+            return None
+        longest = min(idle, key=lambda connection: connection.conversation.used_at)
+        longest.close(Close.TOO_MANY_CONNECTIONS)
+        self._remove(longest, user)  # the client may take two seconds to answer the close frame
+        return longest.conversation.connection
+
     def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
         """Remove a closed socket."""
         self._all.discard(connection)
         if not self._all and self._empty is not None:
             self._empty.set()
-        if user is None or user not in self._by_user:
-            return
+        if user is not None and user in self._by_user:
+            self._remove(connection, user)
+
+    def _remove(self, connection: ClientConnection, user: UserKey) -> None:
         left = tuple(other for other in self._by_user[user] if other is not connection)
         if left:
             self._by_user[user] = left

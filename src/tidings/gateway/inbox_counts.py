@@ -90,15 +90,14 @@ class InboxUnreadCounts:
 
 
 class InboxGreeting:
-    """Sends a device, before it becomes live, what it missed in the inboxes that it names."""
+    """Sends a device the counts of the inboxes that it names in hello, before it becomes live."""
 
     def __init__(
         self,
         news: Callable[[UserKey, str, str | None], Awaitable[InboxNews]],
         rate_limits: RateLimits | None,
     ) -> None:
-        """`news` counts the unread notifications of an inbox, and those after a given
-        notification."""
+        """Set up the greeting; `news` returns the counts of one inbox for a user."""
         self._news = news
         self._limits = rate_limits
 

@@ -40,7 +40,7 @@ class PresenceTracker:
         clock: Clock,
         remote_gateways: RemoteGateways | None = None,
     ) -> None:
-        """`remote_gateways` is None in a deployment of one process."""
+        """Start to watch the hub; `remote_gateways` is None in a deployment of one process."""
         self._hub = hub
         self._remote_gateways = remote_gateways
         self._users = users

@@ -67,7 +67,7 @@ class HeadReconciler:
         self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop comparing."""
         await self._tasks.close()
 
     def request(
@@ -197,14 +197,16 @@ class GatewayRegistration:
         await self._tasks.close()
         await self._reconciler.close()
 
-    async def register(self, user: UserKey, connection: str) -> bool:
+    async def register(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
         """Register a connection; return False if the user has too many on all gateways together.
+
+        `instead_of` is a closed connection of this gateway, whose place is free from now on.
 
         A connection is served even if the registry does not answer. Then each gateway counts only
         its own connections, and closes surplus connections when the registry answers again.
         """
         try:
-            return await self._registry.enter(user, connection)
+            return await self._registry.enter(user, connection, instead_of)
         except RegistryUnavailable:
             # It is unknown whether and when the connection was registered: only a later comparison
             # can show which entries it missed.

@@ -251,7 +251,7 @@ class Requests:
             self._start(partial(self._type_cold, chat))
 
     async def _type_cold(self, chat: ChatId) -> None:
-        """Read whether the user may write in a chat that is not cached."""
+        """Publish a typing event in a chat that is not cached, if the user may write there."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)

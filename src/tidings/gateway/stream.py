@@ -79,7 +79,7 @@ class Stream:
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
         # Register first and read the chats second: then an entry that is appended in between is
         # either delivered or read.
-        if not self._context.hub.enter(caller.user, self._connection):
+        if not self._enter_hub(caller.user, device):
             self._connection.close(Close.TOO_MANY_CONNECTIONS)
             return
         early = self._connection.conversation.admit(caller, device)
@@ -90,7 +90,7 @@ class Stream:
         for frame in early:
             self._connection.perform(frame)
         try:
-            if not await self._context.register(caller.user, connection_id):
+            if not await self._register(caller.user, device, connection_id):
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
             chats = await self._context.chats_of(caller.user)
@@ -106,6 +106,19 @@ class Stream:
             await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
+
+    def _enter_hub(self, user: UserKey, device: str) -> bool:
+        hub = self._context.hub
+        if hub.enter(user, self._connection):
+            return True
+        closed = hub.close_idle(user, self._connection, device)
+        return closed is not None and hub.enter(user, self._connection)
+
+    async def _register(self, user: UserKey, device: str, connection_id: str) -> bool:
+        if await self._context.register(user, connection_id, None):
+            return True
+        closed = self._context.hub.close_idle(user, self._connection, device)
+        return closed is not None and await self._context.register(user, connection_id, closed)
 
     def _totals(self, chats: list[ChatHead]) -> UnreadTotals:
         return UnreadTotals(self._context.verbs, self._connection, self._user, chats)
@@ -139,7 +152,7 @@ class Stream:
             await self._pump.bring_to(head, chat, position)
 
     async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
-        """Return the chat; if the log has the device's last entry, the head is at least that entry.
+        """Return the chat; raise its head to the device's last entry, if the log has that entry.
 
         The head comes from the head copy, which is written only after the entries were sent.
         Therefore the device may have later entries.

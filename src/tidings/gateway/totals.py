@@ -25,7 +25,7 @@ from tidings.wire.frames import UnreadTotalFrame, encode
 from tidings.wire.records import total_fields
 
 PAUSE_SECONDS: Final = 1.0
-"""Least time between two frames with the total."""
+"""Minimum time between two frames with the total."""
 RECOUNT_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 10.0
 """Time until everything is counted again after the store did not answer."""
@@ -121,7 +121,7 @@ class UnreadTotals:
             self._update_chat(ChatId(frame.chat), frame)
 
     def _reached(self, heads: Mapping[str, int]) -> None:
-        """Count chats again whose entries are not sent.
+        """Mark chats as stale if their heads are sent instead of their entries.
 
         At hello the heads of all chats are sent; their entries are counted in `start`.
         """
@@ -196,7 +196,7 @@ class UnreadTotals:
         await self._count_stale()
 
     async def _count_stale(self) -> None:
-        """Count what is stale again; what changes meanwhile is stale the next time."""
+        """Count stale chats and inboxes again; those that change meanwhile become stale again."""
         stale, self._stale = self._stale, set()
         inboxes, self._stale_inboxes = self._stale_inboxes, set()
         self._is_counting = True

@@ -16,7 +16,7 @@ it."""
 SITE_BITS: Final = 48
 """Bits of the IPv6 prefix that many providers give to each customer: 65,536 networks of /64."""
 HOPS_MAX: Final = 32
-"""Most forwarded addresses that are examined; no deployment has as many proxies."""
+"""Maximum number of forwarded addresses that are examined; no deployment has as many proxies."""
 
 
 def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Networks) -> str | None:

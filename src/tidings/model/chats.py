@@ -322,7 +322,7 @@ class ChatState(msgspec.Struct, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """What chats show of a user, and whether the user hides their presence."""
+    """The fields of a user that chats show, and whether the user hides their presence."""
 
     user: UserKey
     display_name: str | None = None
@@ -371,7 +371,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A user's chat with its head, from which a gateway learns what a device has missed."""
+    """A user's chat with its head, which shows a gateway the entries that a device has missed."""
 
     chat_id: ChatId
     head: Head

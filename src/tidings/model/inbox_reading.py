@@ -114,7 +114,7 @@ def merged(
 
 
 def first_copy_below(position: NotificationPosition) -> str:
-    """Return the exclusive upper bound of the ids of all copies after this position in the list."""
+    """Return an id: the copies after this position in the list are those with lower ids."""
     time, notification_id = position
     if broadcast_sequence(notification_id) is None:
         return notification_id
@@ -165,7 +165,7 @@ def count_above(
     broadcasts: Iterable[Broadcast],
     now: int,
 ) -> int:
-    """Count the visible notifications above a position in the list."""
+    """Count the visible notifications that are newer than a position in the list."""
     above: list[Copy | Broadcast] = [
         *(copy for copy in copies if copy_position(copy) > position),
         *(sent for sent in broadcasts if (sent.posted_at, sent.notification_id) > position),

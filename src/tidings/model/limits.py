@@ -64,8 +64,8 @@ count is an upper bound."""
 LISTED_UNREAD_ENTRIES_MIN: Final = 100
 """A chat with at most this many entries after the read mark has an exact count in every list."""
 LIST_UNREAD_ENTRIES_MAX: Final = 10_000
-"""Entries that are read for one page of the chat list, to count unread messages in the chats with
-more entries than that."""
+"""Entries that are read for one page of the chat list, to count unread messages in chats with more
+than `LISTED_UNREAD_ENTRIES_MIN` entries after the read mark."""
 
 # Profiles.
 AVATAR_URL_CHARS_MAX: Final = 1_024
@@ -90,7 +90,7 @@ SLOT_ATTEMPTS_MAX: Final = 8
 TAIL_ENTRIES_MAX: Final = 256
 RUN_ENTRIES_MAX: Final = 256
 """Entries of one chat that are appended together in one write."""
-LANE_PROPOSALS_MAX: Final = 4_096
+CHAT_REQUESTS_WAITING_MAX: Final = 4_096
 """Requests to write that may wait for one chat, if the engine writes in batches; more are refused
 as retryable. An engine that writes one by one has a smaller limit of its own."""
 CACHED_CHATS_MAX: Final = 20_000
@@ -137,6 +137,8 @@ read the answers."""
 CONNECTION_REQUESTS_MAX: Final = 1_000
 """Sends and fetches of one connection that may wait for an answer."""
 USER_CONNECTIONS_MAX: Final = 20
+IDLE_MS: Final = 30 * SECOND_MS
+"""Time after which a connection on which the client asked for nothing is idle."""
 TYPING_MS_MIN: Final = 3 * SECOND_MS
 RECEIPT_FRAME_MS: Final = 1 * SECOND_MS
 LARGE_CHAT_RECEIPT_MS: Final = 5 * SECOND_MS
@@ -342,14 +344,14 @@ INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
 """Greatest age at which a process still uses a cached inbox configuration."""
 CACHED_INBOXES_MAX: Final = 10_000
 CACHED_INBOX_LISTS_MAX: Final = 100
-"""Pages of up to 100 inboxes, each with a description of up to 2,000 characters."""
+"""Cached pages of inbox lists. A page has up to 100 inboxes, each with a description of up to 2,000
+characters."""
 CACHED_JOINS_MAX: Final = 100_000
 
 # The audit trail.
 AUDIT_MS: Final = 400 * DAY_MS
 AUDIT_ACTS_MAX: Final = 25
-"""Tokens that one audit entry records at most, so that the entry stays small and takes one
-write."""
+"""Tokens that one audit entry may record, so that the entry stays small and takes one write."""
 
 # The sweeper.
 SWEEP_BATCH_ROWS: Final = 200
@@ -378,4 +380,5 @@ USER_SETTLE_MS: Final = 2 * SECOND_MS
 """Time after the deletion of a user or tenant in which earlier requests may still add items, in a
 deployment of one process."""
 USER_SETTLE_MANY_MS: Final = 12 * SECOND_MS
-"""The same with several processes, which learn of the deletion within five seconds."""
+"""The same time in a deployment of several processes, which learn of the deletion within five
+seconds."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores in little space when a user received and read the messages of a chat.
 
-A receipt has one list of times for what was received, and one for what was read. Each element is a
-sequence and the time at which the mark reached it. Only few elements are kept: the older the
+A receipt has two lists of times: one for received messages, and one for read messages. Each element
+is a sequence and the time at which the mark reached it. Only few elements are kept: the older the
 elements, the greater their distance. The first element is the floor: for messages up to it, no time
 is known any more.
 """
@@ -16,9 +16,9 @@ MarkTimes = Sequence[tuple[int, int]]
 """Pairs of a sequence and a time in seconds, both ascending."""
 
 READ_TIMES_MAX: Final = 8
-"""Times that are kept for what a member has read of a chat, besides the floor."""
+"""Maximum number of times that are kept for read messages of a chat, besides the floor."""
 DELIVERED_TIMES_MAX: Final = 4
-"""Times that are kept for what a member has received of a chat, besides the floor."""
+"""Maximum number of times that are kept for received messages of a chat, besides the floor."""
 
 _BITS: Final = 7
 _MORE: Final = 1 << _BITS
@@ -48,9 +48,9 @@ def in_order(times: MarkTimes) -> list[tuple[int, int]]:
 def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
     """Drop times until at most `most` are left besides the floor; the last one is always kept.
 
-    A message whose time was dropped gets the next kept time, which is too late. This error is
-    compared with the age of the next kept time, and the time with the smallest proportion is
-    dropped. If the error would be greater than that age, the floor is raised instead.
+    If a time is dropped, its messages get the next kept time, which is later. The time that is
+    dropped first is the one whose difference to the next time is smallest in proportion to the age
+    of the next time. If this difference is greater than that age, the floor is raised instead.
     """
     kept = list(times)
     while len(kept) > most + 1:

@@ -18,7 +18,8 @@ Invites = Literal["open", "ask"]
 """Whether strangers can add a user to groups (`open`), or must invite the user (`ask`)."""
 
 Asked = Literal["new", "again", "refused"]
-"""The user is invited now, has an open invitation already, or cannot be invited now."""
+"""Outcome of an invitation: it is new, the user has an open one already, or the user cannot be
+invited now."""
 
 
 class Member(msgspec.Struct, frozen=True):

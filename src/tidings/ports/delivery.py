@@ -152,9 +152,10 @@ class Registry(Protocol):
     A user has at most `limits.USER_CONNECTIONS_MAX` registrations, over all gateways.
     """
 
-    async def enter(self, user: UserKey, connection: str) -> bool:
+    async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
         """Register a connection of this gateway. On return, every `find` includes it.
 
+        The registration of `instead_of`, another connection of this gateway, is removed first.
         Returns False, and registers nothing, if the user has reached the limit of connections.
 
         Raises:
@@ -257,7 +258,7 @@ class RemoteGateways:
     """Finds users who are connected to other gateways, and sends them frames and inbox events."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """`own` is the name of the gateway in this process."""
+        """Set up the lookup; `own` is the name of the gateway in this process."""
         self._registry = registry
         self._handover = handover
         self._own = own

@@ -142,7 +142,7 @@ class Notifications(Protocol):
     async def last_broadcasts(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
-        """Return the last entries of the log, or the last before a sequence; newest first.
+        """Return the last entries of the log, or the last ones before a sequence, newest first.
 
         The log is read with strong reads.
         """

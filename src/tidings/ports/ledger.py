@@ -27,8 +27,8 @@ class Ledger(Protocol):
     async def append(self, erasure: LedgerEntry) -> None:
         """Record an erasure in the ledger, then record in the store that the store knows it.
 
-        Both happen before the erasure itself. Of several erasures of the same subject, only the
-        last one has to be kept.
+        Both happen before the erasure itself. If a subject is erased several times, only the last
+        erasure has to be kept.
         """
         ...
 

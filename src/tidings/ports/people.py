@@ -105,7 +105,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProfileFields(msgspec.Struct, frozen=True, kw_only=True):
-    """New values of a user's fields; None removes a value, and what is absent does not change."""
+    """New values of a user's fields; None removes a value, and absent fields do not change."""
 
     avatar_url: str | msgspec.UnsetType | None = msgspec.UNSET
     metadata: str | msgspec.UnsetType | None = msgspec.UNSET

@@ -9,7 +9,7 @@ from tidings.ports.people import User
 
 
 class PersonalData(Protocol):
-    """What is stored about a user. Every write is durable when it returns, and safe to repeat."""
+    """Finds and removes the data of a user. Every write is durable on return and safe to repeat."""
 
     async def mark_deleted(self, user: UserKey, now: int) -> User:
         """Replace the user by a mark that the user is deleted, for good, and return the mark.

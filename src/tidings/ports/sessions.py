@@ -128,7 +128,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions(Protocol):
-    """Sessions. Every write is durable when it returns; ended sessions may be removed later.
+    """Stores sessions. Every write is durable when it returns; ended sessions may be removed later.
 
     Raises everywhere:
         StoreUnavailable: The outcome is unknown.

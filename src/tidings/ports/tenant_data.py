@@ -7,7 +7,7 @@ from tidings.ports.people import Tenant
 
 
 class TenantData(Protocol):
-    """What is stored about a tenant. Every write is durable when it returns, and safe to repeat."""
+    """Removes the data of a tenant. Every write is durable when it returns, and safe to repeat."""
 
     async def mark_deleted(self, tenant: str, now: int) -> Tenant:
         """Suspend the tenant and mark it as deleted, for good; return the mark.

@@ -46,7 +46,7 @@ class TablePlan:
     """Units per second on average; `peak` is the same at the busiest moment."""
     peak: Units
     gigabytes_a_month: float
-    """Growth per month. Content that is removed counts until then."""
+    """Growth per month. Content counts until it is removed."""
     gigabytes: float
     """Size after the days to plan for."""
     on_demand: float

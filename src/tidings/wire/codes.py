@@ -108,6 +108,14 @@ class Close(IntEnum):
     TOO_FAST = 4429
 
 
-RECONNECT: Final = frozenset({Close.RESTARTING, Close.OVERLOADED, Close.SILENT, Close.TOO_FAST})
+RECONNECT: Final = frozenset(
+    {
+        Close.RESTARTING,
+        Close.OVERLOADED,
+        Close.SILENT,
+        Close.TOO_MANY_CONNECTIONS,
+        Close.TOO_FAST,
+    }
+)
 """Codes after which a client reconnects automatically. After any other code, a new connection would
 be closed again unless something changes."""

@@ -48,7 +48,6 @@ FINAL: Final = frozenset(
         Close.INVALID_TEXT,
         Close.BAD_FRAME,
         Close.FORBIDDEN,
-        Close.TOO_MANY_CONNECTIONS,
         Close.FRAME_TOO_LARGE,
     }
 )

@@ -196,7 +196,8 @@ class Appender:
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
         """Remove the requests of the next run from the queue: consecutive messages, or one change.
 
-        Each returned step is a request and its entries. The entries are also applied to `claimed`.
+        Each returned step is a request and its entries. The entries are also applied to the state
+        `claimed`.
         """
         now = self._clock.now()
         self._runs += 1
@@ -210,7 +211,7 @@ class Appender:
             if not request.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
-                break  # a repeat within this run is left for the next run, which finds the first
+                break  # the next run finds the first message and answers this repeat of it
             entries = self._decide(chat_queue, request, claimed, now)
             if chat_queue.is_doubtful:
                 break
@@ -324,7 +325,7 @@ class Appender:
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
-        """Another writer appended first: read its entries, then try again after them."""
+        """Read the entries that another writer appended first, then try the requests again."""
         again = [request for request, _ in steps if not _gave_up(request)]
         for request in again:
             request.is_claimed = request.is_claimed or lost.keys_are_claimed

@@ -290,7 +290,7 @@ class ListTenantChats:
 
 @dataclass(frozen=True, slots=True)
 class GetChat:
-    """Return one chat as the chat list shows it, with more profiles."""
+    """Return one row of the chat list, with the profiles of more members than the list shows."""
 
     chats: Chats
     profiles: ProfileCache

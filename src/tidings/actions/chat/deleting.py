@@ -116,13 +116,12 @@ class DeleteChat:
         )
 
     async def begin(self, tenant: str, chat: ChatId) -> None:
-        """Delete a chat as part of a larger deletion; do nothing if the chat does not exist any
-        more."""
+        """Delete a chat, because its tenant is deleted; do nothing if the chat is gone already."""
         with suppress(ChatNotFound):
             await change(self.appender, chat, lambda state, _: _end_as(state, tenant))
 
     async def again(self, chat: ChatId) -> None:
-        """Delete a chat that was deleted before the store was restored."""
+        """Delete a chat again, because a restored backup has brought it back."""
         with suppress(ChatNotFound):
             await change(self.appender, chat, lambda state, _: _end_as(state, state.tenant))
 
@@ -134,7 +133,7 @@ class DeleteChat:
             return []
 
         try:
-            # Only what the caller may delete is recorded in the ledger.
+            # Check first, so that the ledger records only deletions that the caller may make.
             await change(self.appender, chat, check)
             await self.erasures.record("chat", chat)
             await change(self.appender, chat, decide)

@@ -174,10 +174,10 @@ class StrangerBudget:
     budgets: Budgets
     clock: Clock
     is_counting: bool = True
-    """False if there is no limit."""
+    """Whether strangers are counted; False if there is no limit."""
 
     async def among(self, user: UserKey, others: Sequence[UserKey]) -> list[UserKey]:
-        """Return the strangers among the other users, in the given order."""
+        """Return the users in `others` who are strangers to the user, in the given order."""
         if not others:
             return []
         known = await self.chats.acquainted(user, others)

@@ -23,7 +23,7 @@ from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
 LARGE_AGE_MS_MAX: Final = 30 * limits.SECOND_MS
-"""Greatest age of the receipts of a large chat."""
+"""Maximum age of cached receipts of a large chat, in milliseconds."""
 LARGE_CHATS_MAX: Final = 32
 """Number of large chats whose receipts are cached; a thousand members need about a megabyte."""
 

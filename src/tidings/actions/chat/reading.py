@@ -207,7 +207,8 @@ class CoalescedReceipts:
         elif isinstance(event, ReceiptMoved) and event.by_reading:
             self._behind.discard((event.receipt.user, event.chat))
         elif isinstance(event, ChatChanged):
-            # The user may have marked the chat as unread, and the next message ends that.
+            # The user may have marked the chat as unread, and the user's next message ends this
+            # mark.
             self._behind.discard((event.user, event.chat))
 
     def _note_own(self, entry: Entry, state: ChatState) -> None:
@@ -294,7 +295,7 @@ class CoalescedReceipts:
 
     def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
         if len(self._behind) > BEHIND_MAX:
-            self._behind.clear()  # the next write of each user finds out again
+            self._behind.clear()  # the next write of each user adds the entry again
         for move in moves:
             key = (move.user, move.chat)
             # A move that arrived meanwhile may advance the mark up to the user's next message.

@@ -60,7 +60,7 @@ class Retention:
         try:
             await self._read(tenant)
         except StoreUnavailable:
-            return  # a send that needs the rule tries again, and says so
+            return  # a send that needs the rule reads it itself, and reports the failure
         finally:
             self._reading.discard(tenant)
 
@@ -69,6 +69,6 @@ class Retention:
         try:
             rule = retention_in(await self._settings.settings(tenant) or {})
         except Invalid:
-            rule = KEEP_ALL  # the value was stored before `chats` had a meaning
+            rule = KEEP_ALL  # stored by a version that did not check `chats`
         self._rules.put(tenant, (rule, began))
         return rule

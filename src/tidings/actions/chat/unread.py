@@ -37,10 +37,10 @@ KEY_LOADS_MAX: Final = 50
 count is an upper bound."""
 TOTAL_CHATS_MAX: Final = 50
 TOTAL_ENTRIES_MAX: Final = 200
-"""For a user's total, this many unread chats are counted in the log, each up to this many entries
-after the read mark. For the other chats, an upper bound is added to the total."""
+"""A user's total counts `TOTAL_CHATS_MAX` unread chats in the log, each up to `TOTAL_ENTRIES_MAX`
+entries after the read mark. For the other chats, an upper bound is added to the total."""
 TOTAL_INBOX_MAX: Final = 100
-"""Greatest count of an inbox in the total."""
+"""Maximum that one inbox adds to a user's total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class CountTotal:
         inboxes, _ = await self.list_inboxes.of_user(user, None, limits.PAGE_MAX)
         counts = {}
         for name, _ in inboxes:
-            with suppress(InboxNotFound):  # it was deleted after the list was read
+            with suppress(InboxNotFound):  # the inbox was deleted after the list was read
                 counts[name] = await self.of_inbox(user, name)
         return counts
 

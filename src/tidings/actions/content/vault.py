@@ -73,7 +73,7 @@ class Vault:
     """
 
     cursors: Cursors
-    """Set by `start`, like the attributes below."""
+    """Cipher for cursors. `start` sets this attribute and the ones below."""
     login_digests: LoginDigests
     messages: MessageCipher
     """Cipher for messages between the processes of the deployment."""
@@ -159,7 +159,7 @@ class Vault:
 
     async def _check_data_keys(self) -> None:
         if self.is_rotation_unfinished:
-            return  # the rotation opens all of them, and reports a key that does not open
+            return  # the rotation unwraps all keys, and reports one that it cannot unwrap
         for key in await self._data_keys.wrapped_by_others(self.wrapping.key_id, 1):
             raise self._does_not_open(f"a data key is wrapped by master key {key.master_key_id}")
 
@@ -250,7 +250,7 @@ class Vault:
     async def open(self, entries: Iterable[Entry], now: int) -> None:
         """Decrypt the messages among the entries, and the messages that edits show.
 
-        The text is stored in `content`. If it is gone, `gone` is set to the reason instead.
+        The text is stored in `content`. If the text is gone, `gone` is set to the reason instead.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.

@@ -42,9 +42,9 @@ class _OpenChat(msgspec.Struct):
 
     state: ChatState
     there: int
-    """Number of messages in the log when this import came to the chat."""
+    """Number of messages in the log when this import reached the chat."""
     last_id: str | None
-    """The id of the last of these messages."""
+    """The id of the last message that was in the log then."""
     passed: int = 0
     """Number of messages in the file that were already in the log."""
     waiting: list[tuple[int, HistoryMessage]] = []

@@ -72,7 +72,7 @@ def require_tenant(caller: Caller, tenant: str) -> None:
 
 
 async def listing_owner(tenants: Tenants, caller: Caller, tenant: str) -> UserKey:
-    """Return the owner of the cursors of a tenant's lists, which the caller may read.
+    """Return the key that binds the cursors of a tenant's lists, if the caller may read them.
 
     Raises:
         TenantNotFound: There is no such tenant, or it is not the caller's.

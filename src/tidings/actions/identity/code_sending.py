@@ -250,7 +250,7 @@ def new_code(chance: Chance) -> str:
     span = 2 ** (8 * _DRAWN_BYTES)
     while True:
         drawn = int.from_bytes(chance.token(_DRAWN_BYTES), "big")
-        if drawn < span - span % _CODES:  # the remainder would favour small codes
+        if drawn < span - span % _CODES:  # else draw again: the remainder would favour small codes
             return f"{drawn % _CODES:0{limits.CODE_DIGITS}d}"
 
 

@@ -33,7 +33,7 @@ class InboxNews(msgspec.Struct, frozen=True, kw_only=True):
     is_exact: bool
     """Whether `unread` covers all notifications, not only the newest."""
     missed: Unread
-    """The number of notifications above the last one that the device has."""
+    """The number of notifications that are newer than the last one on the device."""
 
 
 class _Look(NamedTuple):
@@ -65,7 +65,7 @@ class CountUnread:
         return count_unread(*await self._look(user, inbox, limits.USER_COPIES_MAX))
 
     async def up_to(self, user: UserKey, inbox: str, most: int) -> Unread:
-        """Return the unread count, but at most `most`; only so many copies are read.
+        """Return the unread count, but at most `most`; no more than `most` copies are read.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -75,7 +75,7 @@ class CountUnread:
         return Unread(min(total, most), exact=len(found.copies) < most and total < most)
 
     async def news(self, user: UserKey, inbox: str, last: str | None) -> InboxNews:
-        """Return the unread count, and the number of notifications above `last` in the list.
+        """Return the unread count, and the number of notifications that are newer than `last`.
 
         Only the newest copies are read, so both counts have a limit. `last` is None for a device
         without notifications of the inbox. If `last` is a broadcast that no longer exists, all
@@ -100,7 +100,7 @@ class CountUnread:
         )
 
     async def _look(self, user: UserKey, inbox: str, most: int) -> _Look:
-        """Read what determines the user's notifications, but only the newest `most` copies."""
+        """Read the data that the counts depend on, with only the newest `most` copies."""
         tenant = tenant_of(user)
         await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)

@@ -212,7 +212,7 @@ class RetractNotification:
                 is_same=lambda entry: entry.target == notification_id,
             )
         durable_at = monotonic()
-        if is_whole:  # also if an earlier attempt was interrupted; repeating does no harm
+        if is_whole:  # also done after an interrupted attempt, because a repeat does no harm
             self.bus.publish(Retracted(tenant, inbox, notification_id))
             await self._empty(found)
         await _until(durable_at + self.notifications.broadcasts_age_ms / limits.SECOND_MS)
@@ -317,7 +317,11 @@ class ListPosted:
 
 
 def _time_of(posted: Notification | Broadcast) -> int:
-    """Return a time that follows the order of each kind, so that a position skips nothing."""
+    """Return the time by which both kinds are merged into one list.
+
+    The order by this time is the order of ids and of sequences, so that the next page skips
+    nothing.
+    """
     if isinstance(posted, Broadcast):
         return posted.posted_at
     return ulid_time(posted.notification_id)

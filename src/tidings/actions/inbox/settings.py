@@ -129,7 +129,7 @@ class Settings:
         try:
             return invites_in(await self._settings.settings(tenant) or {})
         except Invalid:
-            return "open"  # the value was stored before `invites` had a meaning
+            return "open"  # stored by a version that did not check `invites`
 
 
 def defaults_in(settings: Json) -> Defaults:

@@ -126,7 +126,7 @@ class NotificationReader:
 
 
 def author_of(tenant: str) -> UserKey:
-    """Return the author of a tenant's notifications, in whose name they are encrypted."""
+    """Return the author whose data key encrypts the notifications of a tenant."""
     # No user has this name, so erasing a user never destroys this key.
     return UserKey(f"{tenant}:*")
 

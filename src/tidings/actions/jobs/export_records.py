@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the records of a person's export, one JSON object each, from what is stored."""
+"""Convert the stored data of a person to the records of an export, one JSON object each."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +101,7 @@ def _act_record(entry: AuditEntry, act: Act) -> Record:
 
 
 def _timed(fields: Record, leave: Sequence[str]) -> Record:
-    """Return the fields with times as text."""
+    """Return the fields that are not in `leave`, with each time converted to text."""
     return {
         name: rfc3339(value) if name.endswith("_at") and isinstance(value, int) else value
         for name, value in fields.items()

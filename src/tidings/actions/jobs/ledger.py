@@ -11,7 +11,7 @@ from tidings.ports.world import Clock
 log = logging.getLogger("tidings.jobs")
 
 Redo = Callable[[str], Awaitable[object]]
-"""Erases what is left of a subject."""
+"""Function that carries out the erasure of a subject again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Erasures:
 
 @dataclass(frozen=True, slots=True)
 class ReplayErasures:
-    """Carry out the erasures of the ledger that a restored store does not know."""
+    """Carry out again the erasures of the ledger that are missing in a restored store."""
 
     ledger: Ledger
     redo: Mapping[ErasureKind, Redo]

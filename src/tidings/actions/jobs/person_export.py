@@ -130,7 +130,7 @@ class ExportPerson:
         gathered = Gathered(place)
         chats = sorted(chat for chat in await self._store.chats.ids(user) if chat >= place.chat)
         if chats and chats[0] == place.chat and not place.after:
-            del chats[0]  # it was read to its end
+            del chats[0]  # this chat was read to its end
         for chat in chats[: limits.EXPORT_STEP_CHATS]:
             await self._read_chat(user, chat, gathered)
             if place.after or _is_enough(gathered.records):
@@ -212,7 +212,7 @@ class ExportPerson:
 
 
 def result_of(job: TenantJob) -> ExportResult | None:
-    """Return the result of an export; None if there is nothing to download (yet)."""
+    """Return the result of an export job; None if there is nothing to download."""
     return None if job.result is None else msgspec.json.decode(job.result, type=ExportResult)
 
 

@@ -38,7 +38,7 @@ class ReceiptKey(msgspec.Struct, frozen=True):
 
     @property
     def private(self) -> Ed25519PrivateKey:
-        """The key itself."""
+        """The private key, as an object of the cryptography library."""
         return Ed25519PrivateKey.from_private_bytes(self.secret)
 
 
@@ -124,7 +124,7 @@ class ErasureReceipts:
         self._backup_days = backup_days
 
     async def of_user(self, user: UserKey, job: TenantJob, deleted_at: int) -> str:
-        """Return the signed receipt for a user that is deleted now, as a compact JWS.
+        """Return the signed receipt for a user whose deletion ends now, as a compact JWS.
 
         Raises:
             StoreUnavailable: The key cannot be read or decrypted now.

@@ -21,7 +21,7 @@ class StartJob:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each start."""
+        """Call `listener` after each start of a job."""
         self._listeners.append(listener)
 
     async def __call__(

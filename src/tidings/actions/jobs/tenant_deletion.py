@@ -35,7 +35,7 @@ from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
 
 COPY_BATCHES: Final = 4
-"""Batches of one user's copies that a step removes. The jobs of others must not wait longer."""
+"""Maximum number of batches of copies that one step removes, so that other jobs need not wait."""
 
 _DONE: Final = "done"
 
@@ -180,7 +180,7 @@ class TenantDeletion:
     delete_inbox: DeleteInbox
     clock: Clock
     settle_ms: int
-    """Time after the mark in which requests that began before the mark may still add items."""
+    """How long requests that began before the tenant was marked as deleted may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""
@@ -252,14 +252,15 @@ class TenantDeletion:
         await self._wait_for_others(job)
         author = author_of(job.tenant)
         if (await self.content.find(author)).names:
-            # A request from before the mark has posted a notification with a new key.
+            # A request that began before the tenant was marked has posted a notification with a new
+            # key.
             await self.content.remove(author, ())
         await self.tenant_data.forget(job.tenant)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
     async def _wait_for_requests(self, job: TenantJob) -> None:
-        """Wait until all requests that began before the mark have ended, so that the lists are
-        complete."""
+        """Wait until all requests that began before the tenant was marked as deleted have ended.
+        Only then the lists of chats, users and inboxes are complete."""
         mark = await self.tenant_data.mark_deleted(job.tenant, self.clock.now())
         assert mark.deleted_at is not None
         if self.clock.now() < mark.deleted_at + self.settle_ms:

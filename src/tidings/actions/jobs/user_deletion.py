@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes a user in steps, from the mark as deleted to the signed receipt.
+"""Deletes a user in steps: first marks the user as deleted, at the end signs a receipt.
 
 The parts of the work remove sessions, content, invitations, chats and copies of notifications. Each
 part first finds at most 25 items of the user. One step stores these items and their number in the
 job, and the next step removes them.
 
-A request that began before the mark may still add an item. When no part finds an item, the job
-therefore waits until all such requests have ended, and then runs every part once more.
+A request that began before the user was marked may still add an item. When no part finds an item,
+the job therefore waits until all such requests have ended, and then runs every part once more.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from tidings.ports.world import Clock
 SETTLING: Final = "settling"
 INBOXES_AT_ONCE: Final = 100
 JOBS_SEARCHED: Final = 100
-"""Unfinished jobs of the tenant among which a job finds those that concern it."""
+"""Maximum number of unfinished jobs of the tenant that a job searches for related deletions."""
 ERASE_SECONDS: Final = 0.2
-"""How long a step waits for the destruction of a key. The jobs of others must not wait longer."""
+"""How long a step waits for the destruction of a key, so that other jobs do not wait long."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ NOTHING: Final = Found((), {})
 
 
 class Part(Protocol):
-    """One part of the work."""
+    """Finds and removes one kind of a user's data."""
 
     @property
     def phase(self) -> str:
@@ -73,7 +73,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """Sessions, and with them the names of devices and the refresh tokens."""
+    """Removes the user's sessions, with their device names and refresh tokens."""
 
     personal_data: PersonalData
     phase: str = "sessions_removed"
@@ -88,7 +88,7 @@ class SessionPart:
 
 @dataclass(frozen=True, slots=True)
 class ContentPart:
-    """The data key, without which no content of the user can be read."""
+    """Destroys the user's data key, without which nobody can read the user's content."""
 
     data_keys: DataKeys
     vault: Vault
@@ -110,7 +110,8 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class InvitePart:
-    """Invitations to groups, and idempotency keys of requests that created chats."""
+    """Removes the user's invitations, and the keys of requests with which the user created
+    chats."""
 
     personal_data: PersonalData
     phase: str = "invites_removed"
@@ -132,7 +133,7 @@ class InvitePart:
 
 @dataclass(frozen=True, slots=True)
 class ChatPart:
-    """Memberships. In a direct chat the other user stays, alone, and can send nothing."""
+    """Removes the user from chats. In a direct chat the other user stays, but can send nothing."""
 
     chats: Chats
     removing: Removing
@@ -164,7 +165,7 @@ def _leave(state: ChatState, user: UserKey) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class InboxPart:
-    """Copies of notifications, and read marks."""
+    """Removes the user's copies of notifications, and the user's read marks."""
 
     settings: InboxSettings
     copies: Copies
@@ -185,7 +186,8 @@ class InboxPart:
             after = page.end
 
     async def _in_inboxes_without_settings(self, user: UserKey) -> Found:
-        """Look at inboxes that are being deleted; their jobs do not list deleted users."""
+        """Find items in inboxes that are being deleted, because their jobs do not list deleted
+        users."""
         for job in await self.jobs.running(tenant_of(user), JOBS_SEARCHED):
             if job.kind == "inbox.delete":
                 found = await self._in_inbox(user, job.subject)
@@ -224,7 +226,7 @@ class UserDeletion:
     receipts: ErasureReceipts
     clock: Clock
     settle_ms: int
-    """Time after the mark in which requests that began before the mark may still add items."""
+    """How long requests that began before the user was marked as deleted may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next part of the work."""

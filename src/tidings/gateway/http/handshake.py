@@ -115,7 +115,8 @@ class Handshake:
         return None if later is None else later.answer(headers)
 
     def _later(self, headers: Headers, peer: str | None) -> Later | None:
-        """Return why there is no socket for anybody, or for this address, at the moment."""
+        """Return the temporary refusal for everybody or for this address; None if a socket may
+        open."""
         if self._context.write_lease.is_blind:
             return REVOCATIONS_UNREAD
         if self.is_draining:

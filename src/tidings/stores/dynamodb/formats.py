@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which formats the processes of a deployment may write.
+"""Reads and sets the newest storage format that the processes of a deployment may write.
 
 The item of the epoch has the newest format that may be written. New deployments begin with the
 newest of all. With an upgrade, an operator allows the new formats. To check that no process of an
@@ -49,7 +49,7 @@ class Formats:
         self._tasks.repeat(self._refresh)
 
     async def close(self) -> None:
-        """Stop; the registration becomes too old to count."""
+        """Stop refreshing the registration, which is ignored once it is too old."""
         await self._tasks.close()
 
     async def _refresh(self) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of tenants, tenant keys, users and chats: a small item for each of them, in order.
 
-Other tables have no such order, and nothing that serves may scan. The item is written before the
-thing that it lists, or in the same transaction, so that no list lacks anything. An item whose thing
-was never created is skipped by whoever reads the list.
+The other tables do not have this order, and a server must not scan them. A list item is written
+before the object that it lists, or in the same transaction, so that no list lacks an object. If the
+object was never created, readers skip its list item.
 """
 
 from collections.abc import Sequence

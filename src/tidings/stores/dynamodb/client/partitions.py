@@ -18,7 +18,8 @@ WRITE_WEIGHT: Final = 3
 PARTITION_UNITS_MAX: Final = 3_000
 """Weighted units that DynamoDB gives one partition key per second."""
 HOT_UNITS: Final = PARTITION_UNITS_MAX * 2 // 3
-"""Weighted units per second from which a key is hot: half as much again, and it is throttled."""
+"""Weighted units per second from which a key is hot; at one and a half times this load, DynamoDB
+throttles it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors classified by what may have happened to the data, retries, and bounded concurrency.
+"""Retries requests to DynamoDB, limits how many run at once, and classifies their errors.
+
+The class of an error says whether the request may have changed data.
 
 Only this layer repeats requests. It uses pauses with full jitter, a deadline for each call and a
 common budget of retries. Each retry uses one from the budget, and ten answered requests add one.

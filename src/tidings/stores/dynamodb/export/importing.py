@@ -6,7 +6,7 @@ stored after all facts that it covers, so an import that resumes there leaves no
 not written in batches, because the right to write batches includes the right to delete, and no
 process may delete entries from the log.
 
-After an upgrade, the lists are filled in the same way from what the tables contain.
+After an upgrade, the same writes fill the lists from the content of the tables.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -221,7 +221,7 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
 
 
 def _is_of_process(item: Item) -> bool:
-    """Return whether the item is written by any process that only opens the tables."""
+    """Return whether a process writes this item when it opens the tables, even empty ones."""
     if item.get("pk") != EPOCH["pk"]:
         return False
     name: str = item["sk"]
@@ -272,7 +272,7 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
 
 
 async def fill_lists(dynamo: Dynamo) -> int:
-    """Write the item in a list for all that exists; return how many. A repeat changes nothing."""
+    """Add every tenant, tenant key, user and chat to its list; return how many. Safe to repeat."""
     count = 0
     for pattern, only in (
         (patterns.SCAN_TENANTS, ""),
@@ -311,7 +311,7 @@ async def _fill_heads(dynamo: Dynamo, epoch: str, before: int | None = None) -> 
 
 
 def _listing_of(item: Item) -> Item | None:
-    """Return the item that lists what an item of the other tables is; None if no list has it."""
+    """Return the list item of a tenant, tenant key, user or chat; None for any other item."""
     match item:
         case {"sk": "tenant"}:
             return listings.tenant_listing(to_tenant(item))

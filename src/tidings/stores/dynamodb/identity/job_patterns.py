@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access patterns for the jobs of tenants, for parts of exports, and for what jobs remove."""
+"""Access patterns for tenants' jobs, for parts of exports, and for the data that jobs remove."""
 
 from typing import Final
 

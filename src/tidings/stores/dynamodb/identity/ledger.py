@@ -23,7 +23,7 @@ _IS_LATER: Final = "attribute_not_exists(#at) OR #at < :at"
 
 
 class DynamoLedger:
-    """The items of both tables."""
+    """Records erasures in the ledger, and compares it with the erasures that the store knows."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -33,8 +33,8 @@ class DynamoLedger:
         await self.note(erasure)
 
     async def note(self, erasure: LedgerEntry) -> None:
-        # Of two erasures of the same subject at once, the earlier one may be noted last. It must
-        # not make the later one look unknown.
+        # If a subject is erased twice at once, the earlier erasure may be noted last. It must not
+        # make the later one look unknown.
         with suppress(ConditionFailed):
             await self._dynamo.put(
                 patterns.NOTE_ERASURE, known_item(erasure), _IS_LATER, {":at": erasure.at}

@@ -246,7 +246,8 @@ class DynamoUsers:
         return [user for user in users if user not in found]
 
     async def _found(self, users: Sequence[UserKey]) -> dict[UserKey, Item]:
-        """Return the users that exist; a strong read looks for what a relaxed one missed."""
+        """Return the users that exist; a strong read looks for users that the first read did not
+        find."""
         found: dict[UserKey, Item] = {}
         for pattern in (patterns.SHOW_USERS, patterns.FIND_USERS):
             wanted = [user for user in dict.fromkeys(users) if user not in found]

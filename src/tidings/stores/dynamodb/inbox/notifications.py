@@ -2,8 +2,8 @@
 """Notifications, broadcasts and the settings of inboxes, on DynamoDB.
 
 Bodies come from eventually consistent reads. That is enough, because the inbox's log, which is read
-strongly, shows whether a notification was retracted. A body is reported as missing only after a
-strong read.
+with strong reads, shows whether a notification was retracted. A body is reported as missing only
+after a strong read.
 
 The next broadcast gets the sequence after the last entry in the inbox's log. DynamoDB must
 therefore not delete the last entry: an entry gets its TTL only when the next one is stored.

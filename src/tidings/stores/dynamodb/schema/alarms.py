@@ -2,11 +2,10 @@
 """Alarms, backup plans and scaling ranges, derived from the declared tables.
 
 The capacity alarm of a table that scales fires near the maximum of its range. It ignores the
-current capacity, because scaling keeps the current capacity close to the load on purpose.
-Throttling raises an alarm after one minute, latency, errors and capacity after five: the server
-retries requests that fail because of an error in DynamoDB, so only lasting errors matter. There is
-no alarm for the size of a chat, because the size is not limited (only a local index would limit
-it).
+current capacity, because scaling keeps the current capacity close to the load on purpose. The alarm
+for throttling fires after one minute. The alarms for latency, errors and capacity fire after five
+minutes: the server retries failed requests, so only lasting errors matter. There is no alarm for
+the size of a chat, because the size is not limited (only a local index would limit it).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -41,7 +41,7 @@ class HotKeys:
         self._prefix = prefix
 
     async def count(self, table: Table, counted: Counted) -> None:
-        """Let CloudWatch count all requests of a table by their keys, or the throttled ones."""
+        """Make CloudWatch count a table's requests by key: all of them, or the throttled ones."""
         await self._dynamodb.update_contributor_insights(
             TableName=self._prefix + table.name,
             ContributorInsightsAction="ENABLE",
@@ -49,7 +49,7 @@ class HotKeys:
         )
 
     async def rules(self, table: Table) -> list[str]:
-        """Return the names of the rules that count; none if counting is off."""
+        """Return the names of CloudWatch's rules that count requests; empty if counting is off."""
         name = self._prefix + table.name
         answer = await self._dynamodb.describe_contributor_insights(TableName=name)
         if answer.get("ContributorInsightsStatus") != "ENABLED":
@@ -59,7 +59,10 @@ class HotKeys:
     async def busiest(
         self, table: Table, rules: Sequence[str], since: datetime, until: datetime
     ) -> list[KeyLoad]:
-        """Return the keys with the most load in a minute, per second; busiest first."""
+        """Return the keys with the highest load, busiest first.
+
+        The load of a key is the average per second in its busiest minute.
+        """
         found = await self._report("PKC", rules, since, until)
         loads = [
             KeyLoad(table.name, _key(one), max(_values(one), default=0.0) / _MINUTE)

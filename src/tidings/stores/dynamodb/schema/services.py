@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares and creates what belongs to the tables in other services: scaling, alarms, dashboard.
+"""Compares the scaling, the alarms and the dashboard of the tables with their declaration.
 
-Each difference has the request that corrects it. Names are those of the templates, so a deployment
-that was made with a template is found to be as declared.
+Each difference has the request that corrects it. The names are the same as in the templates, so a
+deployment that was made with a template has no differences.
 """
 
 import json

@@ -36,7 +36,7 @@ class SqliteLog:
 
     @property
     def waiting_max(self) -> int:
-        return limits.LANE_PROPOSALS_MAX
+        return limits.CHAT_REQUESTS_WAITING_MAX
 
     def append(self, run: Run) -> None:
         self.append_later(lambda: run)

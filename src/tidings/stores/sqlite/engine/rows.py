@@ -86,7 +86,7 @@ def listed(rows: list[_R], limit: int, position: Callable[[_R], str]) -> Listed[
 
 
 def place_below(position: str | None) -> tuple[int, str]:
-    """Return the time and the name in a position by creation; without a position, one above all
+    """Return the time and the name in a position; without a position, values that sort above all
     rows."""
     if position is None:
         return 2**63 - 1, ""

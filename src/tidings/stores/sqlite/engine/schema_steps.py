@@ -18,8 +18,8 @@ CREATE TABLE token_issuers (
 ) STRICT, WITHOUT ROWID;
 """
 
-# A phone number identifies one user, but earlier versions did not enforce this. Of several users
-# with the same number the first one keeps it, as in an import. The others must be given a number
+# A phone number identifies one user, but earlier versions did not enforce this. If several users
+# have the same number, the first one keeps it, as in an import. The others must be given a number
 # again.
 _PHONE_NUMBERS: Final = """
 UPDATE users SET phone_number = NULL WHERE phone_number IS NOT NULL AND user_id NOT IN (
@@ -229,8 +229,8 @@ CREATE INDEX tenant_jobs_unfinished ON tenant_jobs (tenant, created_at, job_id)
 """
 
 
-# Of content that was erased before this version, only the end of the data key is recorded. On this
-# engine the key was destroyed in the same transaction.
+# Earlier versions recorded only the end of a data key, not the erasure of its author. On this
+# engine both happened in the same transaction.
 ERASED_AUTHORS: Final = """
 INSERT INTO revocations (kind, subject, at)
     SELECT 'author', subject, at FROM revocations WHERE kind = 'data_key' ORDER BY place;
