@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks pip-audit whether holes are known in the locked packages, and tells what came out.
+"""Looks up the locked packages in the list of known vulnerabilities, with pip-audit.
 
-Exit codes: 0 nothing is known, 1 something is, 2 the question could not be asked.
+Exit codes: 0 if no vulnerability is known, 1 if one is, 2 if the list could not be read.
 """
 
 import json
@@ -18,7 +18,7 @@ _SAID_CHARACTERS_MAX: Final = 300
 
 
 def audit(program: str) -> tuple[int, str]:
-    """The exit code, and what to tell."""
+    """Run pip-audit; return the exit code and the text to print."""
     command = [program, "--requirement", str(LOCK), "--require-hashes", "--disable-pip"]
     try:
         ended = subprocess.run(
@@ -38,24 +38,24 @@ def audit(program: str) -> tuple[int, str]:
 
 
 def tell(packages: list[dict[str, Any]]) -> tuple[int, str]:
-    """A line for each hole that is known, and for each package that nobody knows of."""
+    """Return the exit code, and a line for each known vulnerability and each unknown package."""
     skipped = [package for package in packages if "skip_reason" in package]
     if len(skipped) == len(packages):
         return 2, _not_asked("it knows none of the packages, so it is not where it should be")
     lines = [
         f"{package['name']} {package['version']}: {hole['id']}, "
-        f"mended in {', '.join(hole['fix_versions']) or 'no version yet'}"
+        f"fixed in {', '.join(hole['fix_versions']) or 'no version yet'}"
         for package in packages
         for hole in package.get("vulns", ())
     ]
     lines += [f"{package['name']}: not looked up, {package['skip_reason']}" for package in skipped]
     if lines:
         return 1, "\n".join(lines)
-    return 0, f"{len(packages)} packages, no known holes."
+    return 0, f"{len(packages)} packages, no known vulnerabilities."
 
 
 def _not_asked(reason: str) -> str:
-    return f"The list of known holes could not be asked, so nothing was checked: {reason}"
+    return f"The list of known vulnerabilities could not be read, so nothing was checked: {reason}"
 
 
 if __name__ == "__main__":

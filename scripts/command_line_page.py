@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated parts of the page about the command line, made from the parser itself.
+"""Generates parts of the page about the command line from the parser.
 
-The page keeps its prose. Between `<!-- generated: … -->` and `<!-- end -->` stand the list of all
-commands, and for each command its usage and its options.
+The text between `<!-- generated: … -->` and `<!-- end -->` is generated: the list of all commands,
+and for each command its usage and its options. The rest of the page does not change.
 """
 
 import argparse
@@ -19,17 +19,17 @@ _BLOCK: Final = re.compile(r"<!-- generated: (.+?) -->\n.*?<!-- end -->", re.DOT
 
 
 def filled_in(page: str) -> str:
-    """The page with each generated part as it should be.
+    """Return the page with each generated part written anew.
 
     Raises:
-        ValueError: A command has no place on the page, or a place has no command.
+        ValueError: A command has no part on the page, or a part has no command.
     """
     commands = dict(commands_of(make_parser()))
     wanted = [ALL, *commands]
     places = _BLOCK.findall(page)
     if sorted(places) != sorted(wanted):
         lacking, unknown = set(wanted) - set(places), set(places) - set(wanted)
-        raise ValueError(f"places for {sorted(lacking)} lack, {sorted(unknown)} mean nothing")
+        raise ValueError(f"parts missing for {sorted(lacking)}, unknown parts {sorted(unknown)}")
 
     def fresh(place: re.Match[str]) -> str:
         name = place[1]
@@ -42,7 +42,8 @@ def filled_in(page: str) -> str:
 def commands_of(
     parser: argparse.ArgumentParser,
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command that can be typed, with its parser; those with actions give one for each."""
+    """Yield each command with its parser; a command with subcommands yields one for each of
+    them."""
     below = _subcommands(parser)
     if below is None:
         yield parser.prog, parser
@@ -59,7 +60,7 @@ def _subcommands(
 
 
 def _help_of(parser: argparse.ArgumentParser, name: str) -> str:
-    """What the parser above says about the command, found by the words of its name."""
+    """Return the help text of a command, which the parser of its parent command has."""
     text = ""
     for word in name.split()[1:]:
         below = _subcommands(parser)
@@ -88,7 +89,7 @@ def _block(name: str, parser: argparse.ArgumentParser) -> str:
 def _usage(
     options: list[argparse.Action], either: list[argparse._MutuallyExclusiveGroup]
 ) -> Iterator[str]:
-    """What has to be given; all else is in the table."""
+    """Yield the required arguments; the table lists the others."""
     for group in either:
         yield "(" + " | ".join(_written(one) for one in group._group_actions) + ")"
     alternatives = [one for group in either for one in group._group_actions]
@@ -99,7 +100,7 @@ def _usage(
 
 
 def _written(option: argparse.Action) -> str:
-    """An option as it is typed, with the name of its value."""
+    """Return an option as the user types it, with the name of its value."""
     if not option.option_strings:
         return str(option.metavar or option.dest)
     flag = option.option_strings[-1]

@@ -20,10 +20,10 @@ from tidings.tools.other_designs import (
 from tidings.tools.traffic import Traffic
 
 TEXT: Final = 300
-"""Title, text, link and the names of their fields."""
+"""Size of title, text and link, with the names of their fields, in bytes."""
 AUDIENCES: Final = (1, 100, 1_000)
 EVERYONE: Final = 10_000
-"""Users of the tenant, which matters to the other design only."""
+"""Number of users of the tenant. Only the cost of the other design depends on it."""
 COPIES: Final = 50
 COPIES_MOST: Final = 1_000
 
@@ -58,7 +58,7 @@ FEW: Final = 10
 PAGE: Final = 50
 MISSED: Final = 100
 ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
-"""Connected readers by members of the chat: all of them, except in the largest."""
+"""Number of connected readers, by the size of the chat: all members, except in the largest chat."""
 ELSEWHERE: Final = "send, 1:1, online, the reader at another gateway"
 _DESIGNS: Final = (ROW_PER_MEMBER, SINGLE_TABLE, COUNTER_AND_ROWS)
 
@@ -155,7 +155,7 @@ class UseCase(NamedTuple):
 
     @property
     def other_designs(self) -> tuple[Units | None, ...]:
-        """Units of the other designs; None if a design lacks the feature."""
+        """The units of the other designs; None if a design lacks the feature."""
         return self.row_per_member, self.single_table, self.counter_and_rows
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MkDocs needs to make a site of the pages as they are in the repository.
+"""Hooks for MkDocs, which make a site of the pages as they are in the repository.
 
-On a code host every link to a file works. On the site only pages do: links to pages outside of
-docs/ lead to copies of them, and links to source files become plain text. The navigation is the
-list in docs/README.md, so that a page is listed in one place.
+On a code host, every link to a file works. On the site, only links to pages work. Links to pages
+outside of docs/ therefore lead to copies of these pages, and links to source files become plain
+text. The navigation comes from docs/README.md, so that each page is listed in one place only.
 """
 
 import posixpath
@@ -22,23 +22,24 @@ OUTSIDE: Final = {
     "changes/README.md": "project/change-fragments.md",
     "clients/js/README.md": "project/javascript-client.md",
     "clients/python/README.md": "project/python-client.md",
+    "clients/spec/README.md": "project/transcripts.md",
     "deploy/compose/README.md": "project/compose.md",
 }
-"""Pages that stay where people look for them, and where the site has them."""
+"""Pages outside of docs/, each with its path on the site."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _LISTED: Final = re.compile(r"^- \[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)", re.MULTILINE)
 
 
 def place_of(path: str) -> str | None:
-    """Where the site has a file of the repository; None if it does not have it."""
+    """Return the path on the site of a file in the repository; None if the site lacks the file."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return OUTSIDE.get(path)
 
 
 def linked(markdown: str, path: str) -> str:
-    """A page of the repository with its links as they have to be on the site."""
+    """Return a page of the repository with links that work on the site."""
     own = place_of(path)
     assert own is not None, f"the site has no {path}"
 
@@ -56,7 +57,7 @@ def linked(markdown: str, path: str) -> str:
 
 
 def navigation(index: str) -> list[dict[str, Any]]:
-    """The sections of the index and the pages listed in each; then the pages about the project."""
+    """Return the sections of the index with their pages, then the pages about the project."""
     found: list[dict[str, Any]] = [{"Documentation": "README.md"}]
     parts = _HEADING.split(index)
     seen: set[str] = set()
@@ -74,7 +75,7 @@ def navigation(index: str) -> list[dict[str, Any]]:
     return [*found, {"Project": rest}]
 
 
-# What MkDocs calls.
+# Functions that MkDocs calls.
 
 
 def on_config(config: Any) -> Any:

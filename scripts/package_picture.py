@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of the packages in CONTRIBUTING.md, made from the import contract.
+"""Generates the list of packages in CONTRIBUTING.md from the import contract.
 
-The contract in pyproject.toml says which package may import which; the first sentence of each
-package says what it is for. So the picture cannot lack a package or show a wrong order.
+The contract in pyproject.toml defines which package may import which. The first sentence of each
+package describes its purpose. The list therefore cannot lack a package or show a wrong order.
 """
 
 import ast
@@ -19,14 +19,15 @@ _BLOCK: Final = re.compile(r"<!-- generated: packages -->\n.*?<!-- end -->", re.
 
 
 def filled_in(page: str) -> str:
-    """The page with the picture as it should be."""
+    """Return the page with the list written anew."""
     assert len(_BLOCK.findall(page)) == 1, "the page has one place for the picture"
     fresh = f"<!-- generated: packages -->\n```\n{picture(layers())}\n```\n<!-- end -->"
     return _BLOCK.sub(lambda _: fresh, page)
 
 
 def layers() -> list[list[str]]:
-    """The packages of the contract that names all of them, highest layer first."""
+    """Return the packages in layers, highest layer first, from the contract that names all of
+    them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     [contract] = [one for one in contracts if one.get("exhaustive")]
@@ -34,7 +35,7 @@ def layers() -> list[list[str]]:
 
 
 def picture(layers: list[list[str]]) -> str:
-    """Each layer with its packages and their purposes; a line between two layers."""
+    """Return the list as text: each package with its purpose, and a line between two layers."""
     width = max(len(name) for layer in layers for name in layer)
     return f"\n{'-' * width}\n".join("\n".join(_lines(layer, width)) for layer in layers)
 
@@ -45,7 +46,7 @@ def _lines(layer: list[str], width: int) -> Iterator[str]:
 
 
 def purpose(name: str) -> str:
-    """The first sentence of a package or module."""
+    """Return the first sentence of the docstring of a package or module."""
     folder = _SOURCE / name / "__init__.py"
     path = folder if folder.is_file() else _SOURCE / f"{name}.py"
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

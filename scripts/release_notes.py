@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins the change fragments into the changelog.
 
-`python -m scripts.release_notes` prints what the next release will say; with `--write` it moves
-the fragments into CHANGELOG.md, under the version and the date, and deletes them.
+`python -m scripts.release_notes` prints the notes of the next release. With `--write`, it moves the
+fragments into CHANGELOG.md, under the version and the date, and deletes them.
 """
 
 import argparse
@@ -25,26 +25,26 @@ KINDS: Final[Mapping[str, str]] = {
     "fixed": "Fixed",
     "removed": "Removed",
 }
-"""What a fragment may be, and the heading it comes under."""
+"""The kinds of fragments, each with its heading in the changelog."""
 
 _NAME: Final = re.compile(r"[a-z0-9-]+\.(\w+)\.md")
 _UNRELEASED: Final = "## [Unreleased]"
 
 
 class FragmentMistake(Exception):
-    """A fragment cannot be used, and why; for the person who wrote it."""
+    """A fragment cannot be used; the text tells its author the reason."""
 
 
 def fragments(folder: Path) -> list[Path]:
-    """The fragments in a folder, in order of their names."""
+    """Return the fragments in a folder, in the order of their names."""
     return sorted(path for path in folder.glob("*.md") if path.name != "README.md")
 
 
 def read(paths: Sequence[Path]) -> dict[str, list[str]]:
-    """The text of each fragment as a line of the changelog, by its heading.
+    """Return the text of each fragment as a line of the changelog, by heading.
 
     Raises:
-        FragmentMistake: A name says no kind, or there is no text.
+        FragmentMistake: A fragment has no text, or its name contains no kind.
     """
     found: dict[str, list[str]] = {}
     for path in paths:
@@ -61,7 +61,7 @@ def read(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def joined(unreleased: str, added: Mapping[str, list[str]]) -> str:
-    """The notes: what stands under Unreleased already, and the fragments under their headings."""
+    """Return the notes: the text that is already under Unreleased, with the fragments added."""
     parts = re.split(r"^### (.+)$", unreleased, flags=re.MULTILINE)
     sections = {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
     for title in dict.fromkeys([*KINDS.values(), *sections]):
@@ -72,7 +72,7 @@ def joined(unreleased: str, added: Mapping[str, list[str]]) -> str:
 
 
 def released(changelog: str, added: Mapping[str, list[str]], version: str, day: str) -> str:
-    """The changelog with a section for the release, and nothing under Unreleased."""
+    """Return the changelog with a section for the release, and nothing under Unreleased."""
     before, _, rest = changelog.partition(f"{_UNRELEASED}\n")
     earlier = re.search(r"^## \[", rest, re.MULTILINE)
     end = earlier.start() if earlier else len(rest)
@@ -84,7 +84,7 @@ def released(changelog: str, added: Mapping[str, list[str]], version: str, day: 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the notes, or write them; returns the exit code."""
+    """Print the notes, or write them; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m scripts.release_notes", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write CHANGELOG.md")
     options = parser.parse_args(arguments)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of requirements in docs/reference/requirements.md, generated from requirements.toml."""
+"""Generates the tables of docs/reference/requirements.md from requirements.toml."""
 
 import re
 import tomllib
@@ -19,15 +19,15 @@ _RECORD: Final = re.compile(r"(\d{4}): ")
 
 
 class Requirement(NamedTuple):
-    """One thing that Tidings was asked to do, and what shows that it does it."""
+    """A requirement, with the code that meets it and the tests that prove it."""
 
     says: str
     verdict: str
     why: str
     code: tuple[str, ...]
-    """Files below src/tidings, perhaps with a name in them: `model/ids.py:message_id`."""
+    """Files below src/tidings, optionally with a name in the file: `model/ids.py:message_id`."""
     tests: tuple[str, ...]
-    """Files below tests, perhaps with the name of a test: `unit/test_vault.py::test_...`."""
+    """Files below tests, optionally with the name of a test: `unit/test_vault.py::test_...`."""
 
     @property
     def record(self) -> str | None:
@@ -37,7 +37,7 @@ class Requirement(NamedTuple):
 
 
 def subjects() -> Iterator[tuple[str, list[Requirement]]]:
-    """Each subject with its requirements, in the order of the page."""
+    """Return each subject with its requirements, in the order of the page."""
     for subject in tomllib.loads(SOURCE.read_text())["subject"]:
         rows = subject["rows"]
         yield (

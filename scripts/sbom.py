@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what Tidings is built from, in the form of CycloneDX, from the lock file.
+"""Writes a bill of materials of Tidings, in the CycloneDX format, from the lock file.
 
-The lock names every package with its version and the digests of its files, and who asked for it;
-all of that is in the result. The same lock gives the same result, byte for byte.
+The lock names each package with its version, the digests of its files, and the packages that
+require it. All of this is in the result. The same lock gives the same result, byte for byte.
 """
 
 import json
@@ -38,12 +38,12 @@ class Package:
 
     @property
     def purl(self) -> str:
-        """Its package URL, which names it everywhere."""
+        """The package URL, which identifies the package in other tools."""
         return f"pkg:pypi/{_normal(self.name)}@{self.version}"
 
 
 def read_lock(text: str) -> list[Package]:
-    """The packages of a lock file, in its order."""
+    """Return the packages of a lock file, in the order of the file."""
     packages: list[Package] = []
     for line in text.splitlines():
         if found := _PACKAGE.match(line):
@@ -56,7 +56,7 @@ def read_lock(text: str) -> list[Package]:
 
 
 def bill_of_materials(packages: Iterable[Package], name: str, version: str) -> dict[str, Any]:
-    """The document for a program of this name and version."""
+    """Return the document for a program with this name and version."""
     known = list(packages)
     program = f"pkg:pypi/{_normal(name)}@{version}"
     digest = sha256(repr([(one.purl, one.digests) for one in known]).encode()).hexdigest()
@@ -81,7 +81,7 @@ def bill_of_materials(packages: Iterable[Package], name: str, version: str) -> d
 
 
 def _component(package: Package) -> dict[str, Any]:
-    # The digests are of files that may be downloaded, of which an installation uses one.
+    # The lock has the digests of all files of a package; an installation downloads one of them.
     files = [
         {
             "type": "distribution",
@@ -115,14 +115,14 @@ def _normal(name: str) -> str:
 
 
 def _version() -> str:
-    """Read and not imported: Tidings need not be installed here."""
+    """Return the version, without importing Tidings, which need not be installed."""
     found = re.search(r'^__version__ = "(.+)"$', VERSION.read_text(), re.MULTILINE)
     assert found is not None, f"{VERSION} states no version"
     return found[1]
 
 
 def main(arguments: list[str]) -> int:
-    """Write the document to the file that is named, or to sbom.json."""
+    """Write the document to the given file, or to sbom.json."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     packages = read_lock(LOCK.read_text())
     document = bill_of_materials(packages, project["name"], _version())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and access patterns of docs/reference/tables.md, generated from the declarations."""
+"""Generates the tables of docs/reference/tables.md from the declarations."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what a test run consisted of: one line per folder, from pytest's JUnit file."""
+"""Prints a summary of a test run, one line per folder, from pytest's JUnit file."""
 
 import sys
 import xml.etree.ElementTree as ET
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def folder_of(case: ET.Element) -> str:
-    """`tests.unit.test_post` and `tests.unit.test_post.TestX` both belong to `tests/unit`."""
+    """Return the folder of a test: `tests/unit` for `tests.unit.test_post` and for its classes."""
     parts = case.get("classname", "").split(".")
     folders = [p for p in parts if not p.startswith(("test_", "Test"))]
     return "/".join(folders[:2]) or "?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the generated parts of the page about cost."""
+"""Writes the generated parts of the page about cost."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/reference/cost.md"
 
 
 def main() -> None:
-    """Write them."""
+    """Write the page."""
     PAGE.write_text(filled_in(PAGE.read_text()))
     print(PAGE.name)
 

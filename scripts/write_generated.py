@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write everything that is generated and kept in the repository: deploy/, and parts of pages."""
+"""Writes all generated files that are in the repository: deploy/, and parts of pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ COST = Path("docs/reference/cost.md")
 
 
 def generated() -> Iterator[tuple[Path, str]]:
-    """Every such file, by its path in the repository, as it should be."""
+    """Yield the path and the generated content of each file."""
     for name, template in cloudformation.templates().items():
         yield Path("deploy/cloudformation") / name, as_text(template)
     for name, block in terraform.files().items():
@@ -31,7 +31,7 @@ def generated() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> None:
-    """Write them all."""
+    """Write all files."""
     for path, text in generated():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text)

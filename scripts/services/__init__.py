@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DynamoDB Local, Kafka, Redis and ElasticMQ on this machine: obtained once, checked, started.
+"""Downloads, verifies and starts DynamoDB Local, Kafka, Redis and ElasticMQ on this machine.
 
-`make services` starts one of each, on ports of their own, to work with; tests start theirs, or use
-those.
+`make services` starts one of each for developers, on unusual ports. Tests use these services if
+they run, and otherwise start their own.
 """

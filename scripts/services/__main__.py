@@ -30,7 +30,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
 
 
 def main() -> int:
-    """Do what the command line says; its exit code."""
+    """Run the verb of the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="services", description=__doc__)
     parser.add_argument("verb", choices=["obtain", "start", "stop"])
     match parser.parse_args().verb:
@@ -43,9 +43,10 @@ def main() -> int:
 
 
 def _obtain() -> int:
-    """Get what the tests need. What cannot be had is an error only where every test must run.
+    """Obtain the services that the tests need; return the exit code.
 
-    What is there and does not start is an error everywhere.
+    A service that is not available is an error only in continuous integration. A service that is
+    available but does not start is always an error.
     """
     missing, died = False, False
     for name, obtain in _OBTAIN.items():

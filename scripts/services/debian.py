@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs from Debian's packages: installed on this machine, or unpacked beside us."""
+"""Finds programs of Debian's packages: installed on this machine, or unpacked into our folder."""
 
 import os
 import re
@@ -11,18 +11,18 @@ from scripts.services.obtaining import FOLDER, Unavailable, kept, program, run
 
 
 def obtain_program(name: str, package: str, folder: Path = FOLDER) -> Path:
-    """The program, with its libraries somewhere below the same folder if we unpacked it."""
+    """Return the path of the program; unpack its package if the program is not installed."""
     if (installed := shutil.which(name)) is not None:
         return Path(installed)
     unpacked = kept(folder / package.partition("-")[0], lambda part: _unpack(package, part))
     for place in ("bin", "sbin"):
         if (found := unpacked / "usr" / place / name).is_file():
             return found
-    raise Unavailable(f"the package {package} holds no {name}")
+    raise Unavailable(f"the package {package} does not contain {name}")
 
 
 def library_path(path: Path) -> Mapping[str, str]:
-    """What tells a program that was unpacked where its libraries are."""
+    """Return the environment variables with which an unpacked program finds its libraries."""
     if FOLDER not in path.parents:
         return {}
     libraries = {str(file.parent) for file in path.parents[1].glob("lib/*/*.so*")}
@@ -30,7 +30,7 @@ def library_path(path: Path) -> Mapping[str, str]:
 
 
 def _unpack(package: str, folder: Path) -> None:
-    """Unpack the packages that apt would install; it checks what it downloads."""
+    """Unpack the packages that apt would install; apt verifies its downloads."""
     apt = program("apt-get")
     for missing in _missing_packages(apt, package, folder):
         run([apt, "download", missing], folder)

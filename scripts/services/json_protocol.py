@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking a service that speaks the JSON protocol of AWS whether it is there."""
+"""Checks whether a service with the JSON protocol of AWS answers."""
 
 import http.client
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _ANSWER_SECONDS_MAX: Final = 5.0
 
 
 def answers(port: int, operation: str, headers: Mapping[str, str]) -> bool:
-    """Whether it carries out an operation that needs nothing to be told."""
+    """Return whether the service carries out an operation without arguments."""
     connection = http.client.HTTPConnection(HOST, port, timeout=_ANSWER_SECONDS_MAX)
     told = {"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": operation, **headers}
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka: one broker that is its own controller, from the jars that Maven has."""
+"""Kafka: one broker that is its own controller, from jars that Maven downloads."""
 
 import shutil
 import socket
@@ -31,9 +31,10 @@ _JVM: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
 )
-# One broker can keep one copy of anything. Groups form at once. A broker that was killed may come
-# back after three seconds, not nine: that long it waits for its own former life to be given up.
-# Index files, which Kafka makes at full size, are small.
+# A single broker can have only one replica of each topic. Consumer groups form without a delay. The
+# session timeout of a broker is three seconds instead of nine, because a killed broker can register
+# again only after its last session has ended. Index files are small, because Kafka allocates their
+# full size at once.
 _SETTINGS: Final = """\
 process.roles=broker,controller
 node.id=1
@@ -63,19 +64,20 @@ _CORRELATION_ID: Final = 7
 
 
 def obtain(folder: Path = FOLDER) -> Path:
-    """The folder with the jars in `libs` and an empty, formatted data folder in `formatted`."""
+    """Return the folder with the jars in `libs`, and an empty, formatted data folder in
+    `formatted`."""
     home = kept(folder / f"kafka-{version()}", _build)
     _archive_classes(home)
     return home
 
 
 def version() -> str:
-    """The version of Kafka that the project file names."""
+    """Return the version of Kafka that the project file names."""
     return version_of("kafka_2.13", POM)
 
 
 class KafkaBroker(ServiceProcess):
-    """A broker with its topics in its folder: they are there again after a restart."""
+    """A broker with its topics in its folder, where they survive a restart."""
 
     name: ClassVar[str] = "Kafka"
 
@@ -92,16 +94,17 @@ class KafkaBroker(ServiceProcess):
 
     @property
     def address(self) -> str:
-        """Host and port for a client to begin with."""
+        """Host and port of the bootstrap server."""
         return f"{HOST}:{self.port}"
 
     def command(self) -> list[str]:
-        """Java with the broker's class; formats the data folder at the first start."""
+        """Return the command that runs the broker; prepare its data folder at the first start."""
         home = obtain()
         return self._command(home, f"-XX:SharedArchiveFile={home / _ARCHIVE}")
 
     def answers(self) -> bool:
-        """Whether it says which requests it knows; it does so only once it takes the others too."""
+        """Return whether the broker lists its supported requests, which it does only when it is
+        ready."""
         request = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
         try:
             with socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX) as connection:
@@ -112,14 +115,14 @@ class KafkaBroker(ServiceProcess):
         return answer[4:] == struct.pack(">ih", _CORRELATION_ID, 0)
 
     def prepare(self, home: Path) -> None:
-        """Have a formatted data folder and the settings in the broker's folder."""
+        """Put a formatted data folder and the settings into the broker's folder."""
         data = self.folder / _DATA
         if not data.exists():
             shutil.copytree(home / _FORMATTED, data)
         self.write_settings()
 
     def write_settings(self, more: str = "") -> None:
-        """The settings, with lines that are not in every broker's."""
+        """Write the settings file, with `more` lines for this broker."""
         _write_settings(self.folder, self.port, self._controller_port, more)
 
     def _command(self, home: Path, archive_option: str) -> list[str]:
@@ -136,20 +139,20 @@ def _build(folder: Path) -> None:
     copy_jars(POM, DIGESTS, folder)
     _write_settings(folder, 0, 0)
     format_data(folder, folder)
-    # A new broker begins with a copy: formatting takes a second, copying none.
+    # A new broker starts with a copy of this folder, because formatting takes a second.
     (folder / _DATA).rename(folder / _FORMATTED)
 
 
 def format_data(home: Path, folder: Path, *options: str) -> None:
-    """Make the data folder that the settings in a folder name."""
+    """Format the data folder that the settings in a folder name."""
     tool = [*java_with_jars(home, *_JVM), "kafka.tools.StorageTool", "format"]
     run([*tool, "--cluster-id", CLUSTER_ID, "--config", str(folder / _CONFIG), *options], folder)
 
 
 class _FirstStart(KafkaBroker):
-    """A broker that writes down, when it stops, which classes it had loaded."""
+    """A broker that writes an archive of its loaded classes when it stops."""
 
-    stop_seconds_max = START_SECONDS_MAX  # it writes the archive only then
+    stop_seconds_max = START_SECONDS_MAX  # it writes the archive when it stops
 
     def command(self) -> list[str]:
         home, archive = self.folder.parent, self.folder / _ARCHIVE
@@ -157,9 +160,9 @@ class _FirstStart(KafkaBroker):
 
 
 def _archive_classes(home: Path) -> None:
-    """Start a broker once for Java's archive of classes, which halves the time of later starts.
+    """Start a broker once to write Java's archive of classes, which makes later starts faster.
 
-    The archive is good for one class path, so the jars must already be where they stay.
+    The archive is valid for one class path only, so the jars must already be in their final folder.
     """
     if (home / _ARCHIVE).exists():
         return
@@ -171,7 +174,7 @@ def _archive_classes(home: Path) -> None:
             f"{broker.name} wrote no archive of classes; its log is {broker.log_file}"
         )
     (folder / _ARCHIVE).replace(home / _ARCHIVE)
-    shutil.rmtree(folder)  # it stays after a failure, as the log is there
+    shutil.rmtree(folder)  # after a failure the folder stays, because it contains the log
 
 
 def _write_settings(folder: Path, port: int, controller_port: int, more: str = "") -> None:
@@ -179,5 +182,5 @@ def _write_settings(folder: Path, port: int, controller_port: int, more: str = "
     text = _SETTINGS.format(
         host=HOST, port=port, controller_port=controller_port, data=folder / _DATA
     )
-    # Of a setting that stands there twice Java takes the last.
+    # If a setting occurs twice in the file, Java uses the last one.
     (folder / _CONFIG).write_text(text + more)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Kafka broker that lets nobody in without TLS and a password, or a client's certificate."""
+"""A Kafka broker that requires TLS, and a password or a client certificate."""
 
 from pathlib import Path
 from typing import ClassVar, Final
@@ -9,7 +9,7 @@ from scripts.services.process import HOST, free_port
 
 _SASL: Final = "org.apache.kafka.common.security"
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-# The broker talks to itself, and is asked whether it is up, on the plain listener.
+# The plain listener is for the broker itself and for the check whether it runs.
 _SETTINGS: Final = """\
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller},\
 SASL_SSL://{host}:{sasl},SSL://{host}:{tls}
@@ -30,14 +30,14 @@ listener.name.ssl.ssl.client.auth=required
 
 
 class SecureKafkaBroker(KafkaBroker):
-    """The broker, with one listener for passwords over TLS and one for clients' certificates."""
+    """A broker with one TLS listener for passwords and another for client certificates."""
 
     name: ClassVar[str] = "Kafka with TLS"
 
     def __init__(
         self, folder: Path, *, identity: Path, authority: Path, username: str, password: str
     ) -> None:
-        """`identity` is the broker's key and certificate in one PEM file."""
+        """Set up the broker; `identity` is a PEM file with its key and certificate."""
         super().__init__(folder)
         self.sasl_address = f"{HOST}:{free_port()}"
         self.tls_address = f"{HOST}:{free_port()}"
@@ -47,7 +47,7 @@ class SecureKafkaBroker(KafkaBroker):
         self._password = password
 
     def prepare(self, home: Path) -> None:
-        """Format with the users that log in with SCRAM: they are in the broker's own data."""
+        """Format the data folder with the SCRAM users, whom the broker stores in its own data."""
         self.write_settings(self._more())
         users = [
             f"{mechanism}=[name={self._username},password={self._password}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for Java as Maven brings them: what a small project file names, with all it needs."""
+"""Downloads Java programs with Maven: the packages of a small project file, with dependencies."""
 
 import re
 from pathlib import Path
@@ -11,19 +11,19 @@ COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-depen
 LIBRARIES: Final = "libs"
 JVM: Final = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # starts sooner, and leaves the second core alone
+    "-XX:TieredStopAtLevel=1",  # starts faster, and does not use the second core
 )
 
 
 def version_of(artifact: str, pom: Path) -> str:
-    """The version of a program that the project file names."""
+    """Return the version of a program in the project file."""
     found = re.search(rf"{re.escape(artifact)}</artifactId>\s*<version>([\d.]+)<", pom.read_text())
     assert found is not None, f"{pom.name} names no version of {artifact}"
     return found[1]
 
 
 def copy_jars(pom: Path, digests: Path, folder: Path) -> None:
-    """Put all jars that the project file asks for into `libs`; refuse others than were tested."""
+    """Put all jars of the project file into `libs`; refuse jars with other digests."""
     java()
     libraries = folder / LIBRARIES
     copy = [program("mvn"), COPY, "--batch-mode", "--quiet", f"--file={pom}"]
@@ -32,6 +32,7 @@ def copy_jars(pom: Path, digests: Path, folder: Path) -> None:
 
 
 def java_with_jars(home: Path, *options: str) -> list[str]:
-    """Java with these options and all that was copied; the class to run comes after it."""
+    """Return the start of a command: Java with these options and all jars, without the main
+    class."""
     jars = sorted(str(path) for path in (home / LIBRARIES).iterdir())
     return [java(), *JVM, *options, "-classpath", ":".join(jars)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""moto's server: an account of AWS in memory, for the services that have no engine of their own."""
+"""moto's server: an AWS account in memory, for AWS services that no other local program
+imitates."""
 
 import sys
 from typing import ClassVar
@@ -9,19 +10,19 @@ from scripts.services.process import HOST, ServiceProcess
 
 
 class MotoServer(ServiceProcess):
-    """CloudWatch, Application Auto Scaling, Backup and more; after a restart all is gone."""
+    """CloudWatch, Application Auto Scaling, Backup and more; a restart deletes everything."""
 
     name: ClassVar[str] = "moto"
 
     @property
     def address(self) -> str:
-        """The endpoint for a client of any service."""
+        """The endpoint for clients of any service."""
         return f"http://{HOST}:{self.port}"
 
     def command(self) -> list[str]:
-        """The server, which is a package of the development environment."""
+        """Return the command that runs the server, a package of the development environment."""
         return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)]
 
     def answers(self) -> bool:
-        """Whether it lists its tables."""
+        """Return whether the server can list its tables."""
         return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", {})

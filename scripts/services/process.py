@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service as a process: started until it answers, stopped, killed, paused, started again."""
+"""Runs a service as a process: starts it and waits for its answer, stops, kills and pauses it."""
 
 import itertools
 import os
@@ -17,29 +17,29 @@ from typing import ClassVar, Final, Self
 HOST: Final = "127.0.0.1"
 LOG_FILE: Final = "service.log"
 START_SECONDS_MAX: Final = 120.0
-"""A busy machine takes most of it for the first start of a Java service."""
+"""Maximum time of a start. The first start of a Java service on a busy machine takes long."""
 STOP_SECONDS_MAX: Final = 20.0
 
 _POLL_SECONDS: Final = 0.02
 _LINE_CHARACTERS_MAX: Final = 300
-# Below what the system hands out for outgoing connections. A client that keeps trying the port of
-# a stopped service would otherwise be given that very port one day, and connect to itself.
+# These ports are below the range for outgoing connections. Otherwise a client that repeatedly tries
+# to connect to a stopped service could get the service's port for itself, and connect to itself.
 _PORTS: Final = range(20_000, 30_000)
-# One after the other from anywhere: a port whose service is between two starts is not handed out
-# again by this process, and hardly by another one on the same machine.
+# Ports are used in order, from a random start, so that the port of a service that restarts is not
+# given to another service.
 _first: Final = random.randrange(len(_PORTS))
 _next_ports: Final[Iterator[int]] = itertools.cycle((*_PORTS[_first:], *_PORTS[:_first]))
-# A test run that is killed cannot clean up. The shell waits for the end of its input, which comes
-# with the end of the run however it ends, and takes the service with it.
+# A killed test run cannot clean up. This shell waits for the end of its input, which ends with the
+# test run in any case, and then kills the service.
 _GUARD: Final = 'read -r _; kill -9 "$1"'
 
 
 class ServiceDied(Exception):
-    """The process ended, or did not start or stop in time; one line that names its log."""
+    """The process ended, or did not start or stop in time; the text names its log."""
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no outgoing connection will be given."""
+    """Return a port that nobody listens on, and that no outgoing connection gets."""
     for port in itertools.islice(_next_ports, len(_PORTS)):
         with socket.socket() as probe:
             try:
@@ -51,17 +51,17 @@ def free_port() -> int:
 
 
 class Service(ABC):
-    """Something that runs from `start` to `stop`, or for as long as a `with` block lasts."""
+    """A service that runs from `start` to `stop`, or inside a `with` block."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the service and wait until it answers."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop it, if it runs."""
+        """Stop the service, if it runs."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -77,10 +77,11 @@ class Service(ABC):
 
 
 class ServiceProcess(Service):
-    """One folder with the data of a service and the process on it, if one runs.
+    """A service with a data folder and, while it runs, a process.
 
-    All methods block; in an event loop call them with `asyncio.to_thread`. With `guarded` the
-    service ends with the process that started it, even if that one is killed; without, it stays.
+    All methods block; in an event loop, call them with `asyncio.to_thread`. If `guarded` is true,
+    the service ends together with the process that started it, even if that process is killed.
+    Otherwise the service continues.
     """
 
     start_seconds_max: float = START_SECONDS_MAX
@@ -89,7 +90,7 @@ class ServiceProcess(Service):
     def __init__(self, folder: Path, port: int | None = None, *, guarded: bool = True) -> None:
         self.folder = folder.absolute()
         self.port = free_port() if port is None else port
-        """The same over all starts."""
+        """The port, which is the same at every start."""
         self._guarded = guarded
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -97,15 +98,15 @@ class ServiceProcess(Service):
     @property
     @abstractmethod
     def address(self) -> str:
-        """What a client is told to find it."""
+        """The address for clients."""
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether it takes requests now."""
+        """Return whether the service accepts requests now."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What to run; obtains it if need be."""
+        """Return the command to run; obtain the program if necessary."""
 
     @property
     def pid(self) -> int:
@@ -115,16 +116,16 @@ class ServiceProcess(Service):
 
     @property
     def log_file(self) -> Path:
-        """What the process prints, over all starts."""
+        """File with the output of the process, from all starts."""
         return self.folder / LOG_FILE
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there; a paused one is."""
+        """Whether the process exists, even if it is paused."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the service and wait until it answers."""
         assert not self.is_running, "still running"
         command = self.command()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -148,11 +149,11 @@ class ServiceProcess(Service):
             raise
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end; nothing happens if it does not run."""
+        """Send SIGTERM and wait for the end of the process; do nothing if it does not run."""
         if self._process is None:
             return
         self._process.terminate()
-        self._process.send_signal(signal.SIGCONT)  # a paused one would not hear the first
+        self._process.send_signal(signal.SIGCONT)  # a paused process does not handle SIGTERM
         try:
             self._process.wait(self.stop_seconds_max)
         except subprocess.TimeoutExpired:
@@ -164,7 +165,7 @@ class ServiceProcess(Service):
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye, no flush."""
+        """Kill the process with SIGKILL."""
         if self._process is None:
             return
         self._dismiss_guard()
@@ -173,20 +174,20 @@ class ServiceProcess(Service):
         self._process = None
 
     def restart(self) -> None:
-        """Stop it if it runs, and start again on the same data and port."""
+        """Stop the service if it runs, and start it again with the same data and port."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, and nobody answers."""
+        """Pause the process with SIGSTOP: its connections stay open, but nobody answers."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def environment(self) -> Mapping[str, str]:
-        """What the process needs besides our own environment."""
+        """Return the environment variables of the process, in addition to ours."""
         return {}
 
     def _wait_for_answer(self) -> None:
@@ -212,7 +213,7 @@ class ServiceProcess(Service):
         if self._guard is None:
             return
         assert self._guard.stdin is not None
-        self._guard.kill()  # before its input ends, or it would do its work
+        self._guard.kill()  # first, because at the end of its input it would kill the service
         self._guard.wait()
         self._guard.stdin.close()
         self._guard = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nginx, HAProxy and Caddy in front of a server, each with its file from deploy/proxies."""
+"""Runs nginx, HAProxy or Caddy in front of a server, with the files from deploy/proxies."""
 
 import os
 import socket
@@ -13,20 +13,21 @@ from scripts.services.process import HOST, ServiceProcess
 
 FILES: Final = Path(__file__).resolve().parents[2] / "deploy" / "proxies"
 UPSTREAM: Final = "127.0.0.1:8080"
-"""Where the files expect Tidings."""
+"""Address of Tidings in the files."""
 
 _ANSWER_SECONDS_MAX: Final = 5.0
 
 
 class Proxy(ServiceProcess):
-    """A proxy on this machine. Of its file, only addresses and certificates are replaced."""
+    """A proxy on this machine. Only addresses and certificates in its file are replaced."""
 
     program: ClassVar[str]
     package: ClassVar[str]
     file: ClassVar[str]
     scheme: ClassVar[str] = "https"
     keeps_forwarded: ClassVar[bool] = True
-    """Whether it adds to the `X-Forwarded-For` that a client sent, or begins a new one."""
+    """Whether the proxy extends an `X-Forwarded-For` header of the client, instead of replacing
+    it."""
 
     def __init__(self, folder: Path, upstream_port: int, certificate: Path, key: Path) -> None:
         super().__init__(folder)
@@ -36,16 +37,16 @@ class Proxy(ServiceProcess):
 
     @classmethod
     def obtain(cls) -> Path:
-        """The program."""
+        """Return the path of the program; obtain it if necessary."""
         return obtain_program(cls.program, cls.package)
 
     @property
     def address(self) -> str:
-        """The URL for a client."""
+        """The URL for clients."""
         return f"{self.scheme}://{HOST}:{self.port}"
 
     def answers(self) -> bool:
-        """Whether somebody listens."""
+        """Return whether the proxy listens."""
         try:
             with socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX):
                 return True
@@ -53,15 +54,15 @@ class Proxy(ServiceProcess):
             return False
 
     def environment(self) -> Mapping[str, str]:
-        """Where the libraries are that were unpacked with the program."""
+        """Return the path of the libraries that were unpacked with the program."""
         return library_path(self.obtain())
 
     @abstractmethod
     def replacements(self) -> Mapping[str, str]:
-        """What has to be in the file for it to run here; each is there exactly once."""
+        """Return the texts to replace in the file; each occurs exactly once."""
 
     def configured(self) -> Path:
-        """The file as it runs here."""
+        """Return the file with all replacements."""
         text = (FILES / self.file).read_text()
         for wanted, instead in self.replacements().items():
             assert text.count(wanted) == 1, f"{self.file}: {wanted!r} has to be there once"
@@ -73,7 +74,7 @@ class Proxy(ServiceProcess):
 
 
 class Nginx(Proxy):
-    """nginx, with the file included as Debian's main file includes it."""
+    """nginx, which includes the file in the same way as Debian's main file."""
 
     name: ClassVar[str] = "nginx"
     program: ClassVar[str] = "nginx"
@@ -81,7 +82,7 @@ class Nginx(Proxy):
     file: ClassVar[str] = "nginx.conf"
 
     def replacements(self) -> Mapping[str, str]:
-        """Port, certificate and upstream."""
+        """Replace port, certificate and upstream."""
         return {
             "listen 443 ssl": f"listen {HOST}:{self.port} ssl",
             "/etc/ssl/chat.pem": str(self.certificate),
@@ -90,7 +91,7 @@ class Nginx(Proxy):
         }
 
     def command(self) -> list[str]:
-        """nginx in the foreground, with everything that it writes in the folder."""
+        """Return the command that runs nginx in the foreground and writes only to the folder."""
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         places = [f"{kind}_temp_path {self.folder}/{kind};" for kind in kinds]
         user = ["user root;"] if os.getuid() == 0 else []
@@ -113,7 +114,7 @@ class Nginx(Proxy):
 
 
 class HAProxy(Proxy):
-    """HAProxy in the foreground."""
+    """HAProxy, as a single process in the foreground."""
 
     name: ClassVar[str] = "HAProxy"
     program: ClassVar[str] = "haproxy"
@@ -121,7 +122,7 @@ class HAProxy(Proxy):
     file: ClassVar[str] = "haproxy.cfg"
 
     def replacements(self) -> Mapping[str, str]:
-        """Port, certificate and upstream."""
+        """Replace port, certificate and upstream."""
         together = self.folder / "with-key.pem"
         self.folder.mkdir(parents=True, exist_ok=True)
         together.touch(mode=0o600)
@@ -133,12 +134,12 @@ class HAProxy(Proxy):
         }
 
     def command(self) -> list[str]:
-        """HAProxy, one process."""
+        """Return the command that runs HAProxy."""
         return [str(self.obtain()), "-db", "-f", str(self.configured())]
 
 
 class Caddy(Proxy):
-    """Caddy, without the certificate that it would get from outside."""
+    """Caddy, with our certificate instead of one from a public authority."""
 
     name: ClassVar[str] = "Caddy"
     program: ClassVar[str] = "caddy"
@@ -148,16 +149,16 @@ class Caddy(Proxy):
     keeps_forwarded: ClassVar[bool] = False
 
     def replacements(self) -> Mapping[str, str]:
-        """Nothing: the file asks the environment."""
+        """Return no replacements, because the file reads the environment."""
         return {}
 
     def command(self) -> list[str]:
-        """Caddy in the foreground."""
+        """Return the command that runs Caddy in the foreground."""
         config = ["--config", str(self.configured()), "--adapter", "caddyfile"]
         return [str(self.obtain()), "run", *config]
 
     def environment(self) -> Mapping[str, str]:
-        """Where it listens, and folders that are not the user's."""
+        """Return the address to listen on, and folders other than those of the user."""
         return {
             **super().environment(),
             "CADDY_SITE": f"http://{HOST}:{self.port}",

@@ -18,14 +18,14 @@ _POLL_SECONDS: Final = 0.02
 
 
 class SecureRedisServer(RedisServer):
-    """A Redis that speaks TLS only, and knows only the users it is told of."""
+    """Redis with TLS only, and with only the given users."""
 
     name: ClassVar[str] = "Redis with TLS"
 
     def __init__(
         self, folder: Path, *, key: Path, certificate: Path, authority: Path, users: Sequence[str]
     ) -> None:
-        """`users` are the options that make users, as on the command line."""
+        """Set up the server; `users` are command-line options that create users."""
         super().__init__(folder)
         self._key = key
         self._certificate = certificate
@@ -34,17 +34,17 @@ class SecureRedisServer(RedisServer):
 
     @property
     def address(self) -> str:
-        """The URL for a client."""
+        """The URL for clients."""
         return f"rediss://{HOST}:{self.port}/0"
 
     def options(self) -> list[str]:
-        """A port for TLS and none without; clients show no certificate."""
+        """Return options for a TLS port without client certificates, and no plain port."""
         files = ["--tls-cert-file", str(self._certificate), "--tls-key-file", str(self._key)]
         trust = ["--tls-ca-cert-file", str(self._authority), "--tls-auth-clients", "no"]
         return ["--port", "0", "--tls-port", str(self.port), *files, *trust, *self._users]
 
     def connect(self) -> socket.socket:
-        """A connection with TLS."""
+        """Return a connection with TLS."""
         context = ssl.create_default_context(cafile=self._authority)
         return context.wrap_socket(super().connect(), server_hostname=HOST)
 
@@ -63,21 +63,21 @@ class _Member(RedisServer):
 
 
 class RedisClusterServers(Service):
-    """Three servers that share all slots; each holds a third, and no copies are kept."""
+    """Three servers without replicas, each with a third of all slots."""
 
     name: ClassVar[str] = "Redis cluster"
 
     def __init__(self, folder: Path, users: Sequence[str] = ()) -> None:
-        """`users` are the options that make users besides the one without a password."""
+        """Set up the servers; `users` are options that create users besides the default user."""
         self.members = [_Member(folder / str(number), users) for number in range(SERVERS)]
 
     @property
     def address(self) -> str:
-        """The URL of one of them."""
+        """The URL of one of the servers."""
         return self.members[0].address
 
     def start(self) -> None:
-        """Start them, share the slots out, introduce them, and wait until all agree."""
+        """Start the servers, assign the slots, connect them, and wait until all agree."""
         try:
             for member in self.members:
                 member.start()
@@ -87,7 +87,7 @@ class RedisClusterServers(Service):
             raise
 
     def stop(self) -> None:
-        """Stop all that run."""
+        """Stop all running servers."""
         for member in self.members:
             member.stop()
 

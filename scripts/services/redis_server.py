@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis: the one on this machine, or Debian's packages unpacked beside us, without installing."""
+"""Redis: the installed program, or Debian's packages unpacked into our folder."""
 
 import socket
 from collections.abc import Mapping
@@ -16,43 +16,45 @@ _ANSWER_SECONDS_MAX: Final = 5.0
 
 
 def obtain(folder: Path = FOLDER) -> Path:
-    """The program."""
+    """Return the path of the program; obtain it if necessary."""
     return obtain_program(PROGRAM, PROGRAM, folder)
 
 
 class RedisServer(ServiceProcess):
-    """A Redis that keeps everything in memory: after a restart it is empty."""
+    """Redis with all data in memory; a restart deletes it."""
 
     name: ClassVar[str] = "Redis"
 
     @property
     def address(self) -> str:
-        """The URL for a client."""
+        """The URL for clients."""
         return f"redis://{HOST}:{self.port}/0"
 
     def command(self) -> list[str]:
-        """The program, told to write nothing to disk."""
+        """Return the command that runs Redis without writing to the disk."""
         memory_only = ["--save", "", "--appendonly", "no"]
         place = ["--bind", HOST, "--dir", str(self.folder)]
         return [str(obtain()), *place, *memory_only, *self.options()]
 
     def options(self) -> list[str]:
-        """Where it listens, and what not every Redis is told."""
+        """Return the options for the address, and those of this kind of server."""
         return ["--port", str(self.port)]
 
     def environment(self) -> Mapping[str, str]:
-        """Where the libraries are that were unpacked with the program."""
+        """Return the path of the libraries that were unpacked with the program."""
         return library_path(obtain())
 
     def answers(self) -> bool:
-        """Whether it answers a ping, be it that nobody may ping without a password."""
+        """Return whether the server answers a ping, even with a refusal because of a missing
+        password."""
         try:
             return self.ask("PING").startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
 
     def ask(self, command: str) -> bytes:
-        """The first line of the answer to a command, or all of it if it is a text of several."""
+        """Return the first line of the answer to a command, or the whole text if it has several
+        lines."""
         with self.connect() as connection:
             connection.sendall(f"{command}\r\n".encode())
             answer = connection.makefile("rb")
@@ -60,5 +62,5 @@ class RedisServer(ServiceProcess):
             return answer.read(int(line[1:])) if line.startswith(b"$") else line
 
     def connect(self) -> socket.socket:
-        """A connection to it."""
+        """Return a connection to the server."""
         return socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of `make services`: one of each, on ports of their own, until they are stopped."""
+"""The services of `make services`: one of each, which run until they are stopped."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from scripts.services.obtaining import FOLDER
 from scripts.services.process import STOP_SECONDS_MAX, ServiceProcess
 from scripts.services.redis_server import RedisServer
 
-# None of them is where such a service usually listens: yours may be there.
+# These are not the usual ports of the services, because your own services may use those.
 DYNAMODB_PORT: Final = 18_000
 KAFKA_PORT: Final = 19_092
 KAFKA_CONTROLLER_PORT: Final = 19_093
@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 0.02
 
 
 def services() -> list[ServiceProcess]:
-    """One of each, not started, that will outlive us."""
+    """Return one service of each kind, not started yet; it will outlive this process."""
     return [
         DynamoDBLocal(_RUNNING / "dynamodb", DYNAMODB_PORT, guarded=False),
         KafkaBroker(
@@ -42,7 +42,7 @@ def services() -> list[ServiceProcess]:
 
 
 def start(service: ServiceProcess) -> None:
-    """Start it if it does not run yet, and write down that it does."""
+    """Start the service if it does not run yet, and store its process id."""
     if is_up(service):
         return
     service.start()
@@ -50,7 +50,7 @@ def start(service: ServiceProcess) -> None:
 
 
 def stop(service: ServiceProcess) -> bool:
-    """End it, if it is ours and runs; tells whether there was something to end."""
+    """Stop the service if `start` started it; return whether it was running."""
     pid = _pid_of(service)
     _pid_file(service).unlink(missing_ok=True)
     if pid is None:
@@ -65,7 +65,7 @@ def stop(service: ServiceProcess) -> bool:
 
 
 def is_up(service: ServiceProcess) -> bool:
-    """Whether it was started by `start` and answers."""
+    """Return whether `start` started the service, and it answers."""
     return _pid_of(service) is not None and service.answers()
 
 
@@ -78,7 +78,8 @@ def _pid_of(service: ServiceProcess) -> int | None:
 
 
 def _is_ours(pid: int, service: ServiceProcess) -> bool:
-    """Process ids are used again; ours works in its folder."""
+    """Return whether the process is our service: ids are reused, but its working folder shows
+    it."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cwd").readlink() == service.folder
     return False

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test fails if asyncio reports something that nobody handled.
+"""Fails a test in which asyncio reports a lost task or exception.
 
-asyncio only logs a task that was dropped before its end, and an exception that nobody asked for. It
-does so when the object is collected, which may be in a later test: the report names the task.
+If a task is dropped before its end, or nobody retrieves its exception, asyncio only logs this. It
+does so when the object is garbage collected, which may be in a later test; the report names the
+task.
 """
 
 import logging
@@ -19,7 +20,7 @@ LOST: Final = (
 
 
 class LostErrors(logging.Handler):
-    """Keeps what asyncio reports as lost."""
+    """Log handler that collects asyncio's reports of lost tasks and exceptions."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

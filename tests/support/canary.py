@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mark in the content of every message that the tests send: on no disk may it stand in clear.
+"""Marks the content of every message in tests, so that plain text on a disk can be found.
 
-The scan after a test run searches the servers' folders for it. What a test itself writes there
-(a history, a log of its own) must therefore not contain content.
+After a test run, a scan searches the folders of the servers for the mark. Files that a test itself
+writes there, such as a history, must therefore not contain the mark.
 """
 
 from typing import Final
@@ -11,5 +11,5 @@ MARK: Final = "CANARY-7f3a91c25be0"
 
 
 def canary(text: str) -> str:
-    """Content that says what it is, and that the scan would find."""
+    """Return the text with the mark that the scan would find."""
     return f"{MARK} {text}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An authority of the test's own, and certificates that it signed."""
+"""Creates a certificate authority for tests, and certificates that it signs."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 @dataclass(frozen=True)
 class Identity:
-    """A key and its certificate: in files of their own, and both in one."""
+    """The files of a key and its certificate: each in its own file, and both in one file."""
 
     key: Path
     certificate: Path
@@ -23,7 +23,7 @@ class Identity:
 
 
 class Authority:
-    """Signs certificates for this machine, good for a day."""
+    """Signs certificates for this machine, which are valid for a day."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class Authority:
         self.certificate.write_bytes(made.sign(self._key, SHA256()).public_bytes(Encoding.PEM))
 
     def issue(self, name: str) -> Identity:
-        """A certificate for 127.0.0.1 and localhost, for either end of a connection."""
+        """Return a certificate for 127.0.0.1 and localhost, for a server or a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         hosts = [
             x509.DNSName("localhost"),

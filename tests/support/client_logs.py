@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client holds of each chat, by the client rule of the protocol. No I/O."""
+"""The entries of each chat that a client has, by the client's rule of the protocol. No I/O."""
 
 from tests.support.client_socket import Frame
 
 
 class ClientLogs:
-    """Applies entries in order and once, whatever order and however often they come."""
+    """Applies each entry once and in order, even if entries arrive repeatedly or in another
+    order."""
 
     def __init__(self) -> None:
         self.have: dict[str, int] = {}
-        """The last entry applied, by chat."""
+        """The sequence of the last applied entry, by chat."""
         self.entries: dict[str, list[Frame]] = {}
-        """The entries applied, by chat, in the order of application."""
+        """The applied entries, by chat, in the order of application."""
         self.repeats = 0
-        """Entries that came although they were held already."""
+        """Number of entries that arrived although they were applied already."""
         self._ahead: dict[str, dict[int, Frame]] = {}
 
     def take(self, entry: Frame) -> int | None:
-        """Apply an entry; if something before it is missing, the place to fetch after."""
+        """Apply an entry; if an earlier one is missing, return the sequence after which to
+        fetch."""
         chat, sequence = entry["chat"], entry["sequence"]
         held = self.have.get(chat)
         if held is not None and sequence <= held:
@@ -30,7 +32,7 @@ class ClientLogs:
         return None
 
     def take_own(self, entry: Frame) -> None:
-        """The client's own message was acknowledged: it counts where it stands, not before."""
+        """Apply an acknowledged message of this client, once all entries before it are applied."""
         chat, sequence = entry["chat"], entry["sequence"]
         held = self.have.get(chat)
         if held is not None and sequence == held + 1:
@@ -39,13 +41,13 @@ class ClientLogs:
             self._ahead.setdefault(chat, {})[sequence] = entry
 
     def start_over(self, chat: str, head: int) -> None:
-        """Drop what is held of a chat and go on from its head."""
+        """Drop the entries of a chat, and continue after its head."""
         self.forget(chat)
         self.have[chat] = head
         self.entries[chat] = []
 
     def forget(self, chat: str) -> None:
-        """Hold nothing of a chat any more."""
+        """Forget a chat."""
         self.have.pop(chat, None)
         self.entries.pop(chat, None)
         self._ahead.pop(chat, None)

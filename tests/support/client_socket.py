@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One client socket: says any frame, records every frame and close code, waits for conditions."""
+"""A client socket that sends any frame, records all frames and close codes, and waits for them."""
 
 import asyncio
 import secrets
@@ -18,11 +18,11 @@ FRAMES_SHOWN: Final = 20
 
 
 class ConnectionLost(Exception):
-    """The socket ended before the answer came: the outcome is unknown."""
+    """The socket closed before the answer arrived, so the outcome is unknown."""
 
 
 class Refused(Exception):
-    """The server said no; `frame` is its answer."""
+    """The server refused a request; `frame` is its answer."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame["code"])
@@ -32,13 +32,13 @@ class Refused(Exception):
 
 
 class Socket:
-    """A socket that knows frames and answers, and nothing of what they mean."""
+    """A socket that matches answers to requests, without knowing what frames mean."""
 
     def __init__(self, url: str) -> None:
         self.raw: list[Frame] = []
         """Every frame from the server, in order, over all connections."""
         self.closes: list[int] = []
-        """The code of every connection that ended; 1006 if there was none."""
+        """The close code of each connection that ended; 1006 if there was no close frame."""
         self._url = url.replace("http", "ws", 1) + "/v1/ws"
         self._transport: WSTransport | None = None
         self._asked: dict[str, tuple[Frame, asyncio.Future[Frame]]] = {}
@@ -50,23 +50,23 @@ class Socket:
         return self._transport is not None
 
     async def open(self) -> None:
-        """Open the socket and say nothing."""
+        """Open the socket without sending a frame."""
         await ws_connect(lambda: _Ear(self), self._url)
 
     async def drop(self) -> None:
-        """Lose the connection without a goodbye."""
+        """Drop the connection without a close frame."""
         if self._transport is not None:
             self._transport.disconnect(False)
         await self.until(lambda: not self.is_open)
 
-    # Saying things.
+    # Sending.
 
     def tell(self, frame: Frame) -> None:
-        """Send a frame; lost if there is no connection."""
+        """Send a frame; do nothing if there is no connection."""
         self.tell_raw(msgspec.json.encode(frame))
 
     def tell_raw(self, payload: bytes, kind: WSMsgType = WSMsgType.TEXT) -> None:
-        """Send whatever this is."""
+        """Send any payload."""
         if self._transport is not None:
             self._transport.send(kind, payload)
 
@@ -92,7 +92,7 @@ class Socket:
             raise Refused(told)
         return told
 
-    # Hearing things.
+    # Receiving.
 
     async def until(self, holds: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
         """Wait until a condition on this socket holds."""
@@ -106,7 +106,8 @@ class Socket:
     async def frame(
         self, op: str, *, since: int = 0, seconds: float = WAIT_SECONDS, **fields: Any
     ) -> Frame:
-        """The first frame from the `since`-th on with this op and these fields; waits for it."""
+        """Wait for a frame with this op and these fields; return the first from the `since`-th
+        on."""
         wanted = {"op": op, **fields}
         found: list[Frame] = []
 
@@ -118,12 +119,12 @@ class Socket:
         return found[0]
 
     def on_open(self, transport: WSTransport) -> None:
-        """The connection is there."""
+        """Record that the connection is open."""
         self._transport = transport
         self._notify()
 
     def on_frame(self, frame: Frame) -> None:
-        """A frame came in."""
+        """Record a received frame."""
         self.raw.append(frame)
         _, answer = self._asked.get(str(frame.get("id")), (None, None))
         if answer is not None and not answer.done():
@@ -131,7 +132,7 @@ class Socket:
         self._notify()
 
     def on_close(self, code: int) -> None:
-        """The connection is gone."""
+        """Record that the connection has closed."""
         self._transport = None
         self.closes.append(code)
         for _, answer in self._asked.values():
@@ -145,7 +146,7 @@ class Socket:
 
 
 class _Ear(WSListener):
-    """Hands on what picows hears."""
+    """Passes the events of picows to a socket."""
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
@@ -158,7 +159,7 @@ class _Ear(WSListener):
         if frame.msg_type == WSMsgType.TEXT:
             self._socket.on_frame(msgspec.json.decode(frame.get_payload_as_bytes()))
         elif frame.msg_type == WSMsgType.CLOSE:
-            # Read by hand: picows names only the standard codes.
+            # Read the code from the payload, because picows knows only the standard codes.
             self._code = int.from_bytes(frame.get_payload_as_bytes()[:2], "big") or NO_CLOSE_FRAME
             transport.send_close()
             transport.disconnect()

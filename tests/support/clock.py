@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time in tests: it moves when a test moves it."""
+"""A clock for tests, which a test sets."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ NOW: Final = 1_800_000_000_000
 
 
 class ManualClock:
-    """Time moves when a test moves it."""
+    """Clock whose time changes only when a test changes it."""
 
     def __init__(self) -> None:
         self.time = NOW

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many server processes on the same tables, Kafka and Redis, each with roles of its own."""
+"""Runs several server processes on the same tables, Kafka and Redis, each with its own roles."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ MASTER_KEY: Final = b64encode(secrets.token_bytes(32)).decode()
 
 
 class Services(NamedTuple):
-    """Where the services are."""
+    """Addresses of the services."""
 
     dynamodb: str
     kafka: str
@@ -27,7 +27,7 @@ class Services(NamedTuple):
 
 
 def many_processes(services: Services, prefix: str) -> Settings:
-    """The settings that the processes of one deployment share."""
+    """Return the settings that all processes of one deployment share."""
     return {
         **on_tables(services.dynamodb, prefix),
         "bus": "kafka",
@@ -42,7 +42,7 @@ def many_processes(services: Services, prefix: str) -> Settings:
 
 
 class Cluster:
-    """Processes by name."""
+    """The server processes of one deployment, by name."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class Cluster:
         roles: Mapping[str, str],
         own: Mapping[str, Settings] | None = None,
     ) -> None:
-        """`own` are settings of single processes, by their names."""
+        """Create the processes without starting them; `own` has settings of single processes, by
+        name."""
         self.processes = {}
         for name, does in roles.items():
             environment = as_environment({**settings, **(own or {}).get(name, {}), "roles": does})
@@ -61,17 +62,18 @@ class Cluster:
         return self.processes[name]
 
     def town(self, tenant: str, api: str = "api") -> Town:
-        """A tenant, made through one of the processes that answer requests."""
+        """Return a tenant that sends its requests to one of the processes."""
         return Town(self[api].url, ROOT_KEY, tenant)
 
     def device(
         self, person: Person, gateway: str, name: str = "phone", *, reconnects: bool = False
     ) -> Device:
-        """A device of a person that connects to one of the gateways."""
+        """Return a device of a person that connects to one of the gateways."""
         return Device(self[gateway].url, person.token, name, reconnects=reconnects)
 
     async def start(self, at_once: int) -> None:
-        """Start them, so many at once: each has only so long to get ready."""
+        """Start all processes, `at_once` at a time, because each has a limited time to become
+        ready."""
         free = asyncio.Semaphore(at_once)
 
         async def start(process: ServerProcess) -> None:
@@ -83,7 +85,7 @@ class Cluster:
                 group.create_task(start(process))
 
     async def stop(self) -> dict[str, int]:
-        """Stop those that run, all at once; the exit codes."""
+        """Stop all running processes at the same time; return their exit codes."""
         async with asyncio.TaskGroup() as group:
             ending = {
                 name: group.create_task(process.terminate())
@@ -93,7 +95,7 @@ class Cluster:
         return {name: task.result() for name, task in ending.items()}
 
     async def kill(self) -> None:
-        """End what is left."""
+        """Kill the processes that still run."""
         for process in self.processes.values():
             await process.kill()
 
@@ -109,9 +111,9 @@ async def a_cluster(
     more: Mapping[str, str] | None = None,
     own: Mapping[str, Settings] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """Processes on tables that are there; at the end all of them stop as they should.
+    """Run processes on existing tables; on exit, check that all of them stop with exit code 0.
 
-    `more` are further settings for all of them, `own` of single ones.
+    `more` are further settings for all processes, `own` those for single processes.
     """
     settings = {**many_processes(services, prefix), **(more or {})}
     cluster = Cluster(folder, settings, roles, own)

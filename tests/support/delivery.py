@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers, the log on DynamoDB, and a deliverer to gateways in memory: all else is real."""
+"""A deployment for tests of delivery: real, except for the gateways, which are in memory."""
 
 import asyncio
 import itertools
@@ -40,14 +40,14 @@ _numbers = itertools.count(1)
 
 
 async def at_once(attempt: int) -> None:
-    """No back-off: others have their turn, that is all."""
+    """Back-off that only lets other tasks run."""
     del attempt
     await asyncio.sleep(0)
 
 
 @dataclass(frozen=True)
 class DeliveryDeployment:
-    """One deployment: what writers append is in `events`, as the workers would get it."""
+    """A deployment that collects the encoded events of all appended entries in `events`."""
 
     store: DynamoStore
     vault: Vault
@@ -62,7 +62,7 @@ class DeliveryDeployment:
     # Writing.
 
     async def chat(self, *members: UserKey) -> ChatId:
-        """A group; the first member is its owner."""
+        """Create a group and return its id; the first member is the owner."""
         for user in members:
             await self.store.users.put(
                 user, display_name=None, phone_number=None, now=self.clock.now()
@@ -81,7 +81,7 @@ class DeliveryDeployment:
     async def send(
         self, sender: UserKey, chat: ChatId, text: str = "hello", *, ttl_seconds: int | None = None
     ) -> Entry:
-        """FakePush a message and wait until it is durable."""
+        """Post a message and wait until it is durable."""
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
 
         def answer(result: Entry | Refusal, is_replay: bool) -> None:
@@ -97,30 +97,30 @@ class DeliveryDeployment:
         return await future
 
     async def add(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
-        """A new member."""
+        """Add a member."""
         now = self.clock.now()
         await self.store.users.put(user, display_name=None, phone_number=None, now=now)
         put = PutMember(self.appender, self.store.users, *anybody(self.store, self.bus, self.clock))
         await put(by, chat, user, None)
 
     async def remove(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
-        """A member goes."""
+        """Remove a member."""
         removing = Removing(self.appender, self.store.invites, self.clock)
         await RemoveMember(removing)(by, chat, user)
 
     async def edit(self, chat: ChatId, sequence: int, text: str, by: UserKey = ANN) -> None:
-        """A message gets other content."""
+        """Replace the content of a message."""
         edit = Edit(self.appender, self.store.log, self.vault, self.clock)
         await edit(by, chat, sequence, canary(text))
 
     async def redact(self, chat: ChatId, sequence: int, by: UserKey = ANN) -> None:
-        """A message loses its content."""
+        """Redact a message."""
         await Redact(self.appender, self.store.log)(by, chat, sequence)
 
     # Delivering.
 
     def deliverer(self, deliveries: DeliveryStore | None = None) -> Deliverer:
-        """A deliverer that knows nothing yet: that of another process."""
+        """Return a deliverer without any cached state, like that of a new process."""
         return Deliverer(
             log=self.store.log,
             deliveries=deliveries or self.store.deliveries,
@@ -132,7 +132,7 @@ class DeliveryDeployment:
         )
 
     def taken(self, *sequences: int) -> list[EntryEvent]:
-        """The events published so far and not taken yet, decoded; or those of these sequences."""
+        """Remove and return all collected events, decoded; or return those of these sequences."""
         events = [decode_event(data) for data in self.events]
         entries = [event for event in events if isinstance(event, EntryEvent)]
         if sequences:
@@ -144,21 +144,21 @@ class DeliveryDeployment:
     async def deliver(
         self, deliverer: Deliverer, chat: ChatId, events: Sequence[EntryEvent] | None = None
     ) -> None:
-        """All steps for these events, or for all that were published."""
+        """Perform all steps of delivery for these events, or for all collected events."""
         handed = await deliverer.dispatch(chat, events if events is not None else self.taken())
         if handed:
             await deliverer.write_head(handed)
             await deliverer.dispatch_again(handed)
 
     async def head(self, chat: ChatId) -> int:
-        """How far the stored head copy reaches."""
+        """Return the sequence in the stored head copy."""
         return (await self.store.deliveries.reached([chat])).get(chat, 0)
 
 
 def tables_for_a_while(endpoint: str) -> Iterator[str]:
-    """Tables for all tests of a module, which keep out of each other's chats; gives the prefix."""
+    """Yield the prefix of tables for all tests of a module; each test uses its own chats."""
     prefix = new_prefix()
-    with ThreadPoolExecutor(1) as thread:  # a loop of its own, beside the one of the tests
+    with ThreadPoolExecutor(1) as thread:  # with its own event loop, because the tests have another
         thread.submit(asyncio.run, make_tables(endpoint, prefix)).result()
         yield prefix
         thread.submit(asyncio.run, drop_tables(endpoint, prefix)).result()
@@ -168,7 +168,7 @@ def tables_for_a_while(endpoint: str) -> Iterator[str]:
 async def open_delivery(
     endpoint: str, prefix: str, folder: Path
 ) -> AsyncIterator[DeliveryDeployment]:
-    """Open a deployment on tables that are there."""
+    """Open a deployment on existing tables."""
     usage: list[Usage] = []
     clock, chance = ManualClock(), SystemChance()
     async with open_store(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device that keeps the client's half of the protocol: hello, client rule, received, retries."""
+"""A device that implements the client's half of the protocol: hello, client's rule, retries."""
 
 import asyncio
 import secrets
@@ -21,9 +21,9 @@ _GAP: Final = "gap-"
 
 
 class Device(Socket):
-    """One device of one user. With `reconnects` it comes back by itself whenever it is cut off.
+    """One device of one user. If `reconnects` is true, it reconnects after each lost connection.
 
-    `pause` gives the seconds it waits before it tries to.
+    `pause` returns the seconds to wait before a reconnect.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Device(Socket):
         self.name = name
         self.logs = ClientLogs()
         self.caught_up: list[int] = []
-        """For every connection that went live: how many entries were new before it did."""
+        """For each connection that became live, the number of new entries before `live`."""
         self.resyncs: list[Frame] = []
         self.epoch: str | None = None
         self.is_live = False
         self.acknowledges = True
-        """Whether it says `received` by itself."""
+        """Whether the device sends `received` automatically."""
         self._reconnects = reconnects
         self._pause = pause
         self._unacknowledged: dict[str, int] = {}
@@ -54,15 +54,15 @@ class Device(Socket):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._keeper: asyncio.Task[None] | None = None
 
-    # Being connected.
+    # Connecting.
 
     async def connect(self) -> Self:
-        """Open the socket, say hello with what is held, and wait for `live`.
+        """Open the socket, send hello with the last applied entries, and wait for `live`.
 
-        One that reconnects may be turned away a few times by a server that has enough to do.
+        A busy server may refuse a device that reconnects a few times.
 
         Raises:
-            ConnectionLost: The server closed it instead, and this device does not reconnect.
+            ConnectionLost: The server closed the connection, and this device does not reconnect.
         """
         closes = len(self.closes)
         await self.open()
@@ -77,7 +77,7 @@ class Device(Socket):
         return self
 
     def greet(self) -> None:
-        """Say hello with what is held."""
+        """Send hello with the last applied entry of each chat."""
         hello: Frame = {"op": "hello", "token": self.token}
         if self.name is not None:
             hello["device"] = self.name
@@ -86,7 +86,7 @@ class Device(Socket):
         self.tell(hello)
 
     async def close(self) -> None:
-        """Disconnect and stay away."""
+        """Disconnect for good."""
         if self._keeper is not None:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -132,7 +132,7 @@ class Device(Socket):
     async def send_once(
         self, chat: str, content: str, client_message_id: str, **more: Any
     ) -> Frame:
-        """One attempt to post a message; the `sent` frame. Raises as `ask` does."""
+        """Try once to post a message; return the `sent` frame. Raises the same errors as `ask`."""
         frame = {"chat": chat, "client_message_id": client_message_id, "content": content}
         return await self.ask({"op": "send", **frame, **more})
 
@@ -144,11 +144,11 @@ class Device(Socket):
         client_message_id: str | None = None,
         **more: Any,
     ) -> Frame:
-        """Post a message, again and again under the same key until it is answered for good.
+        """Post a message, and repeat it with the same key until there is a final answer.
 
         Raises:
-            Refused: For good.
-            ConnectionLost: Only if this device does not reconnect.
+            Refused: The server refused the message for good.
+            ConnectionLost: The connection is lost, and this device does not reconnect.
         """
         key = client_message_id or secrets.token_hex(8)
         while True:
@@ -162,7 +162,7 @@ class Device(Socket):
                     raise
             await self.until(lambda: self.is_live)
 
-    # Hearing.
+    # Receiving.
 
     def on_frame(self, frame: Frame) -> None:
         match frame["op"]:
@@ -189,7 +189,7 @@ class Device(Socket):
         super().on_frame(frame)
 
     def acknowledge(self) -> None:
-        """Say how far each chat was received that has news."""
+        """Send `received` for each chat with new entries."""
         if self.acknowledges:
             for chat in self._unacknowledged:
                 self.tell({"op": "received", "chat": chat, "sequence": self.logs.have[chat]})
@@ -220,13 +220,14 @@ class Device(Socket):
                 self.acknowledge()
 
     def _take_own(self, sent: Frame) -> None:
-        """`sent` counts as the entry it tells of, as far as the sender knows that."""
+        """Apply the sender's own message when `sent` arrives."""
         asked, _ = self._asked.get(sent["id"], (None, None))
         if asked is not None:
             self.logs.take_own({**asked, **sent, "kind": "message", "is_own": True})
 
     def _take_page(self, page: Frame) -> None:
-        """A page that this device fetched to fill a gap; others are for who asked."""
+        """Apply a page that this device fetched to fill a gap; ignore pages that a test
+        requested."""
         if page["id"].startswith(_GAP):
             self._fetching.discard(page["chat"])
             for entry in page["entries"]:

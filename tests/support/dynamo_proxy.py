@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in between the store and DynamoDB: passes requests on, or has something happen to them.
+"""A proxy in front of DynamoDB that forwards requests, or causes planned failures.
 
-What happens is told beforehand, operation by operation. Without anything told a request is passed
-on, if there is somewhere to pass it to.
+A test plans failures for each operation. All other requests are forwarded, if there is an upstream.
 """
 
 import asyncio
@@ -17,10 +16,10 @@ import msgspec
 from aiohttp import web
 
 Fate = Literal["pass", "throttle", "fail", "conflict", "cut", "lose", "garble"] | dict[str, Any]
-"""throttle, fail, conflict: turned away with that error, not carried out. cut: the connection
-ends, not carried out. lose: carried out, and the connection ends instead of an answer. garble:
-carried out, and the answer arrives changed. A dict: not carried out, and this is the answer; with
-`__type` it is an error."""
+"""What happens to a request. `throttle`, `fail` and `conflict` refuse it with that error. `cut`
+closes the connection without carrying it out. `lose` carries it out, and closes the connection
+instead of answering. `garble` carries it out, and sends a changed answer. A dict is sent as the
+answer without carrying it out; with `__type` it is an error."""
 
 _ERRORS = {
     "throttle": (400, "ProvisionedThroughputExceededException"),
@@ -31,7 +30,7 @@ _PREFIX = "com.amazonaws.dynamodb.v20120810#"
 
 
 class DynamoProxy:
-    """Told what should happen, and remembers what was asked."""
+    """Proxy that carries out a plan of failures, and records all requests."""
 
     def __init__(self, upstream: str | None) -> None:
         self.upstream = upstream
@@ -40,16 +39,16 @@ class DynamoProxy:
         self.at_once = 0
         self.most_at_once = 0
         self.gate: asyncio.Event | None = None
-        """If there is one, requests wait at it."""
+        """If it is set, requests wait until this event."""
         self._fates: dict[str, deque[Fate]] = defaultdict(deque)
         self._before: list[tuple[str, str, Callable[[], Awaitable[object]]]] = []
 
     def plan(self, operation: str, *fates: Fate) -> None:
-        """What happens to the next requests for an operation, one after the other."""
+        """Plan what happens to the next requests for an operation, in order."""
         self._fates[operation].extend(fates)
 
     def before(self, operation: str, table: str, happens: Callable[[], Awaitable[object]]) -> None:
-        """Have something happen, once, before a request for this operation on a table is met."""
+        """Call `happens` once, before the next request for this operation on a table."""
         self._before.append((operation, table, happens))
 
     async def _let_happen(self, operation: str, body: bytes) -> None:
@@ -60,7 +59,7 @@ class DynamoProxy:
                 return
 
     def count(self, operation: str) -> int:
-        """How often it was asked for."""
+        """Return the number of requests for an operation."""
         return sum(name == operation for name, _ in self.asked)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -110,14 +109,14 @@ def _answer(status: int, content: dict[str, Any]) -> web.Response:
 
 
 def _cut(request: web.Request) -> web.StreamResponse:
-    if request.transport is not None:  # else whoever asked has gone already
+    if request.transport is not None:  # else the client has disconnected already
         request.transport.abort()
     return web.Response()
 
 
 @asynccontextmanager
 async def dynamo_proxy(upstream: str | None = None) -> AsyncIterator[DynamoProxy]:
-    """A proxy on a port of its own."""
+    """Run a proxy on a free port."""
     proxy = DynamoProxy(upstream)
     app = web.Application(client_max_size=16 * 1024 * 1024)
     app.router.add_post("/", proxy.handle)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set of tables for one test, under a prefix of its own, and stores on it."""
+"""Creates a set of tables for a test, under a unique prefix, and opens stores on them."""
 
 import asyncio
 import os
@@ -19,22 +19,23 @@ from tidings.stores.dynamodb.tables import TABLES
 
 REGION: Final = "eu-west-1"
 
-# DynamoDB Local takes any. Without some the SDK asks the network for them, which may take seconds.
+# DynamoDB Local accepts any credentials. Without any, the SDK searches the network for some, which
+# may take seconds.
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
 _SECONDS_MAX: Final = 60.0
 
 made = 0
-"""Tables that this run has made, deleted or not."""
+"""Number of tables that this test run has created, deleted or not."""
 
 
 def new_prefix() -> str:
-    """A prefix that no other test has."""
+    """Return a prefix that no other test uses."""
     return f"test_{uuid4().hex[:12]}_"
 
 
 async def make_tables(endpoint: str, prefix: str) -> None:
-    """Make every declared table, all at once; TTL stays off: tests have a time of their own."""
+    """Create every declared table. TTL stays off, because tests set their own time."""
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
@@ -44,7 +45,7 @@ async def make_tables(endpoint: str, prefix: str) -> None:
 
 
 async def _make(transport: Transport, request: Item, until: float) -> None:
-    """On a busy machine it may take longer than a request may: then it is asked again."""
+    """Create a table; repeat the request if it times out, as it may on a busy machine."""
     is_repeat = False
     while True:
         try:
@@ -62,10 +63,10 @@ async def _make(transport: Transport, request: Item, until: float) -> None:
 
 
 async def drop_tables(endpoint: str, prefix: str, *, protected: bool = False) -> None:
-    """Delete them again, as far as they are there; one that stays is in nobody's way.
+    """Delete the tables, as far as they exist; errors are ignored.
 
-    Except for those that were made as they are for real: DynamoDB Local has hands for a few tables
-    with TTL, and beyond that finishes no new index.
+    A table that stays is harmless, unless it has a TTL: with too many such tables, DynamoDB Local
+    does not complete new indexes.
     """
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
@@ -80,7 +81,7 @@ async def drop_tables(endpoint: str, prefix: str, *, protected: bool = False) ->
 
 @asynccontextmanager
 async def some_tables(endpoint: str) -> AsyncIterator[str]:
-    """Tables for a while; gives their prefix."""
+    """Create new tables, yield their prefix, and delete them on exit."""
     prefix = new_prefix()
     try:
         await make_tables(endpoint, prefix)
@@ -97,7 +98,7 @@ def open_tables(
     writes_heads: bool = True,
     record: Recorder | None = None,
 ) -> AbstractAsyncContextManager[DynamoStore]:
-    """A store on the tables with this prefix; several at once are several processes."""
+    """Open a store on the tables with this prefix; several open stores act as several processes."""
     return open_store(
         endpoint=endpoint,
         region=REGION,

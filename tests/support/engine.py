@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines a deployment under test can stand on, as settings."""
+"""The settings of each engine on which a test can run a deployment."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ Settings = dict[str, str]
 
 
 def on_tables(endpoint: str, prefix: str) -> Settings:
-    """The settings of one process on these tables."""
+    """Return the settings of one process on these tables."""
     return {
         "store": "dynamodb",
         "dynamodb_endpoint": endpoint,
@@ -25,16 +25,16 @@ def on_tables(endpoint: str, prefix: str) -> Settings:
 
 @asynccontextmanager
 async def some_engine(engine: str, endpoint: Callable[[], str]) -> AsyncIterator[Settings]:
-    """The settings of an engine with nothing in it; the endpoint is asked for only if needed."""
+    """Yield the settings of an empty engine; `endpoint` is called only if it is needed."""
     if engine == "sqlite":
         yield {}
         return
     where = endpoint()
-    # New ones: a server reads the streams of its tables, and those tell of what was there before.
+    # The tables are new, because a server reads their streams, which also contain earlier changes.
     async with some_tables(where) as prefix:
         yield on_tables(where, prefix)
 
 
 def as_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings as environment variables."""
+    """Return the settings as environment variables."""
     return {f"TIDINGS_{name.upper()}": value for name, value in settings.items()}

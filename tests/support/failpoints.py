@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failpoints at which a process dies."""
+"""Failpoints at which a process seems to crash."""
 
 from tidings.ports.world import FailpointName, Failpoints
 
 
 class Died(Exception):
-    """The process would be dead now."""
+    """Raised where a real process would have crashed."""
 
 
 class DiesAt:
-    """Failpoints that end it all at the first visit to one place: who waits is never answered."""
+    """Failpoints that raise Died at one place, so that waiting callers get no answer."""
 
     def __init__(self, place: FailpointName) -> None:
         self._place = place

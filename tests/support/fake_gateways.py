@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gateways in memory: who is connected where, and what each connection was handed."""
+"""Gateways in memory, which record the entries that each connection gets."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 class FakeReader:
-    """One connection, with all that it was handed, in order."""
+    """A connection that records the entries and notices that it gets, in order."""
 
     def __init__(self, gateways: "FakeGateways", user: UserKey, place: ConnectionAddress) -> None:
         self._gateways = gateways
@@ -40,28 +40,29 @@ class FakeReader:
 
     @property
     def sequences(self) -> list[int]:
-        """The sequences handed to it, repeats included."""
+        """The sequences of the entries that it got, repeats included."""
         return [encoded.sequence for encoded in self.encoded_entries]
 
     @property
     def frames(self) -> list[dict[str, Any]]:
-        """The entries as the client would read them."""
+        """The entries as a client would decode them."""
         return [msgspec.json.decode(encoded.frame) for encoded in self.encoded_entries]
 
     def frame(self, sequence: int) -> dict[str, Any]:
-        """The entry with this sequence."""
+        """Return the entry with this sequence."""
         (frame,) = (frame for frame in self.frames if frame["sequence"] == sequence)
         return frame
 
     def dies(self, *, stays_registered: bool = False) -> None:
-        """The socket is gone; what is still registered runs out later."""
+        """Close the connection; with `stays_registered`, keep its registration, as after a
+        crash."""
         self._gateways.devices.remove(self)
         if not stays_registered:
             self._gateways.leave(self.user, self.place.connection)
 
 
 class FakeGateways:
-    """The registry and the handover of several gateways, as they are from outside."""
+    """The registry and the handover of several gateways."""
 
     def __init__(self) -> None:
         self.devices: list[FakeReader] = []
@@ -72,7 +73,7 @@ class FakeGateways:
         self._places: defaultdict[UserKey, list[ConnectionAddress]] = defaultdict(list)
 
     def connect(self, user: UserKey, gateway: str = "g1") -> FakeReader:
-        """A new connection: registered, as hello does first."""
+        """Return a new connection, which is registered like a connection after hello."""
         place = ConnectionAddress(gateway, f"c{next(_numbers)}")
         self._places[user].append(place)
         device = FakeReader(self, user, place)
@@ -122,7 +123,7 @@ class FakeGateways:
 
 
 class FakePush:
-    """A push adapter that keeps what it is given."""
+    """Push service that records the notices."""
 
     def __init__(self) -> None:
         self.notices: list[PushNotice] = []
@@ -131,12 +132,12 @@ class FakePush:
         self.notices += notices
 
     def of(self, user: UserKey) -> list[int]:
-        """The sequences the user was told of."""
+        """Return the sequences for which the user got a notice."""
         return [notice.sequence for notice in self.notices if user in notice.users]
 
 
 class ListFeed:
-    """A feed in memory: one partition, everything at once."""
+    """A feed in memory with one partition."""
 
     def __init__(self) -> None:
         self._waiting: list[FeedEvent] = []
@@ -149,7 +150,7 @@ class ListFeed:
         self._offset = itertools.count()
 
     def put(self, *values: bytes) -> list[int]:
-        """Publish; returns the offsets."""
+        """Publish events; return their offsets."""
         new = [FeedEvent(0, next(self._offset), value) for value in values]
         self._waiting += new
         self._has_more.set()
@@ -159,7 +160,7 @@ class ListFeed:
         if self.is_down:
             self.refused += 1
             raise FeedUnavailable
-        with suppress(TimeoutError):  # like Kafka's: a poll that finds nothing ends all the same
+        with suppress(TimeoutError):  # a poll of Kafka ends after a while, too
             async with asyncio.timeout(POLL_SECONDS):
                 await self._has_more.wait()
         taken, self._waiting = self._waiting[:most], self._waiting[most:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant that notifies its users, over REST as a product would."""
+"""An inbox of a tenant, used over REST as a product would use it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,12 +19,12 @@ class Inbox:
         self.name = name
 
     async def make(self, **config: Any) -> "Inbox":
-        """Make it, or say something else about it."""
+        """Create the inbox, or change its configuration."""
         await self._call("PUT", "", {"title": "News", "description": "", **config})
         return self
 
     async def post(self, users: Iterable[str] | None, text: str = "hello", **more: Any) -> Json:
-        """Tell these users something, or everyone; the answer."""
+        """Post a notification to these users, or to everyone; return the answer."""
         audience: Json = {"kind": "everyone"}
         if users is not None:
             audience = {"kind": "users", "uids": list(users)}
@@ -35,11 +35,11 @@ class Inbox:
         return await self._call("POST", "/notifications", body, headers)
 
     async def progress(self, notification_id: str) -> Json:
-        """How far it is."""
+        """Return the progress of a notification."""
         return await self._call("GET", f"/notifications/{notification_id}")
 
     async def done(self, notification_id: str, seconds: float = 60) -> Json:
-        """Wait until everyone it is for has it; how far it is then."""
+        """Wait until all users of a notification have it; return the progress."""
         told: Json = {}
 
         async def status() -> object:
@@ -50,11 +50,11 @@ class Inbox:
         return told
 
     async def redact(self, notification_id: str) -> None:
-        """Take it back."""
+        """Retract a notification."""
         await self._call("DELETE", f"/notifications/{notification_id}")
 
     async def listed(self, person: Person, **query: Any) -> list[Json]:
-        """The first page of what somebody has."""
+        """Return the first page of a user's notifications."""
         asked = "&".join(f"{name}={value}" for name, value in query.items())
         where = f"/v1/inboxes/{self.name}/notifications"
         page = await person.call("GET", f"{where}?{asked}" if asked else where)
@@ -62,7 +62,7 @@ class Inbox:
         return found
 
     async def read(self, person: Person, **marks: Any) -> Json:
-        """Somebody reads something."""
+        """Mark notifications of a user as read; return the unread counts."""
         left: Json = await person.call("PUT", f"/v1/inboxes/{self.name}/read", marks)
         return left
 
@@ -77,7 +77,7 @@ class Inbox:
     async def request(
         self, method: str, path: str, body: Json | None = None, headers: Json | None = None
     ) -> httpx.Response:
-        """Any request with the tenant's key; the answer as it is."""
+        """Send any request with the tenant's key; return the answer, even a refusal."""
         key = {"Authorization": f"Bearer {await self.town.tenant_key()}"}
         where = f"/v1/tenants/{self.town.tenant}/inboxes/{self.name}{path}"
         return await self.town.http.request(

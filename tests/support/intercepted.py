@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports whose calls are held up or watched."""
+"""Wrappers for ports, which delay or observe their calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Intercepted:
-    """A port as it is, with something done around each of its calls."""
+    """Wrapper that passes each asynchronous call of a port to the function `around`."""
 
     def __init__(
         self, port: object, around: Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -23,7 +23,7 @@ class Intercepted:
 
 
 class Gate:
-    """Holds the first call of one name, before or after it is done, until it is let through."""
+    """Blocks the first call of one method, before or after its work, until `opened` is set."""
 
     def __init__(self, name: str, *, after: bool = False) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class Gate:
 
 
 class SlowDisk:
-    """Holds the writes of one name back; what was handed over is written, whoever gave up."""
+    """Delays the calls of one method. A delayed write is done even if its caller has given up."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding people where nobody counts strangers and nobody asks."""
+"""Lets tests add users without a limit on strangers and without invitations."""
 
 from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.ports.bus import Bus
@@ -8,7 +8,7 @@ from tidings.ports.world import Clock
 
 
 def anybody(store: Store, bus: Bus, clock: Clock) -> tuple[StrangerBudget, Invitations]:
-    """What the verbs that add people need besides."""
+    """Return the two objects that verbs need to add users, without any limits."""
     strangers = StrangerBudget(store.chats, store.budgets, clock, is_counting=False)
     return strangers, Invitations(store.invites, _never, bus, clock)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cipher of processes that a test starts: all of them are of one deployment."""
+"""The cipher of processes in tests, which all belong to one deployment."""
 
 import secrets
 from typing import Final
@@ -10,5 +10,5 @@ _SECRET: Final = secrets.token_bytes(32)
 
 
 def a_cipher(secret: bytes = _SECRET) -> MessageCipher:
-    """As one process has it; with another secret it is a stranger's."""
+    """Return the cipher of one process; another secret makes it that of another deployment."""
     return MessageCipher(secret, secrets.token_bytes(SALT_BYTES))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant and its people, made over REST as a product would."""
+"""A tenant and its users, used over REST as a product would use them."""
 
 import secrets
 from types import TracebackType
@@ -23,7 +23,7 @@ class Town:
         self._root_key = root_key
         self._tenant_key: str | None = None
         self.http = httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=30)
-        """Without a key, for whatever has no helper here."""
+        """Client without a key, for requests that have no method here."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -37,7 +37,7 @@ class Town:
         await self.http.aclose()
 
     async def tenant_key(self) -> str:
-        """The tenant's key; the first call makes the tenant and the key."""
+        """Return the tenant's key; the first call creates the tenant and the key."""
         if self._tenant_key is None:
             root = {"Authorization": f"Bearer {self._root_key}"}
             made = await self.http.put(f"/v1/tenants/{self.tenant}", json={}, headers=root)
@@ -48,7 +48,7 @@ class Town:
         return self._tenant_key
 
     async def switch_on_phone_login(self) -> None:
-        """Whoever has a number may log in from now on."""
+        """Let users log in by phone, and unknown numbers register."""
         answer = await self.http.put(
             f"/v1/tenants/{self.tenant}/settings",
             json=PHONE_LOGIN,
@@ -57,13 +57,13 @@ class Town:
         answer.raise_for_status()
 
     async def user(self, user_id: str, *, expires_in: int = 3_600) -> "Person":
-        """A user with a token; made if there is none."""
+        """Return a user with a token; create the user if there is none."""
         return Person(self, user_id, await self.token(user_id, expires_in=expires_in))
 
     async def token(
         self, user_id: str, *, device: str | None = None, expires_in: int = 3_600
     ) -> str:
-        """A token for a user, perhaps for one device only."""
+        """Return a token for a user, optionally for one device only."""
         wish: Json = {"user_id": user_id, "expires_in": expires_in}
         if device is not None:
             wish["device"] = device
@@ -77,7 +77,7 @@ class Town:
 
 
 class Person:
-    """One user with a token: REST by name, and devices."""
+    """A user with a token: REST requests as methods, and devices."""
 
     def __init__(self, town: Town, user_id: str, token: str) -> None:
         self.town = town
@@ -85,28 +85,28 @@ class Person:
         self.token = token
 
     def device(self, name: str = "phone", *, reconnects: bool = False) -> Device:
-        """A device of this user, not connected yet."""
+        """Return a device of this user, which is not connected yet."""
         return Device(self.town.url, self.token, name, reconnects=reconnects)
 
     async def request(self, method: str, path: str, body: Json | None = None) -> httpx.Response:
-        """Any request with this user's token; the answer as it is, refusals included."""
+        """Send any request with this user's token; return the answer, even a refusal."""
         return await self.town.http.request(
             method, path, json=body, headers={"Authorization": f"Bearer {self.token}"}
         )
 
     async def call(self, method: str, path: str, body: Json | None = None) -> Any:
-        """Any request that has to succeed; its JSON."""
+        """Send any request that must succeed; return the decoded answer."""
         answer = await self.request(method, path, body)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
     async def create_direct(self, other: "Person") -> str:
-        """The direct chat with someone; its id."""
+        """Create the direct chat with another user; return its id."""
         chat = await self.call("POST", "/v1/chats", {"type": "direct", "members": [other.user_id]})
         return str(chat["chat_id"])
 
     async def create_group(self, name: str, members: list["Person"]) -> str:
-        """A group with these others; its id."""
+        """Create a group with these users; return its id."""
         wish = {"type": "group", "name": name, "members": [m.user_id for m in members]}
         return str((await self.call("POST", "/v1/chats", wish))["chat_id"])
 
@@ -116,7 +116,7 @@ class Person:
         await self.call("PUT", f"/v1/chats/{chat}/members/{other.user_id}", body)
 
     async def remove(self, chat: str, other: "Person") -> None:
-        """Remove a member, or leave."""
+        """Remove a member, or leave the chat."""
         await self.call("DELETE", f"/v1/chats/{chat}/members/{other.user_id}")
 
     async def send(
@@ -127,20 +127,20 @@ class Person:
         client_message_id: str | None = None,
         **more: Any,
     ) -> Json:
-        """Post a message; the message."""
+        """Post a message, and return it."""
         key = client_message_id or secrets.token_hex(8)
         body = {"client_message_id": key, "content": content or canary(key), **more}
         message: Json = await self.call("POST", f"/v1/chats/{chat}/messages", body)
         return message
 
     async def history(self, chat: str, *, limit: int = 50) -> list[Json]:
-        """The newest messages, newest first."""
+        """Return the newest messages, newest first."""
         page = await self.call("GET", f"/v1/chats/{chat}/messages?limit={limit}")
         messages: list[Json] = page["data"]
         return messages
 
     async def log(self, chat: str) -> list[Json]:
-        """The whole log, page by page, oldest first."""
+        """Return the whole log, oldest entry first."""
         entries: list[Json] = []
         after: int | None = 0
         while after is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phones: a webhook that takes texts, checks their signature, and shows what came to a number."""
+"""A webhook that receives text messages, checks their signatures, and records them by number."""
 
 import hashlib
 import hmac
@@ -20,18 +20,18 @@ from tests.support.waiting import until
 SECRET: Final = "a-secret-that-the-phones-share-with-it"
 
 PHONE_LOGIN: Final = {"login": {"phone": True, "register": True}}
-"""The settings of a tenant whose users log in by phone, whoever they are."""
+"""The settings of a tenant where anybody can log in by phone."""
 
 _numbers = itertools.count(1)
 
 
 def new_number() -> str:
-    """A number that nobody has had, far from all others: each has a prefix of its own."""
+    """Return an unused number with a prefix of its own."""
     return f"+4179{next(_numbers):03d}0001"
 
 
 class Phones:
-    """All phones of the world."""
+    """The phones of all users."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -42,22 +42,22 @@ class Phones:
 
     @property
     def settings(self) -> Settings:
-        """How a server is told to send its texts here."""
+        """Settings with which a server sends its texts to this webhook."""
         return {"sms": "webhook", "sms_url": self.url, "sms_secret": SECRET}
 
     def code(self, number: str) -> str:
-        """The code that came last to a number."""
+        """Return the code in the last text to a number."""
         found = re.search(r"\b\d{6}\b", self.texts[number][-1])
         assert found is not None, self.texts[number][-1]
         return found[0]
 
     async def next_code(self, number: str, seen: int = 0) -> str:
-        """The code that comes to a number after so many, once it is there."""
+        """Wait until a number has got more than `seen` texts; return the code in the last one."""
         await until(lambda: len(self.texts[number]) > seen)
         return self.code(number)
 
     async def take(self, request: web.Request) -> web.Response:
-        """What the webhook does."""
+        """Handle a request to the webhook."""
         self.asked += 1
         body = await request.read()
         if self.is_down:
@@ -76,7 +76,7 @@ class Phones:
 
 @asynccontextmanager
 async def some_phones() -> AsyncIterator[Phones]:
-    """Phones that can be reached."""
+    """Run the webhook, and yield its phones."""
     phones = Phones()
     app = web.Application()
     app.router.add_post("/texts", phones.take)

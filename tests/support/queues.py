@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues of SQS for one test, at an endpoint that speaks its protocol."""
+"""Creates SQS queues for tests, at an endpoint with the protocol of SQS."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ _SECONDS_MAX: Final = 20.0
 
 @asynccontextmanager
 async def sqs_transport(endpoint: str) -> AsyncIterator[Transport]:
-    """A way to say anything to the endpoint."""
+    """Open a client for any operation of the endpoint."""
     async with open_transport(
         endpoint=endpoint,
         region=REGION,
@@ -36,7 +36,7 @@ def _explain(status: int, answer: dict[str, Any]) -> RequestError:
 
 @asynccontextmanager
 async def a_queue(endpoint: str) -> AsyncIterator[str]:
-    """The address of a queue for a while."""
+    """Create a queue, yield its address, and delete it on exit."""
     async with sqs_transport(endpoint) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         name = f"test-{uuid4().hex[:12]}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that start no service, no server and no other process: `make quick`, and with the verbs
-called in-process `make quick-coverage`."""
+"""Selects the tests that start no service and no other process, for `make quick` and `make
+quick-coverage`."""
 
 from pathlib import Path
 from typing import Final
@@ -14,12 +14,12 @@ FOLDERS: Final = (
     "tests/unit",
     "clients/python/tests",
 )
-"""The other folders test a server that runs as a process of its own."""
+"""Folders of these tests; the tests in other folders start a server process."""
 VERBS: Final = tuple(
     f"tests/integration/test_{name}"
     for name in ("expiry", "inbox_repeats", "own_messages", "races", "rest_", "unread")
 )
-"""They call every verb in-process, which takes longer than `make quick` may."""
+"""Tests that call every verb in-process. They are too slow for `make quick`."""
 ENGINES: Final = frozenset({"dynamodb", "kafka", "redis", "sqs"})
 FIXTURES: Final = frozenset(
     {
@@ -38,7 +38,8 @@ FIXTURES: Final = frozenset(
 
 
 def keep_quick(config: pytest.Config, items: list[pytest.Item], *, with_verbs: bool) -> None:
-    """Deselect everything that needs more than this process, and the verbs unless wanted."""
+    """Deselect tests that need a service or process and, unless `with_verbs`, those of the
+    verbs."""
     places = FOLDERS + VERBS if with_verbs else FOLDERS
     quick = [item for item in items if _is_quick(item, config.rootpath, places)]
     left_out = set(items).difference(quick)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real server as a process of its own: started, killed, restarted on the same port."""
+"""Runs the real server as a process: starts, kills and restarts it on the same port."""
 
 import json
 import os
@@ -22,15 +22,15 @@ STOP_SECONDS_MAX: Final = 30.0
 LOG_FILE: Final = "server.log"
 WELCOME_FILE: Final = "welcome.txt"
 NO_LIMITS: Final[Mapping[str, str]] = {"TIDINGS_LIMITS": "off"}
-"""For those who load a server more than anyone honest."""
+"""Settings for tests whose load exceeds the rate limits."""
 
 
 class ServerDied(Exception):
-    """The process ended before it served; carries its exit code and what it said."""
+    """The process ended before it was ready; the text has its exit code and its last output."""
 
 
 class ServerProcess:
-    """One data folder and the process that serves it, if one does.
+    """A data folder and, while it runs, the server process on it.
 
     `environment` is added to an environment without any other `TIDINGS_*`; `launcher` is a script
     that runs the command line in place of `-m tidings`; `preload` is a library for LD_PRELOAD.
@@ -50,17 +50,17 @@ class ServerProcess:
         self.launcher = launcher
         self.preload = preload
         self.port = free_port() if port is None else port
-        """The same over all starts."""
+        """The port, which is the same at every start."""
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def url(self) -> str:
-        """Where it serves."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def root_key(self) -> str:
-        """The root key that the first start made."""
+        """The root key that the first start created."""
         return (self.data / "root.key").read_text().strip()
 
     @property
@@ -71,7 +71,7 @@ class ServerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative if a signal ended it."""
+        """The exit code, negative after a signal; None while the process runs."""
         assert self._process is not None, "not started"
         return self._process.poll()
 
@@ -85,15 +85,15 @@ class ServerProcess:
             raise
 
     def launch(self) -> None:
-        """Start the process without waiting for anything."""
+        """Start the process without waiting until it is ready."""
         assert self._process is None or self._process.poll() is not None, "still running"
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A killed server leaves it behind, and only the new one may say where it is.
+        # A killed server leaves this file behind; wait for the file of the new server instead.
         (self.data / "server.json").unlink(missing_ok=True)
         welcome, log = self.data / WELCOME_FILE, self.data / LOG_FILE
         welcome.write_bytes(b"")
         if self.launcher is None and self.preload is None:
-            # In the data folder, where no tidings.toml of a developer lies about.
+            # The working folder is the data folder, which contains no tidings.toml of a developer.
             self._process = start_server(
                 self._arguments(), self._environment(), self.data.absolute(), welcome, log
             )
@@ -113,31 +113,31 @@ class ServerProcess:
             )
 
     async def kill(self) -> None:
-        """SIGKILL: no goodbye, no flush."""
+        """Kill the process with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             await self.exited()
 
     async def terminate(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM, and return the exit code."""
         assert self._process is not None, "not started"
         self._process.send_signal(signal.SIGTERM)
         return await self.exited()
 
     async def exited(self, seconds: float = STOP_SECONDS_MAX) -> int:
-        """Wait until the process has ended; its exit code."""
+        """Wait until the process has ended; return its exit code."""
         await until(lambda: self.exit_code is not None, seconds=seconds)
         code = self.exit_code
         assert code is not None
         return code
 
     async def restart(self) -> None:
-        """Kill it if it still runs, and start again on the same folder and port."""
+        """Kill the process if it still runs, and start it again on the same folder and port."""
         await self.kill()
         await self.start()
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """What it logged, all starts together; a line that is no JSON comes as `{"text": ...}`."""
+        """Return the log of all starts; a line that is not JSON is returned as `{"text": ...}`."""
         text = (self.data / LOG_FILE).read_text(errors="replace")
         return [_log_line(line) for line in text.splitlines() if line.strip()]
 
@@ -163,7 +163,7 @@ class ServerProcess:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
-        # Nobody waits for stragglers in a test that does not say so.
+        # By default, tests do not wait for open connections to drain.
         kept["TIDINGS_DRAIN_SECONDS"] = "0"
         if self.preload is not None:
             kept["LD_PRELOAD"] = str(self.preload)

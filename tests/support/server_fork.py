@@ -54,12 +54,12 @@ class ForkedProcess:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class ForkServer:
-    """The process that is forked, started when the first server is."""
+    """The process that is forked; it is started together with the first server."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +67,7 @@ class ForkServer:
         self._codes: dict[int, int] = {}
 
     def start(self, start: Start) -> ForkedProcess:
-        """Start a process; it may not have begun to serve yet."""
+        """Start a process, without waiting until it is ready."""
         process = self._running()
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(start) + b"\n")
@@ -120,7 +120,7 @@ FORK_SERVER: Final = ForkServer()
 def start_server(
     arguments: list[str], environment: Mapping[str, str], folder: Path, stdout: Path, stderr: Path
 ) -> ForkedProcess:
-    """Start `tidings` with these arguments; appends to the files."""
+    """Start `tidings` with these arguments; append its output to the files."""
     return FORK_SERVER.start(
         Start(arguments, dict(environment), str(folder), str(stdout), str(stderr))
     )
@@ -137,7 +137,7 @@ def main() -> None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(waker)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end of the input ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process ends when its input ends
     children: set[int] = set()
     unread = b""
     while True:
@@ -182,7 +182,7 @@ def _fork(start: Start) -> int:
 
 
 def _become(start: Start) -> NoReturn:
-    """Be the process that was asked for, from here to its end."""
+    """Turn this fork into the requested process; never returns."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -210,7 +210,7 @@ def _become(start: Start) -> NoReturn:
 
 
 def _redirect(start: Start) -> None:
-    """Have input and output where the process wants them, and close everything else."""
+    """Redirect input and output for the process, and close all other files."""
     opened = (
         os.open(os.devnull, os.O_RDONLY),
         os.open(start.stdout, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: the real DynamoDB Local, Kafka, Redis and ElasticMQ, and moto for the rest of AWS.
+"""Fixtures for the real services: DynamoDB Local, Kafka, Redis, ElasticMQ, and moto for other AWS.
 
 `dynamodb_endpoint`, `kafka_address`, `redis_url`, `sqs_endpoint` and `aws_endpoint` are shared by
-the whole run, started when the first test asks: a test names its tables, topics, keys and queues so
-that no other uses them. Services that `make services` started are used if they are there.
+all tests of a run, and start when the first test needs them. Each test uses its own names for
+tables, topics, keys and queues. If `make services` has started a service, that one is used.
 `own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong to one test, which may stop, kill and
-pause them; from a coroutine with `asyncio.to_thread`.
+pause them; a coroutine does this with `asyncio.to_thread`.
 
-Where a service cannot be had, its tests are skipped and the run says so at its end; with CI=true
-they fail.
+If a service is not available, its tests are skipped, and the run reports this at its end. With
+CI=true they fail instead.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Startable(Protocol):
-    """What can be started and stopped: a service, or several that belong together."""
+    """A service, or several that belong together, with methods to start and stop."""
 
     @property
     def name(self) -> str: ...
@@ -73,7 +73,7 @@ _MISSING: Final = pytest.StashKey[dict[str, str]]()
 def shared_dynamodb(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DynamoDBLocal | str]:
-    """The one of the whole run, or the address of one that was running already."""
+    """Yield the DynamoDB Local of the whole run, or the address of one that runs already."""
     service = DynamoDBLocal(tmp_path_factory.mktemp("dynamodb"))
     if (address := _running_already(service)) is not None:
         yield address
@@ -84,10 +84,10 @@ def shared_dynamodb(
 
 @pytest.fixture(scope="module")
 def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
-    """The endpoint of a DynamoDB Local with its tables in memory.
+    """Return the endpoint of a DynamoDB Local with its tables in memory.
 
-    It becomes slow after some hundred tables, also if they were deleted: then the next module
-    finds a new one at the same place.
+    It becomes slow after some hundred tables, even if they were deleted. It is then restarted at
+    the same address before the next module.
     """
     if isinstance(shared_dynamodb, str):
         return shared_dynamodb
@@ -102,7 +102,7 @@ def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
 def kafka_address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """Host and port of a Kafka broker. It makes no topic that nobody asked it to make."""
+    """Yield host and port of a Kafka broker, which does not create topics automatically."""
     yield from _shared(request, KafkaBroker(tmp_path_factory.mktemp("kafka")))
 
 
@@ -110,7 +110,7 @@ def kafka_address(
 def redis_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The URL of a Redis."""
+    """Yield the URL of a Redis server."""
     yield from _shared(request, RedisServer(tmp_path_factory.mktemp("redis")))
 
 
@@ -118,7 +118,7 @@ def redis_url(
 def sqs_endpoint(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The endpoint of an ElasticMQ, which speaks the protocol of SQS."""
+    """Yield the endpoint of ElasticMQ, a server with the protocol of SQS."""
     yield from _shared(request, ElasticMQ(tmp_path_factory.mktemp("elasticmq")))
 
 
@@ -126,36 +126,36 @@ def sqs_endpoint(
 def aws_endpoint(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The endpoint of an account of AWS, with CloudWatch, Application Auto Scaling and Backup."""
+    """Yield the endpoint of moto, with CloudWatch, Application Auto Scaling and Backup."""
     yield from _shared(request, MotoServer(tmp_path_factory.mktemp("moto")))
 
 
 @pytest.fixture
 def own_dynamodb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBLocal]:
-    """A running DynamoDB Local of the test's own; its tables outlive a restart."""
+    """Yield a DynamoDB Local for this test alone; its tables survive a restart."""
     yield from owned(request, DynamoDBLocal(tmp_path / "dynamodb", durable=True))
 
 
 @pytest.fixture
 def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A running broker of the test's own; its topics outlive a restart."""
+    """Yield a Kafka broker for this test alone; its topics survive a restart."""
     yield from owned(request, KafkaBroker(tmp_path / "kafka"))
 
 
 @pytest.fixture
 def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
-    """A running Redis of the test's own; a restart empties it."""
+    """Yield a Redis server for this test alone; a restart deletes its data."""
     yield from owned(request, RedisServer(tmp_path / "redis"))
 
 
 @pytest.fixture
 def own_sqs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ElasticMQ]:
-    """A running ElasticMQ of the test's own; a restart empties it."""
+    """Yield an ElasticMQ for this test alone; a restart deletes its queues."""
     yield from owned(request, ElasticMQ(tmp_path / "elasticmq"))
 
 
 def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:
-    """One line for each service that some test had to do without."""
+    """Print a line for each service that was not available."""
     for name, why in reporter.config.stash.get(_MISSING, {}).items():
         reporter.write_line(f"NOT TESTED: all that needs {name}: {why}", red=True, bold=True)
 
@@ -176,7 +176,8 @@ def _running_already(service: ServiceProcess) -> str | None:
 
 
 def owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:
-    """Start a service for a fixture, and stop it after; skip what needs one that cannot be had."""
+    """Start a service for a fixture, and stop it afterwards; skip the test if it is not
+    available."""
     try:
         service.start()
     except Unavailable as error:
@@ -188,7 +189,8 @@ def owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]
 
 
 def do_without(config: pytest.Config, name: str, why: str) -> NoReturn:
-    """Skip a test whose service cannot be had, and remember to say so; fail where it must run."""
+    """Skip a test whose service is not available, and report this at the end; in CI, fail
+    instead."""
     config.stash.setdefault(_MISSING, {})[name] = why
     if must_be_had():
         pytest.fail(f"{name} is needed here: {why}", pytrace=False)

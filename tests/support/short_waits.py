@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `tidings` as a process in which some waits are short, named in SHORT_WAITS."""
+"""Runs the command `tidings` with shorter waits; the variable SHORT_WAITS names them."""
 
 import os
 import sys
@@ -13,11 +13,11 @@ from tidings.ports.sessions import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
 
 SHORT_WAITS: Final = "SHORT_WAITS"
-"""The variable with the names."""
+"""Environment variable with the names of the waits, separated by spaces."""
 
 
 def quotas() -> None:
-    """What was done is added up, and quotas are looked at again, many times a second."""
+    """Make the server add up counts and read quotas several times a second."""
     defaults = TenantQuotas.__init__.__kwdefaults__ or {}
     assert defaults.keys() == {"add_seconds", "look_seconds"}
     defaults.update(add_seconds=0.1, look_seconds=0.2)
@@ -25,12 +25,12 @@ def quotas() -> None:
 
 
 def hello() -> None:
-    """Who connects has a second for the first frame."""
+    """Give a new connection one second for its first frame."""
     vars(limits).update(HELLO_MS_MAX=limits.SECOND_MS)
 
 
 def handshakes() -> None:
-    """A few of them are more than the process takes."""
+    """Make the server refuse handshakes after the first 50."""
     vars(rate_limits).update(_HANDSHAKES=Bucket("handshakes", "", per_second=5, burst=50))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of empty tables that are used again: emptying costs a fifth of making.
+"""Reuses sets of empty tables, because emptying takes a fifth of the time of creating.
 
-Not for tests that read the stream of a table, which tells of what was deleted as well, nor for
-those that leave a request under way when they end. They take `some_tables`, which are new.
+Two kinds of tests need the new tables of `some_tables` instead: tests that read the stream of a
+table, because it contains the deletions, and tests that end while a request is in progress.
 """
 
 import asyncio
@@ -20,11 +20,12 @@ from tidings.stores.dynamodb.tables import TABLES, Table
 Item = dict[str, Any]
 
 _ITEMS_MAX: Final = 200
-"""Of one table. A set that holds more is cheaper to make anew."""
+"""Maximum number of items in one table. A set with more is replaced by a new one, which is
+cheaper."""
 _BATCH: Final = 25
-"""So many deletes DynamoDB takes at once."""
+"""Maximum number of deletions in one request to DynamoDB."""
 
-# Nobody checks the signature, but without the header there is no answer.
+# DynamoDB Local does not check the signature, but answers only requests with this header.
 _HEADERS: Final = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=local/20260101/eu-west-1/dynamodb/aws4_request, "
     "SignedHeaders=host, Signature=0",
@@ -32,12 +33,12 @@ _HEADERS: Final = {
 }
 
 _spare: Final = defaultdict[str, list[str]](list)
-"""Prefixes of empty tables, by the endpoint they are at."""
+"""Prefixes of empty tables, by endpoint."""
 
 
 @asynccontextmanager
 async def spare_tables(endpoint: str) -> AsyncIterator[str]:
-    """Empty tables for a while; gives their prefix."""
+    """Yield the prefix of empty tables; on exit, empty them for the next test."""
     if _spare[endpoint]:
         prefix = _spare[endpoint].pop()
     else:
@@ -55,18 +56,18 @@ async def spare_tables(endpoint: str) -> AsyncIterator[str]:
 
 
 def forget_tables(endpoint: str) -> None:
-    """What was there has been stopped, and its tables are gone."""
+    """Forget all tables of an endpoint that was restarted."""
     _spare.pop(endpoint, None)
 
 
 async def drop_spare(endpoint: str) -> None:
-    """Leave none behind at an endpoint that outlives the run."""
+    """Delete all empty tables at an endpoint that outlives the test run."""
     for prefix in _spare.pop(endpoint, []):
         await drop_tables(endpoint, prefix)
 
 
 async def _emptied(endpoint: str, prefix: str) -> bool:
-    """Delete every item; False: there are too many, or somebody did something to a table."""
+    """Delete all items; return False if there are too many, or if a request fails."""
     async with aiohttp.ClientSession(endpoint, headers=_HEADERS) as http:
         done = await asyncio.gather(*(_empty(http, prefix, table) for table in TABLES))
     return all(done)

@@ -12,5 +12,5 @@ DAN: Final = user_key("acme", "dan")
 
 
 def some_users(count: int) -> list[UserKey]:
-    """So many different users."""
+    """Return this many different users."""
     return [user_key("acme", f"u{index}") for index in range(count)]

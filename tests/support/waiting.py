@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where tests wait for something that happens by itself."""
+"""Waits for conditions in tests; tests use nothing else to wait."""
 
 import asyncio
 import inspect
@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar, overload
 T = TypeVar("T")
 
 WAIT_SECONDS: Final = 60.0
-"""How long a busy machine may take for what a free one does at once."""
+"""Maximum time to wait. A busy machine may need this long for something that is usually
+immediate."""
 LOOK_SECONDS_MIN: Final = 0.001
 LOOK_SECONDS_MAX: Final = 0.1
 SHOWN_CHARACTERS_MAX: Final = 2_000
@@ -20,7 +21,7 @@ _TRUTHY: Final = object()
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not happen."""
+    """A condition was not met in time."""
 
 
 @overload
@@ -53,18 +54,18 @@ async def until(
     changed: Callable[[], asyncio.Event] | None = None,
     seconds: float = WAIT_SECONDS,
 ) -> Any:
-    """Wait until a condition is true, or equals a value; returns what it gave then.
+    """Wait until a condition is true, or equals a value; return its last value.
 
     Args:
-        condition: Looked at again and again; may be asynchronous.
-        equals: What it has to give; without it, anything that is true will do.
-        describe: What an error shows in addition, taken when the time is over.
-        changed: The event that is set when the condition has to be looked at next; without it,
-            it is looked at often first, then ten times a second.
-        seconds: The most that it may take.
+        condition: Function that is called repeatedly; it may be asynchronous.
+        equals: The expected value; by default, any true value.
+        describe: Returns a text that the error shows in addition.
+        changed: Returns an event that is set before the next call of the condition; by default,
+            the condition is called often at first, and then ten times a second.
+        seconds: The maximum time to wait.
 
     Raises:
-        NotInTime: The time is over; says what was awaited, and what was seen last.
+        NotInTime: The condition was not met in time; the text shows it and its last value.
     """
     seen: object = "nothing: the first look did not end"
     began = monotonic()
@@ -89,7 +90,7 @@ async def until(
 
 
 async def retried(work: Callable[[], Awaitable[T]], *errors: type[Exception]) -> T:
-    """Try again until none of these errors is raised; returns what the work gave."""
+    """Repeat the work until it raises none of these errors; return its result."""
     results: list[T] = []
     last: list[Exception] = []
 
@@ -105,9 +106,9 @@ async def retried(work: Callable[[], Awaitable[T]], *errors: type[Exception]) ->
 
 
 async def after_timers(seconds: float) -> None:
-    """Wait until the timers that this loop was given so far, of at most so long, have run.
+    """Wait until all timers that were set before this call for at most `seconds` have fired.
 
-    They run in the order of their ends, so a timer set later and as long comes after them all.
+    Timers fire in the order of their deadlines, so a new timer of this length fires after them.
     """
     is_over = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, is_over.set)
@@ -131,7 +132,7 @@ def _source(condition: Callable[[], object]) -> str:
 
 
 def _variables(condition: Callable[[], object]) -> str:
-    """What the condition looks at, by name."""
+    """Return the variables of the condition as text."""
     if not inspect.isfunction(condition):
         return ""
     found = inspect.getclosurevars(condition).nonlocals

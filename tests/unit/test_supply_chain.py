@@ -90,8 +90,8 @@ HOLE = {"id": "CVE-1", "fix_versions": ["2.0"], "aliases": [], "description": ""
 @pytest.mark.parametrize(
     ("packages", "code", "told"),
     [
-        ([{"name": "a", "version": "1", "vulns": []}], 0, "1 packages, no known holes."),
-        ([{"name": "a", "version": "1", "vulns": [HOLE]}], 1, "a 1: CVE-1, mended in 2.0"),
+        ([{"name": "a", "version": "1", "vulns": []}], 0, "1 packages, no known vulnerabilities."),
+        ([{"name": "a", "version": "1", "vulns": [HOLE]}], 1, "a 1: CVE-1, fixed in 2.0"),
         (
             [{"name": "a", "skip_reason": "unknown"}, {"name": "b", "version": "1", "vulns": []}],
             1,

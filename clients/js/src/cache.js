@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Keep the logs that were seen, so that a page shows them at once and without a network. */
+/** Cache the logs that were loaded, so that a page shows them at once, even without a network. */
 
 import { erasedBy } from "./erasures.js";
 import { current, patchOf, rowOf, without } from "./rows.js";
@@ -59,7 +59,7 @@ export class Cache {
   }
 
   /**
-   * Keep an older page of a chat, if it joins what is kept.
+   * Keep an older page of a chat, if it is adjacent to the kept rows.
    *
    * @param {string} chat
    * @param {number} start
@@ -84,7 +84,8 @@ export class Cache {
   }
 
   /**
-   * Return the newest kept rows before a sequence, oldest first, and what is kept of the chat.
+   * Return the newest kept rows before a sequence, oldest first, and the range of the chat that is
+   * kept.
    *
    * @param {string} chat
    * @param {number} before
@@ -111,7 +112,7 @@ export class Cache {
     return fades;
   }
 
-  /** Delete what has expired, and what was kept long enough. */
+  /** Delete expired content, and rows that were kept for too long. */
   async sweep() {
     if (!this.#mayWrite()) return;
     const wall = this.#clock.wall();

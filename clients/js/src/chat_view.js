@@ -27,7 +27,7 @@ import { View } from "./view.js";
  */
 
 const PAGE_ROWS = 50;
-/** The window never has more rows, so that a page can go through any log. */
+/** Maximum number of rows in the window, so that a page can scroll through a log of any length. */
 const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
 const REREAD_MS = 300;
@@ -95,7 +95,7 @@ export class ChatView extends View {
       if (range && rows.length) {
         this.#show(rows, keptFrom(rows, range), range.have);
         this.#core.follow(this.id, range.have);
-        // Another tab writes what is kept, so this one may know a little more.
+        // Another tab writes the cache, so this tab may have newer entries.
         this.#isAtEnd = this.#to >= (this.#core.at(this.id) ?? 0);
         while (!this.#isAtEnd) await this.#append();
       } else await this.#begin();
@@ -193,7 +193,9 @@ export class ChatView extends View {
     this.#trim("end");
   }
 
-  /** @param {"front" | "end"} side - The side that is far from what the user looks at. */
+  /**
+   * @param {"front" | "end"} side - The side that is farther from the rows that the user looks at.
+   */
   #trim(side) {
     if (this.#rows.length <= WINDOW_ROWS_MAX) return;
     if (side === "front") {
@@ -206,7 +208,7 @@ export class ChatView extends View {
     }
   }
 
-  // What the connection brings.
+  // Frames of the connection.
 
   /**
    * @param {Entry} entry
@@ -241,7 +243,7 @@ export class ChatView extends View {
     }
   }
 
-  /** Read messages again whose reactions may or may not contain those that came later. */
+  /** Load messages again if it is unknown whether their reactions include later ones. */
   async #reread() {
     const targets = [...this.#unsure];
     this.#unsure.clear();
@@ -305,7 +307,7 @@ export class ChatView extends View {
     if (this.#typing.delete(user)) this.changed();
   }
 
-  // What the user does.
+  // Actions of the user.
 
   /**
    * Send a message. It is shown at once; `done` resolves when it is in the log, and rejects with

@@ -68,7 +68,7 @@ export class ChatsView extends View {
     return this.#records.get(chat) ?? null;
   }
 
-  /** Load the first page again: after a reconnect it has what was missed. */
+  /** Load the first page again, because it may have changed while there was no connection. */
   async reload() {
     if (!this.#core.leads) return;
     const { data, next_cursor } = await this.#core.rest.request(
@@ -94,7 +94,7 @@ export class ChatsView extends View {
     return [...this.#records.values()];
   }
 
-  /** @param {ChatRecord[]} records - What the tab that leads has loaded. */
+  /** @param {ChatRecord[]} records - The records that the leading tab has loaded. */
   take(records) {
     this.#isLoaded = true;
     this.#put(records);
@@ -153,7 +153,7 @@ export class ChatsView extends View {
     this.stale(chat);
   }
 
-  // What the connection brings.
+  // Frames of the connection.
 
   /**
    * @param {Entry} entry

@@ -65,7 +65,7 @@ export class Conversation {
     return this.#view.at(chat);
   }
 
-  /** Go back to what is saved. @param {Iterable<readonly [string, number]>} held */
+  /** Return to the saved state. @param {Iterable<readonly [string, number]>} held */
   rebase(held) {
     this.#view.rebase(held);
   }

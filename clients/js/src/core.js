@@ -143,8 +143,8 @@ export class Core {
   }
 
   /**
-   * Open the socket, from where the tab that had it before has saved: what it applied last may be
-   * lost with it. Its messages that were not sent are sent from here.
+   * Open the socket, and continue from the saved state of the tab that had it before. Entries that
+   * this tab applied but did not save are requested again, and its unsent messages are sent.
    */
   async #takeOver() {
     this.#keeper?.use(null);
@@ -192,7 +192,7 @@ export class Core {
   /** @param {unknown} error */
   async #trouble(error) {
     if (error instanceof WrongUser) {
-      // What was kept belongs to somebody else who used this browser before.
+      // The saved state belongs to another user of this browser.
       await this.#forget();
       return this.start();
     }
@@ -301,7 +301,7 @@ export class Core {
   /** @param {Extract<ServerFrame, {op: "erased"}>} frame */
   async #erase(frame) {
     if (frame.all) {
-      // Too many were erased to name them: what is kept is read again.
+      // Too many authors were erased to list them, so everything is loaded again.
       for (const chat of this.cache.ranges.keys()) this.#restarted(chat, (this.at(chat) ?? 0) + 1);
     } else this.views.replace(await this.cache.erase(frame, this.views.senders));
     if (!this.#meta || !this.leads) return;
@@ -309,14 +309,14 @@ export class Core {
     this.#journal.changes.meta = this.#meta;
   }
 
-  // What views need.
+  // Functions for views.
 
   /** Whether this tab has the socket. */
   get leads() {
     return this.#tabs?.leads ?? true;
   }
 
-  /** @param {ServerFrame} frame - What the other tabs should know. */
+  /** @param {ServerFrame} frame - A frame for the other tabs. */
   broadcast(frame) {
     this.#tabs?.broadcast(frame);
   }

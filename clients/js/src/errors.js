@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What can go wrong, as the application sees it. */
+/** The errors that the application gets. */
 
 /** The server refused a request for good; `code` is stable, `detail` is for people. */
 export class Refused extends Error {
@@ -26,7 +26,7 @@ export class SignedOut extends Error {
   name = "SignedOut";
 }
 
-/** The token belongs to another user than what this browser has kept. */
+/** The token belongs to another user than the saved state of this browser. */
 export class WrongUser extends Error {
   name = "WrongUser";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What happens, for those who listen. */
+/** Pass events to listeners. */
 
 /** @typedef {import("./tidings.js").Event} Event */
 

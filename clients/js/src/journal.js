@@ -16,7 +16,7 @@ export class Journal {
     this.#storage = storage;
   }
 
-  /** The changes for the next write. Whoever adds to them gets them written soon. */
+  /** The changes for the next write, which follows soon after a change is added. */
   get changes() {
     this.#timer ??= setTimeout(() => void this.flush(), DELAY_MS);
     return this.#changes;
@@ -32,7 +32,7 @@ export class Journal {
     return this.#writing;
   }
 
-  /** Forget what was not written yet. */
+  /** Forget the changes that were not written yet. */
   drop() {
     clearTimeout(this.#timer);
     this.#timer = undefined;

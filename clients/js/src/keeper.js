@@ -13,7 +13,7 @@ const TICK_MS = 500;
 const STEADY_MS = 30_000;
 /** Time for bytes that a sleeping computer received but did not read yet. */
 const GRACE_MS = 1_000;
-/** At most one attempt in this time because the network or the page came back. */
+/** Minimum time between two attempts that the return of the network or page causes. */
 const WAKE_MS_MIN = 5_000;
 
 export class Keeper {

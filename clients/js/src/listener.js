@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/** The types of what a conversation starts from, and of those who listen to it. */
+/** The types of the state that a conversation starts from, and of its listener. */
 
 /** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 
 /**
- * What the rest of the client does with the news of a conversation.
+ * The functions that a conversation calls to report changes.
  *
  * @typedef {object} Listener
  * @property {(user: string, epoch: string, isNew: boolean) => void} welcome - `isNew` means that
@@ -22,7 +22,7 @@
  */
 
 /**
- * Where a message stands in the log.
+ * The position of a message in the log.
  *
  * @typedef {{sequence: number, message_id: string, created_at: string}} Place
  */

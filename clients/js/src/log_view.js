@@ -83,7 +83,7 @@ export class LogView {
   }
 
   /**
-   * Go back to what is saved, so that entries which were applied but not saved come again.
+   * Return to the saved state, so that entries that were applied but not saved arrive again.
    *
    * @param {Iterable<readonly [string, number]>} held
    */
@@ -204,7 +204,7 @@ export class LogView {
   }
 
   /**
-   * Mark entries as missing that should have arrived by now. This is called twice a second on a
+   * Mark overdue entries as missing. This is called twice a second on a
    * live connection.
    */
   settle() {
@@ -229,7 +229,8 @@ export class LogView {
     const chat = this.#chat(name);
     chat.ahead.clear();
     chat.restartHead = head;
-    chat.seen = Math.max(chat.seen, head);
+    // A device that claims more than the log has must not wait for the rest.
+    chat.seen = head < (chat.have ?? 0) ? head : Math.max(chat.seen, head);
     this.#look(chat);
   }
 

@@ -11,7 +11,7 @@ import { keyOf } from "./outbox.js";
 /** @typedef {(frame: ServerFrame) => void} Reply */
 
 const HEARTBEAT_MS = 5_000;
-/** More missing entries than this are a reason to start again at the newest page. */
+/** If more entries than this are missing, the tab starts again at the newest page. */
 const CATCH_UP_ENTRIES_MAX = 100;
 const REPLIES_MAX = 10_000;
 
@@ -25,7 +25,7 @@ export class Office {
   /**
    * @param {Conversation} conversation
    * @param {{now: () => number, wall: () => number}} clock
-   * @param {() => ServerFrame[]} news - Returns what a new tab has to know.
+   * @param {() => ServerFrame[]} news - Returns the frames for a new tab.
    */
   constructor(conversation, clock, news) {
     this.#conversation = conversation;
@@ -93,7 +93,7 @@ export class Office {
   }
 
   /**
-   * Tell the tab that sent a message where it stands in the log.
+   * Send the position of a message in the log to the tab that sent it.
    *
    * @param {Outgoing} message
    * @param {Place} place

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Report to the server what this device has received and what the user has read. No I/O. */
+/** Report to the server how far this device has received and the user has read. No I/O. */
 
 /** @typedef {import("./frames.js").ClientFrame} ClientFrame */
 

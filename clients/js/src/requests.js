@@ -58,7 +58,7 @@ export class Requests {
   }
 
   /**
-   * Return whether the server owes an answer for too long.
+   * Return whether an answer is overdue.
    *
    * @param {number} now
    */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Fold the entries of a log into rows: what a person sees of a chat. No I/O.
+ * Fold the entries of a log into rows, which a page shows. No I/O.
  *
  * A message is one row, whatever happened to it since; joins, leaves and renames are rows too.
- * Edits, redactions and reactions are no rows but change the row of their target.
+ * Edits, redactions and reactions are not rows: they change the row of their target.
  */
 
 /** @typedef {import("./frames.js").Entry} Entry */

@@ -63,7 +63,7 @@ export class Sending {
     const done = new Promise((resolve, reject) => {
       this.#answers.set(keyOf(message), { resolve, reject });
     });
-    done.catch(() => {}); // the row shows the failure to whoever does not wait for it
+    done.catch(() => {}); // if nobody waits for it, the row shows the failure
     void this.#store(message);
     return { id: message.id, done };
   }
@@ -158,7 +158,7 @@ export class Sending {
   }
 
   /**
-   * Take a message out of everything; return who waits for it.
+   * Remove a message from all lists; return the caller that waits for it.
    *
    * @param {{chat: string, id: string}} message
    */

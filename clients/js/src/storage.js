@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Keep what must outlive a page: rows of logs, the outbox, drafts and read marks.
+ * Save the data that must outlive a page: rows of logs, the outbox, drafts and read marks.
  *
  * IndexedDB can fail at any moment: in private windows, when the disk is full, when the browser or
- * a user deletes it, or when another tab has a newer version open. `Reserve` then goes on in
- * memory. What was kept is only a cache, except for the outbox, which every tab also has in memory.
+ * a user deletes it, or when another tab has a newer version open. `Reserve` then continues in
+ * memory. The saved data is only a cache, except for the outbox, which every tab also has in
+ * memory.
  */
 
 import { current, patched } from "./rows.js";

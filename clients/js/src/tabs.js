@@ -14,7 +14,7 @@
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 
 /**
- * What tabs tell each other: `up` is a frame for the tab that leads, `down` a frame from it, for
+ * A message between tabs: `up` is a frame for the tab that leads, `down` a frame from it, for
  * the tab `to` or for all.
  *
  * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
@@ -48,7 +48,7 @@ export class Tabs {
     void this.#stand();
   }
 
-  /** Whether this browser has what sharing needs. */
+  /** Whether this browser supports sharing. */
   static get arePossible() {
     return typeof BroadcastChannel !== "undefined" && !!globalThis.navigator?.locks;
   }
@@ -78,7 +78,7 @@ export class Tabs {
     if (this.leads) this.#post({ down: frame });
   }
 
-  /** Tell all other tabs to come, because this one leads and is live. */
+  /** Ask all other tabs to connect to this one, because it leads and is live. */
   announce() {
     if (this.leads) this.#post({ about: "leads" });
   }

@@ -29,7 +29,7 @@ import { Core } from "./core.js";
  */
 
 /**
- * What happens, for applications that want to react to it once. Views say what is.
+ * An event, for applications that react to it once. Views show the current state.
  *
  * @typedef {{type: "entry", entry: import("./frames.js").Entry, isOwn: boolean}
  *   | {type: "failed", message: import("./frames.js").Outgoing}
@@ -57,7 +57,7 @@ export class Tidings {
     this.#core = new Core(url, options);
   }
 
-  /** Load what was kept, connect, and reconnect whenever the connection is lost. */
+  /** Load the saved state, connect, and reconnect whenever the connection is lost. */
   start() {
     this.#listen();
     return this.#core.start();
@@ -173,7 +173,7 @@ export class Tidings {
     return this.#core.events.all();
   }
 
-  /** Come back at once when the network or the page does. */
+  /** Reconnect at once when the network or the page returns. */
   #listen() {
     if (this.#wakers || !globalThis.addEventListener) return;
     this.#wakers = new AbortController();

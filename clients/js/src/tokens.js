@@ -18,7 +18,7 @@ export class Tokens {
     this.#clock = clock;
   }
 
-  /** Return a token that is valid for a while. Throws what the provider throws. */
+  /** Return a token that is valid for a while. Throws the errors of the provider. */
   current() {
     if (this.#token && this.#until >= this.#clock()) return this.#token;
     const token = (this.#token = this.#fetch());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/** A live view: a value that changes, and those who want to know. */
+/** A live view: a value that changes, and its subscribers. */
 
 /**
  * `snapshot` returns the same object until something has changed, and `subscribe` returns a
- * function that ends the subscription. This pair is what React, Svelte and Vue expect of a store.
+ * function that ends the subscription. React, Svelte and Vue expect this pair of functions from a
+ * store.
  *
  * @template T
  */
@@ -35,7 +36,7 @@ export class View {
   /** Called when somebody begins to look. */
   watched() {}
 
-  /** Make a new snapshot when somebody asks, and tell the listeners. */
+  /** Mark the snapshot as outdated, and notify the listeners. */
   changed() {
     this.#value = undefined;
     if (this.#isScheduled) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** All live views of a client, and what the news of the connection change in them. */
+/** All live views of a client, and how frames of the connection change them. */
 
 import { ChatView } from "./chat_view.js";
 import { ChatsView } from "./chats_view.js";
@@ -42,7 +42,7 @@ export class Views {
     return view;
   }
 
-  /** Return what a new tab has to know. @returns {ServerFrame[]} */
+  /** Return the frames for a new tab. @returns {ServerFrame[]} */
   news() {
     const { records } = this.chats;
     return [
@@ -51,7 +51,7 @@ export class Views {
     ];
   }
 
-  /** Load again what may have changed while there was no connection. */
+  /** Load the views again, because they may have changed while there was no connection. */
   live() {
     void this.chats.reload().catch(() => {});
     for (const inbox of this.#inboxes.values()) {
@@ -85,7 +85,7 @@ export class Views {
     this.#chats.get(chat)?.changed();
   }
 
-  /** Show that time has passed: messages have expired. */
+  /** Update the views, because messages may have expired. */
   tick() {
     for (const view of this.#chats.values()) if (view.isWatched) view.changed();
   }

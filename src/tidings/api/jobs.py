@@ -125,7 +125,7 @@ class StartedExport(msgspec.Struct):
     "GET",
     "/v1/tenants/{tenant}/users/{user_id}/export",
     tag=TAG,
-    summary="Export what is stored of a user",
+    summary="Export the data of a user",
     key="tenant",
     statuses=(202,),
     refusals=(TenantNotFound, UserNotFound, UserDeleted),

@@ -149,7 +149,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
     for name, text in given.items():
         # This refuses 1e2, 50.0 and null, which the lenient conversion accepts.
         if str(getattr(query, name)) != text:
-            raise Invalid(f"{name} is not in its plain form", f"/{name}")
+            raise Invalid(f"{name} is not in canonical form, such as 50 or true", f"/{name}")
     return query
 
 

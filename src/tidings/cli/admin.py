@@ -3,7 +3,7 @@
 
 `tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
 `inboxes` list what exists. `tidings tenant` creates and deletes tenants and creates tenant keys,
-`tidings user` deletes users and exports their data, `tidings job` shows the progress of a deletion,
+`tidings user` deletes users and exports their data, `tidings job` shows the progress of a job,
 and `tidings token` prints a user token.
 """
 
@@ -149,7 +149,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_print_job)
     _add_server(parser)
     parser.add_argument("tenant", metavar="TENANT", help="the tenant")
-    parser.add_argument("job", metavar="JOB", help="the id of the job, from a deletion")
+    parser.add_argument("job", metavar="JOB", help="the id of the job, which a deletion prints")
     parser.add_argument("--receipt", action="store_true", help="print only the receipt")
 
 
@@ -169,7 +169,7 @@ def add_user_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     """Add the options of `tidings user`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     export = actions.add_parser(
-        "export", parents=[folder], help="print what is stored of a user, one JSON object per line"
+        "export", parents=[folder], help="print all data of a user, one JSON object per line"
     )
     export.set_defaults(act=_export_user)
     delete = actions.add_parser("delete", parents=[folder], help="delete a user for good")

@@ -46,7 +46,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=CHART,
         metavar="FILE",
-        help=f"where the chart is written ({CHART})",
+        help=f"the file for the chart ({CHART})",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the results to this file, too"

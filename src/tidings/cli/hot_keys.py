@@ -30,7 +30,7 @@ def add_hot_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count",
         choices=("throttled", "all"),
-        help="from now on count throttled requests, or all requests, by their keys",
+        help="start to count throttled requests, or all requests, by key",
     )
 
 
@@ -50,7 +50,7 @@ async def look_for_hot_keys(place: "Place", options: argparse.Namespace) -> int:
         if options.count is not None:
             for table in TABLES:
                 await keys.count(table, options.count)
-            print(f"{len(TABLES)} tables count their keys now.")
+            print(f"{len(TABLES)} tables count requests by key from now on.")
             return 0
         return await _report(keys, TABLES, timedelta(minutes=options.minutes))
 

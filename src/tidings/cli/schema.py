@@ -39,26 +39,28 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     tables.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
     mode = argparse.ArgumentParser(add_help=False)
     mode.add_argument(
-        "--capacity", choices=_CAPACITY, default=_CAPACITY[0], help="how to pay (on-demand)"
+        "--capacity", choices=_CAPACITY, default=_CAPACITY[0], help="the billing mode (on-demand)"
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, act, does in (
-        ("plan", _plan, "show every difference from what is declared"),
-        ("apply", _apply, "create and change what is declared; nothing is deleted"),
-        ("verify", _verify, "exit with 1 if anything differs from what is declared"),
+        ("plan", _plan, "show every difference from the declaration"),
+        ("apply", _apply, "create and change tables as declared; nothing is deleted"),
+        ("verify", _verify, "exit with 1 if anything differs from the declaration"),
     ):
         action = actions.add_parser(word, parents=[tables, mode], help=does)
         action.set_defaults(look=_compare, act=act)
         _add_wishes(action)
     hot = actions.add_parser(
-        "hot", parents=[tables], help="exit with 1 if a partition key is hot or throttled"
+        "hot",
+        parents=[tables],
+        help="show the busiest partition keys; exit with 1 if one is hot or throttled",
     )
     hot.set_defaults(look=look_for_hot_keys)
     add_hot_options(hot)
     actions.add_parser(
         "fill",
         parents=[tables],
-        help="with an upgrade, allow new formats and list what existed before",
+        help="with an upgrade: allow new formats, and complete the lists",
     ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, parents=[mode], help=f"write the {name} files")

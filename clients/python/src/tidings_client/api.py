@@ -33,7 +33,7 @@ from tidings_client.world import World
 T = TypeVar("T")
 
 ASKED: Final = 202
-"""HTTP status if the user was invited and must accept before becoming a member."""
+"""HTTP status of an answer with an invitation: the user must accept before becoming a member."""
 
 
 class _Data(msgspec.Struct):
@@ -235,12 +235,12 @@ class Api:
     # Notifications.
 
     async def inboxes(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
-        """The inboxes of the user's tenant by name."""
+        """Return a page of the inboxes of the user's tenant, by name."""
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[ListedInbox], "GET", "/v1/inboxes", query=query)
 
     async def devices(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedDevice]:
-        """The devices on which the user is logged in, by name."""
+        """Return a page of the devices on which the user is logged in, by name."""
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[ListedDevice], "GET", "/v1/me/devices", query=query)
 

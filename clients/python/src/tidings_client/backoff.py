@@ -13,7 +13,7 @@ _DOUBLINGS_MAX: Final = 16
 
 
 class Close(IntEnum):
-    """Codes that tell why the server closed a socket."""
+    """Codes with which the server closes a socket, each for one reason."""
 
     PROTOCOL_ERROR = 1002
     INVALID_TEXT = 1007
@@ -61,7 +61,7 @@ class Ended(msgspec.Struct, frozen=True):
     code: int | None = None
     """The close code; None if there was none, because the network failed or nobody answered."""
     retry_after_ms: int | None = None
-    """When the client should reconnect, if the server said so."""
+    """Time after which the client should reconnect, if the server sent one."""
     away_seconds: float = 0.0
     """Minimum time before the next attempt, from the server or proxy that refused the socket. The
     usual random pause is added, because other clients were told the same time."""

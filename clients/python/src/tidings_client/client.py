@@ -70,21 +70,25 @@ class Client:
         inboxes: Iterable[str] = (),
         totals: bool = False,
     ) -> None:
-        """Args: url: The server, such as `https:
+        """Create a client, which connects when it is opened.
 
-        chat.example.org`. token: Function that returns a new token. It is called at the start,
-        before the token expires, and when the server refuses it. device: The name of this device;
-        not needed if the token names it. storage: Saves the state that the next client object
-        needs; by default only in memory. sends_in_flight: How many messages of one chat may wait
-        for their answers at the same time. With more than one, a message that the server refuses
-        temporarily may arrive after a later message. backoff: Decides how long to wait before
-        reconnecting. ssl_context: The trusted certificates for `https`; by default those of the
-        system. world: The source of time and randomness. client_name: The name and version of your
-        program, such as `acme-desktop/2.1`. catch_up: "all" follows every chat of the user. With
-        "heads", `events` yields a ChatHead for each chat, and entries only of chats that you
-        `follow` or send to. inboxes: Names of inboxes whose unread counts `events` yields after
-        each connect. totals: Whether `events` yields the total number of unread messages and
-        notifications.
+        Args:
+            url: The server, such as `https://chat.example.org`.
+            token: Function that returns a new token. It is called at the start, before the token
+                expires, and when the server refuses it.
+            device: The name of this device; not needed if the token names it.
+            storage: Saves the state that the next client object needs; by default only in memory.
+            sends_in_flight: How many messages of one chat may wait for their answers at the same
+                time. With more than one, a message that the server refuses temporarily may arrive
+                after a later message.
+            backoff: Decides how long to wait before reconnecting.
+            ssl_context: The trusted certificates for `https`; by default those of the system.
+            world: The source of time and randomness.
+            client_name: The name and version of your program, such as `acme-desktop/2.1`.
+            catch_up: "all" follows every chat of the user. With "heads", `events` yields a ChatHead
+                for each chat, and entries only of chats that you `follow` or send to.
+            inboxes: Names of inboxes whose unread counts `events` yields after each connect.
+            totals: Whether `events` yields the total number of unread messages and notifications.
         """
         self._url = url.rstrip("/")
         self._device = device

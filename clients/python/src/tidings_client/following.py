@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the logs: convert frames of the server to events, and record what must be saved."""
+"""Follow the logs: convert frames of the server to events, and record the changes to save."""
 
 from collections.abc import Container, Iterator
 
@@ -60,7 +60,7 @@ class Following:
         self._do(self._view.live(named))
 
     def settle(self) -> None:
-        """Mark entries as missing that should have arrived by now."""
+        """Mark overdue entries as missing."""
         self._view.settle()
 
     def lost(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of lists, and pages of them: what a tenant has, and what a user has."""
+"""The records in lists of tenants and users, and the pages of these lists."""
 
 from typing import Any, Generic, Literal, TypeVar
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class ListPage(msgspec.Struct, Generic[T], frozen=True):
-    """Part of a list. Only `next_cursor` None is the end: a page may be short or empty."""
+    """A page of a list. The last page has no `next_cursor`; any page may be short or empty."""
 
     data: list[T]
     next_cursor: str | None = None
@@ -91,5 +91,5 @@ class ListedDevice(msgspec.Struct, frozen=True):
 
 
 def part_of(limit: int, cursor: str | None) -> dict[str, str]:
-    """The query that asks for a page."""
+    """Return the query of a request for a page."""
     return {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})

@@ -37,7 +37,8 @@ class PhoneLogin:
         world: World | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """
+        """Create a login, and load the session from the file if there is one.
+
         Args:
             url: The server, such as `https://chat.example.org`.
             tenant: The tenant that the user belongs to.

@@ -37,7 +37,7 @@ class Receipts:
         self._is_awaited = self._is_awaited or is_awaited
 
     def received(self, *, is_tick: bool) -> list[Received]:
-        """Return the frames to send now. At a tick, own messages alone are not worth a frame."""
+        """Return the frames to send now; a tick sends none if only own messages are new."""
         if not (self._is_awaited if is_tick else self._count >= RECEIVED_ENTRIES_MAX):
             return []
         frames = [Received(chat, sequence) for chat, sequence in self._taken.items()]

@@ -46,7 +46,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """New values of the user's own profile. What is absent does not change; None removes a value.
+    """New values of the user's own profile. Absent fields do not change; None removes a value.
 
     While `show_last_seen` is false, nobody sees when the user is or was online, and the user does
     not see this of others.

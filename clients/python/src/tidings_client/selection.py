@@ -27,7 +27,7 @@ class Selection:
         inboxes: Iterable[str] = (),
         totals: bool = False,
     ) -> None:
-        """`client` is the name and version of the program; `chats` are the chats to follow."""
+        """Set up the choices; `client` is the program's name and version, `chats` are followed."""
         self.is_by_heads = is_by_heads
         self.is_away = False
         self._totals = totals

@@ -160,14 +160,15 @@ class TenantApi:
     # Lists.
 
     async def keys(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedKey]:
-        """The tenant's keys, newest first, without the keys themselves."""
+        """Return a page of the tenant's keys, newest first, without the keys themselves."""
         path = path_of("tenants", self._tenant, "keys")
         return await self._rest.ask(ListPage[ListedKey], "GET", path, query=part_of(limit, cursor))
 
     async def users(
         self, prefix: str = "", *, limit: int = 50, cursor: str | None = None
     ) -> ListPage[ListedUser]:
-        """The tenant's users by id; with a prefix those whose ids begin with it."""
+        """Return a page of the tenant's users, by id; with `prefix`, those whose ids begin with
+        it."""
         path = path_of("tenants", self._tenant, "users")
         query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
         return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
@@ -175,13 +176,14 @@ class TenantApi:
     async def chats(
         self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> ListPage[ListedChat]:
-        """The tenant's chats, newest first; with a user those that the user is in."""
+        """Return a page of the tenant's chats, newest first; with `user`, only the chats of this
+        user."""
         path = path_of("tenants", self._tenant, "chats")
         query = part_of(limit, cursor) | ({} if user is None else {"user_id": user})
         return await self._rest.ask(ListPage[ListedChat], "GET", path, query=query)
 
     async def inboxes(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
-        """The tenant's inboxes by name."""
+        """Return a page of the tenant's inboxes, by name."""
         path = path_of("tenants", self._tenant, "inboxes")
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[ListedInbox], "GET", path, query=query)
@@ -189,7 +191,7 @@ class TenantApi:
     async def posted(
         self, inbox: str, *, limit: int = 50, cursor: str | None = None
     ) -> ListPage[PostedNotification]:
-        """What the tenant posted to an inbox, newest first, without what has expired."""
+        """Return a page of the unexpired notifications in an inbox, newest first, as posted."""
         path = self._path(inbox, "notifications")
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[PostedNotification], "GET", path, query=query)

@@ -183,7 +183,7 @@ def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> 
 
 def _added(state: ChatState, actor: UserKey, own: Role, person: Person) -> Entry:
     if not roles.may_add(own, person.role):
-        raise Forbidden("admins may add members only; owners may add any role")
+        raise Forbidden("an admin may add users only as members; an owner may give any role")
     if len(state.members) >= limits.GROUP_MEMBERS_MAX:
         raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
     return _entry(state, actor, "added", person)
@@ -196,7 +196,7 @@ def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
     if member is None:
         raise MemberNotFound
     if user != actor and not roles.may_remove(own.role, member.role):
-        raise Forbidden("admins may remove members only; owners may remove anyone")
+        raise Forbidden("an admin may remove only plain members; an owner may remove anyone")
     return removal(state, actor, user, member)
 
 
