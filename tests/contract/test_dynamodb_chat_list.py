@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contract.builders import (
@@ -104,6 +105,19 @@ async def test_delivery_writes_the_senders_row_if_the_own_mark_did_not(fleet: Fl
     assert [item["sequence"] for item in await fleet.copies(state)] == [3, 3]
     row = await fleet.listed(ANN)
     assert (shown(row), row.unread.count) == ((3, b"mine"), 1)
+
+
+async def test_who_is_known_to_have_older_unread_messages_costs_a_read(fleet: Fleet) -> None:
+    state = await fleet.chat("group", message(BOB, "unread"))
+    for number in range(2):
+        sent = message(ANN, "mine")
+        await append(fleet.writer, state, sent)
+        async with fleet.another() as gateway:
+            fleet.used.clear()
+            known = msgspec.structs.replace(own(sent, ANN), is_behind=True)
+            assert await gateway.receipts.move([known]) == []
+            assert sum(usage.read_units for usage in fleet.used) == 1
+            assert sum(usage.write_units for usage in fleet.used) == 0, number
 
 
 async def test_an_own_mark_that_is_late_moves_no_head_back(fleet: Fleet) -> None:

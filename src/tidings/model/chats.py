@@ -114,6 +114,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     spans: tuple[OwnSpan, ...]
     last: Entry | None = None
     """The last of these messages, if the chat is direct. A store may copy it for chat lists."""
+    is_behind: bool = False
+    """Whether the read mark was in no span when the user last sent messages."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""
