@@ -28,6 +28,7 @@ from bench.stand_in import StandIn
 from scripts.services.dynamodb_local import DynamoDBLocal
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.config.settings import DynamoDb
+from tidings.model.formats import PACKS
 from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.formats import EPOCH
 from tidings.stores.dynamodb.patterns import KEEP_VALUE
@@ -123,7 +124,7 @@ async def _forbid_packs(endpoint: str) -> None:
         clock=SystemClock(),
         chance=SystemChance(),
     ) as dynamo:
-        await dynamo.put(KEEP_VALUE, {**EPOCH, "value": secrets.token_hex(8)})
+        await dynamo.put(KEEP_VALUE, {**EPOCH, "value": secrets.token_hex(8), "writes": PACKS - 1})
 
 
 async def _on(

@@ -40,6 +40,6 @@ async def _reason(dynamo: Dynamo, item: Item) -> str:
     entry = to_entry(found)
     if entry.redacted or entry.expires_at is not None:
         return "a copy of content that is gone or expires"
-    fields = ("sender", "created_at", "client_message_id", "box", "box_key")
+    fields = ("sender", "created_at", "number", "client_message_id", "box", "box_key")
     differ = [name for name in fields if getattr(entry, name) != getattr(copied, name)]
     return f"another {differ}" if differ else ""

@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contract.builders import (
@@ -22,6 +23,7 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.assembly.system import SystemChance
 from tidings.model.chats import ChatState, ChatType, Move, Receipt
 from tidings.model.entries import Head, head_of
+from tidings.model.formats import NEWEST
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import DAY_MS
 from tidings.stores.dynamodb.chat.head_patterns import TOUCH_PREVIEW
@@ -105,6 +107,19 @@ async def test_delivery_writes_the_senders_row_if_the_own_mark_did_not(fleet: Fl
     assert (shown(row), row.unread.count) == ((3, b"mine"), 1)
 
 
+async def test_who_is_known_to_have_older_unread_messages_costs_a_read(fleet: Fleet) -> None:
+    state = await fleet.chat("group", message(BOB, "unread"))
+    for number in range(2):
+        sent = message(ANN, "mine")
+        await append(fleet.writer, state, sent)
+        async with fleet.another() as gateway:
+            fleet.used.clear()
+            known = msgspec.structs.replace(own(sent, ANN), is_behind=True)
+            assert await gateway.receipts.move([known]) == []
+            assert sum(usage.read_units for usage in fleet.used) == 1
+            assert sum(usage.write_units for usage in fleet.used) == 0, number
+
+
 async def test_an_own_mark_that_is_late_moves_no_head_back(fleet: Fleet) -> None:
     sent, answer = message(ANN, "mine"), message(BOB, "yours")
     state = await fleet.chat("direct", sent, answer)
@@ -169,7 +184,7 @@ async def test_copies_from_before_a_restore_do_not_count(fleet: Fleet) -> None:
     states = [await fleet.chat(kind, message(BOB, "kept")) for kind in KINDS]
     for state in states:
         await fleet.writer.deliveries.advance(state.chat_id, Head(9, 8, 9, NOW + 9), None)
-    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": 1})
+    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": NEWEST})
     async with fleet.another() as store:
         assert {held.head.sequence for held in await store.chats.list_heads(ANN)} == {2}
         rows = await store.chats.listing(ANN, below=None, limit=9, now=NOW)

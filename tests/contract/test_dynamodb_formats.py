@@ -10,7 +10,7 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.dynamo_tables import open_tables
 from tests.support.spare_tables import spare_tables
 from tidings.model import formats as known
-from tidings.model.formats import NEWEST
+from tidings.model.formats import NEWEST, OLDEST
 from tidings.model.setup_error import SetupError
 from tidings.stores.dynamodb import formats
 from tidings.stores.dynamodb.formats import EPOCH, GONE_MS, PROCESS, Formats, allow_newest
@@ -82,3 +82,27 @@ async def test_an_older_version_refuses_what_it_cannot_read(
         with pytest.raises(SetupError, match="install a newer version"):
             async with open_tables(dynamodb_endpoint, prefix):
                 pass
+
+
+@pytest.mark.parametrize("writes", [{}, {"writes": OLDEST - 1}], ids=["released", "registered"])
+async def test_tables_of_an_older_version_are_opened_after_its_last_process(
+    place: Place, dynamodb_endpoint: str, writes: dict[str, int]
+) -> None:
+    await place.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "e", **writes})
+
+    with pytest.raises(SetupError, match="stop all its processes, run `tidings schema fill`"):
+        async with open_tables(dynamodb_endpoint, place.dynamo.prefix):
+            pass
+    assert await registered(place) == []
+
+    await allow_newest(place.dynamo, NOW)
+    async with open_tables(dynamodb_endpoint, place.dynamo.prefix) as store:
+        assert store.deployment.epoch == "e"
+
+
+async def test_where_no_process_has_run_there_is_nothing_to_allow(
+    place: Place, dynamodb_endpoint: str
+) -> None:
+    await allow_newest(place.dynamo, NOW)
+    async with open_tables(dynamodb_endpoint, place.dynamo.prefix) as store:
+        assert store.deployment.writes == NEWEST

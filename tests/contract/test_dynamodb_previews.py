@@ -21,6 +21,7 @@ from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.buses.in_process import InProcessBus
 from tidings.model.chats import ChatType, Move
 from tidings.model.entries import head_of
+from tidings.model.formats import NEWEST
 from tidings.model.ids import user_key
 from tidings.ports.bus import Appended
 from tidings.stores.dynamodb.chat.items import PREVIEW_BOX_BYTES_MAX
@@ -179,7 +180,7 @@ async def test_a_copy_from_before_a_restore_is_not_taken_over(fleet: Fleet, kind
     await fleet.dynamo.batch_write(
         Pattern("restore", "BatchWriteItem", (table,), "a test"), puts=before
     )
-    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": 1})
+    await fleet.dynamo.put(KEEP_VALUE, {**EPOCH, "value": "another epoch", "writes": NEWEST})
     async with fleet.another() as store:
         await store.deliveries.advance(state.chat_id, head_of(gone), None)
     row = await fleet.listed(ANN)

@@ -76,8 +76,11 @@ async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, plac
 
 
 async def _answers(store: Store, chats: list[ChatId]) -> list[object]:
+    rows = await store.chats.listing(ANN, below=None, limit=50, now=LATER)
+    for last in [row.last for row in rows if row.last is not None]:
+        last.mark, last.content_type, last.reactions = "", None, None  # a list does not show them
     answers: list[object] = [
-        await store.chats.listing(ANN, below=None, limit=50, now=LATER),
+        rows,
         await store.chats.list_heads(BOB),
         await store.users.get(ANN),
         await store.users.get(BOB),

@@ -190,13 +190,17 @@ async def test_only_a_read_mark_that_moves_ends_it(store: Store, state: ChatStat
     assert not (await row_of(store, BOB, chat)).receipt.is_marked_unread
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("is_behind", [False, True])
-async def test_an_own_message_ends_it(store: Store, state: ChatState, is_behind: bool) -> None:
+async def test_an_own_message_ends_it(
+    store: Store, state: ChatState, is_behind: bool, is_known: bool
+) -> None:
+    """What the process believes about older messages does not matter."""
     chat = state.chat_id
     await store.receipts.move([Move(BOB, chat, read=5 if is_behind else 6)])
     await store.receipts.mark_unread(BOB, chat, 3)
     await append(store, state, message(BOB))
-    await store.receipts.move([OwnSends(BOB, chat, (OwnSpan(5, 6, 7),))])
+    await store.receipts.move([OwnSends(BOB, chat, (OwnSpan(5, 6, 7),), is_behind=is_known)])
     assert await unread(store, state, BOB) == Unread(1 if is_behind else 0)
     row = await row_of(store, BOB, chat)
     assert (row.receipt.is_marked_unread, row.receipt.read) == (False, 5 if is_behind else 7)

@@ -65,6 +65,32 @@ async def test_who_writes_without_reading_is_tried_once(deployment: Deployment) 
     assert [receipt.read for receipt in watched.moved if receipt.user == ANN][-1] == own
 
 
+async def test_marks_of_another_process_are_seen_with_the_next_own_message(
+    deployment: Deployment,
+) -> None:
+    chat = await deployment.group(ANN, BOB)
+    send, store = deployment.writing.send, deployment.core.store.receipts
+    await send(BOB, chat)
+    watched = Watched(store)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus, is_alone=False)
+    await send(ANN, chat)  # what Bob wrote stays unread
+    await watched.called(1)
+
+    await store.mark_unread(
+        ANN, chat, 2
+    )  # through another process, of which this one hears nothing
+    await send(ANN, chat)
+    await coalesced.settle(ANN, chat)
+    (receipt,) = [one for one in await store.of_chat(chat, ANN) or () if one.user == ANN]
+    assert (receipt.is_marked_unread, receipt.read) == (False, 1)
+
+    await store.move([Move(ANN, chat, read=4)])
+    own = (await send(ANN, chat)).sequence
+    await coalesced.settle(ANN, chat)
+    assert [one.read for one in watched.moved] == [own]
+    await coalesced.close()
+
+
 async def test_of_many_spans_the_first_and_the_last_are_kept(deployment: Deployment) -> None:
     chat = await deployment.group(ANN, BOB)
     send = deployment.writing.send

@@ -121,8 +121,12 @@ def test_lists_are_filled_with_what_exists(
 
     with_sdk(dynamodb_endpoint, make)
     for _ in range(2):
-        listed = "1 tenants, keys, users and chats are listed."
-        assert say("fill") == (0, [listed, "0 old chats have got a copy of their head."])
+        lines = [
+            "The processes of this version may be started.",
+            "1 tenants, keys, users and chats are listed.",
+            "0 old chats have got a copy of their head.",
+        ]
+        assert say("fill") == (0, lines)
         with_sdk(dynamodb_endpoint, look)
 
 

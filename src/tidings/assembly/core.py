@@ -97,7 +97,7 @@ async def open_core(
         base = await open_foundation(config, store, deliveries, clock, chance, stack)
         audit = AuditTrail(store.audit, clock, chance)
         stack.push_async_callback(audit.close)
-        receipts = CoalescedReceipts(store.receipts, base.bus)
+        receipts = CoalescedReceipts(store.receipts, base.bus, is_alone=config.is_alone)
         stack.push_async_callback(receipts.close)
         texts = await stack.enter_async_context(open_texts(config, clock))
         identity = _open_identity(config, base, stack)

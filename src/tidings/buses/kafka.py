@@ -64,7 +64,8 @@ class KafkaPublisher:
         backlog: Backlog,
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """Set up the publisher; `back_off(n)` waits some seconds before the n-th reconnection.
+        """Set up the publisher; `back_off(n)` waits up to a few seconds before the n-th
+        reconnection.
 
         `backlog` gets the events that Kafka has not confirmed.
         """

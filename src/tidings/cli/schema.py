@@ -60,7 +60,7 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     actions.add_parser(
         "fill",
         parents=[tables],
-        help="after an upgrade of all processes: complete the lists, and allow new formats",
+        help="with an upgrade: allow new formats, and complete the lists",
     ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, parents=[mode], help=f"write the {name} files")
@@ -146,6 +146,7 @@ async def _fill(place: Place, _options: argparse.Namespace) -> int:
         back_off=wait_patiently,
     ) as dynamo:
         await allow_newest(dynamo, SystemClock().now())
+        print("The processes of this version may be started.", flush=True)
         print(f"{await fill_lists(dynamo):,} tenants, keys, users and chats are listed.")
         count = await fill_heads(dynamo, SystemClock().now())
         print(f"{count:,} old chats have got a copy of their head.")

@@ -64,7 +64,8 @@ class Worker:
         backlog: Backlog,
         clock: Clock,
     ) -> None:
-        """Set up the worker; `back_off(n)` waits before the n-th retry, a few seconds at most.
+        """Set up the worker; `back_off(n)` waits before the n-th retry, with jitter, at most a few
+        seconds.
 
         `backlog` gets the events that are not finished, with the age of their entries.
         """

@@ -115,6 +115,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     last: Entry | None = None
     """The last of these messages, if the chat is direct, and if no other was appended together
     with it and after it. A store may copy it for chat lists, as the head of the log."""
+    is_behind: bool = False
+    """Whether the read mark was in no span when the user last sent messages."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""
@@ -357,7 +359,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     head: Head
     receipt: Receipt
     last: Entry | None
-    """The last message, even if its content is gone; None if there never was a message."""
+    """The last message, even if its content is gone; None if there never was a message. Lists do
+    not show its mark, content type and reactions, and the store may leave them out."""
     unread: Unread
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""

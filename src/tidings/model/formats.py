@@ -3,13 +3,21 @@
 
 During an upgrade, processes of two versions share a store. A process therefore writes a new format
 only if the deployment allows it: `Deployment.writes` is the newest format that may be written. All
-formats up to `NEWEST` can be read at any time.
+formats up to `NEWEST` can be read at any time. A version that always writes a new format cannot
+share a store with older versions, and refuses to start until the deployment allows `OLDEST`.
 """
 
 from typing import Final
 
-PACKS: Final = 1
+HEADS: Final = 2
+"""Heads and last messages next to what lists read. Older versions write heads elsewhere, and leave
+the copy of a message that they redact."""
+
+PACKS: Final = 3
 """Several messages in one item, and messages without an idempotency key."""
+
+OLDEST: Final = HEADS
+"""The format that this version always writes."""
 
 NEWEST: Final = PACKS
 """The newest format that this version knows."""

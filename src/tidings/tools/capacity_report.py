@@ -75,19 +75,23 @@ def _total_row(plan: CapacityPlan) -> Sequence[str]:
 
 
 def _beside_counter_and_rows(plan: CapacityPlan) -> tuple[Sequence[str], list[Sequence[str]]]:
-    ours = {table.table: table for table in plan.tables}
+    ours = {
+        table.table: (table.average.read, table.average.write, table.gigabytes)
+        for table in plan.tables
+    }
     rows: list[Sequence[str]] = []
     for table, theirs in estimate(plan.load).items():
-        mine = ours[table]
+        # Tidings has no table of counters, so nothing is read or written there.
+        read, write, gigabytes = ours.get(table, (0.0, 0.0, 0.0))
         rows.append(
             (
                 table,
                 figure(theirs.reads),
-                figure(mine.average.read),
+                figure(read),
                 figure(theirs.writes),
-                figure(mine.average.write),
+                figure(write),
                 figure(theirs.gigabytes),
-                figure(mine.gigabytes),
+                figure(gigabytes),
             )
         )
     return ("table", "reads/s", "Tidings", "writes/s", "Tidings", "GB", "Tidings"), rows

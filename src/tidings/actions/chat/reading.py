@@ -158,9 +158,11 @@ class CoalescedReceipts:
     moves of the last second. Clients send these marks again when they reconnect.
     """
 
-    def __init__(self, receipts: Receipts, bus: Bus) -> None:
+    def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:
+        """If `is_alone` is false, other processes move the same receipts."""
         self._receipts = receipts
         self._bus = bus
+        self._is_alone = is_alone
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks("receipts")
         self._moves: dict[_Key, Move] = {}
@@ -169,7 +171,7 @@ class CoalescedReceipts:
         """The last message of each user in `_own`, in direct chats, if the log ended with it."""
         self._behind: set[_Key] = set()
         """Users who sent a message while older messages were unread. Their own messages must not
-        advance their read mark."""
+        advance their read mark. If another process moved the mark since, it did not say so here."""
         self._written_at: dict[_Key, float] = {}
         self._under_way: dict[_Key, asyncio.Future[None]] = {}
         """Moves that are being written, with a future that is done afterwards."""
@@ -214,7 +216,7 @@ class CoalescedReceipts:
     def _note_own(self, entry: Entry, state: ChatState) -> None:
         """Mark a message as read by its sender, unless older messages are still unread."""
         key = (entry.sender, entry.chat_id)
-        if key in self._behind:
+        if key in self._behind and self._is_alone:
             return
         spans = self._own.get(key)
         if spans is None:
@@ -295,6 +297,7 @@ class CoalescedReceipts:
             self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
 
     def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
+        self._behind -= moved
         if len(self._behind) > BEHIND_MAX:
             self._behind.clear()  # the next write of each user adds the entry again
         for move in moves:
@@ -315,19 +318,21 @@ class CoalescedReceipts:
         """Remove the waiting moves of one user in one chat, and return them in order."""
         moves: list[Move | OwnSends] = []
         if spans := self._own.pop(key, None):
-            moves.append(OwnSends(*key, tuple(spans), self._last.pop(key, None)))
+            moves.append(self._own_sends(key, spans))
         if (move := self._moves.pop(key, None)) is not None:
             moves.append(move)
         return moves
+
+    def _own_sends(self, key: _Key, spans: list[OwnSpan]) -> OwnSends:
+        is_behind = key in self._behind
+        return OwnSends(*key, tuple(spans), self._last.pop(key, None), is_behind=is_behind)
 
     async def close(self) -> None:
         """Write all moves that are still waiting."""
         if self._timer is not None:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())
-        waiting.extend(
-            OwnSends(*key, tuple(spans), self._last.get(key)) for key, spans in self._own.items()
-        )
+        waiting.extend(self._own_sends(key, spans) for key, spans in self._own.items())
         await self._tasks.finish()
         if waiting:
             await self._write(waiting)

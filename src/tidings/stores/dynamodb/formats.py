@@ -2,7 +2,7 @@
 """Reads and sets the newest storage format that the processes of a deployment may write.
 
 The item of the epoch has the newest format that may be written. New deployments begin with the
-newest of all. After an upgrade, an operator allows the new formats. To check that no process of an
+newest of all. With an upgrade, an operator allows the new formats. To check that no process of an
 older version is left, each process registers itself with the formats that it knows.
 """
 
@@ -78,12 +78,30 @@ def written_in(epoch: Item) -> int:
     return written
 
 
-async def allow_newest(dynamo: Dynamo, now: int) -> None:
-    """Allow all processes to write the newest format.
+def refuse_older(written: int) -> None:
+    """Refuse tables on which processes of an older version may be running.
 
     Raises:
-        SetupError: A process of an older version is still running.
+        SetupError: The formats of this version are not allowed yet.
     """
+    if written < formats.OLDEST:
+        raise SetupError(
+            "these tables were written by an older version, which must not run beside this one: "
+            "stop all its processes, run `tidings schema fill`, and start this version then"
+        )
+
+
+async def allow_newest(dynamo: Dynamo, now: int) -> None:
+    """Allow all processes to write the newest format; a new deployment does so anyway.
+
+    Raises:
+        SetupError: A process of an older version is still running, or only a newer version can read
+            what is stored.
+    """
+    epoch = await dynamo.get(READ_VALUE, EPOCH)
+    if epoch is None:
+        return
+    written_in(epoch)
     items = await dynamo.query(
         LIST_PROCESSES,
         "#pk = :pk AND begins_with(#sk, :process)",
@@ -93,8 +111,8 @@ async def allow_newest(dynamo: Dynamo, now: int) -> None:
     older = [item for item in running if item["knows"] < formats.NEWEST]
     if older:
         raise SetupError(
-            f"{len(older)} processes of an older version are running: replace them first; a "
-            "process counts until five minutes after its end"
+            f"{len(older)} processes of an older version are running: stop them first; a process "
+            "counts until five minutes after its end"
         )
     for item in items:
         if item not in running:

@@ -26,7 +26,7 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
 from tidings.stores.dynamodb.client.retrying import Item, Rejected
 from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
-from tidings.stores.dynamodb.formats import EPOCH, Formats, written_in
+from tidings.stores.dynamodb.formats import EPOCH, Formats, refuse_older, written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.ledger import DynamoLedger
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
@@ -147,7 +147,7 @@ async def open_store(
 
     Raises:
         SetupError: There are no credentials or no such tables, or an import is not finished, or a
-            newer version has written to them.
+            newer version has written to them, or an older version may be running.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_client(
@@ -162,7 +162,9 @@ async def open_store(
         found = await first_answer(dynamo)
         await refuse_unfinished(dynamo)
         epoch = found or await ensure_epoch(dynamo, chance)
-        formats = Formats(dynamo, clock, written_in(epoch))
+        written = written_in(epoch)
+        refuse_older(written)
+        formats = Formats(dynamo, clock, written)
         await formats.start()
         heads = Heads(dynamo, epoch["value"], writes=writes_heads)
         deployment = DynamoDeployment(dynamo, epoch["value"], formats)

@@ -345,10 +345,10 @@ def to_last_message(item: Item) -> Entry | None:
         sender=last.sender,
         sequence=last.sequence,
         created_at=last.created_at,
+        number=item["number"],  # only messages are counted, and it is the last one
         last_message=last.sequence,
         active_at=last.created_at,
         client_message_id=last.client_message_id,
-        content_type=PLAIN_TEXT,
         box=last.box,
         box_key=last.box_key,
     )

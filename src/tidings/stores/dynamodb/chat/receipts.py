@@ -222,12 +222,12 @@ class DynamoReceipts:
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce a move with several spans to the span that fits the stored receipt.
+        """Reduce a move to the span that fits the stored receipt; return None if no span fits.
 
-        Returns None if no span fits. The receipt is read first, because a read costs half as much
-        as a failed write.
+        If there are several spans, or if probably none fits, the receipt is read first, because a
+        read costs less than a failed write.
         """
-        if isinstance(move, Move) or len(move.spans) == 1:
+        if isinstance(move, Move) or (len(move.spans) == 1 and not move.is_behind):
             return move
         async with self._dynamo.background:
             item = await self._dynamo.get(READ_RECEIPT, receipt_key(move.user, move.chat))

@@ -90,11 +90,11 @@ from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import IMPORT, first_answer
 
 MARK: Final = "import"
+"""Used in imported claims instead of the writer's mark, and in the names of imported bodies instead
+of a random part."""
 FILLED_PER_SECOND: Final = 1_500
 """Rate at which lists are filled. A tenant's list accepts 4,000 writes per second, and the tenant's
 new users and chats need their share."""
-"""Used in imported claims instead of the writer's mark, and in the names of imported bodies instead
-of a random part."""
 
 _MUST_BE_EMPTY: Final = (
     (patterns.SCAN_TENANTS, ""),
@@ -295,7 +295,7 @@ async def fill_heads(dynamo: Dynamo, now: int) -> int:
     restore.
     """
     found = await first_answer(dynamo)
-    if found is None or "value" not in found:
+    if found is None:
         return 0  # no process has run yet
     # The stream, from which relays deliver, reaches back one day.
     return await _fill_heads(dynamo, found["value"], before=now - limits.DAY_MS)
