@@ -97,6 +97,14 @@ class Gathering:
         for member in self._members[: self._senders]:
             member.start(window)
 
+    async def all_answered(self) -> None:
+        """Wait until every sender has got an answer: the keys of all authors are cached then."""
+        senders = self._members[: self._senders]
+        if not await self.watch.until(
+            lambda: all(member.acknowledged for member in senders), LIVE_SECONDS_MAX
+        ):
+            raise LoadStopped("not everyone got an answer")
+
     def forget_latencies(self) -> None:
         """Take times from now on."""
         for member in self._members:

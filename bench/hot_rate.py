@@ -138,6 +138,7 @@ async def _on(
             if way.after:
                 hot.name_after()
             hot.start(options.window)
+            await hot.all_answered()
             await asyncio.sleep(options.seconds / 5)
             return await _timed(hot, targets, counted, way, options)
 
