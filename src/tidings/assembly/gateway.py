@@ -42,7 +42,7 @@ def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | N
 
 
 class Sockets:
-    """All parts between the sockets and the core.
+    """Opens and closes all parts between the sockets and the core.
 
     They are opened before the port, and closed after the port is closed.
     """

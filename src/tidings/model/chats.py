@@ -153,7 +153,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
-    """Return the unread messages that were counted in the log up to a sequence."""
+    """Return a result for unread messages that were counted in the log, up to a sequence."""
     return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 

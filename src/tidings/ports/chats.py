@@ -24,7 +24,7 @@ from tidings.ports.people import Listed
 
 
 class Receipts(Protocol):
-    """Receipts of members. A receipt exists exactly as long as the membership."""
+    """Stores the receipts of members. A receipt exists exactly as long as the membership."""
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
         """Move receipts forward, never beyond the head; durable when it returns.
@@ -104,7 +104,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class Chats(Protocol):
-    """Chats and memberships."""
+    """Stores chats and memberships."""
 
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
@@ -207,7 +207,8 @@ class Chats(Protocol):
 
 
 class InviteStore(Protocol):
-    """Invitations, at most one for each user and chat. Every write is durable when it returns."""
+    """Stores invitations, at most one for each user and chat. Writes are durable when they
+    return."""
 
     async def put(self, invite: Invite, now: int) -> Asked:
         """Store an invitation, unless the function `asking` refuses it.
@@ -238,7 +239,7 @@ class InviteStore(Protocol):
 
 
 class Deletions(Protocol):
-    """Deletion jobs of chats, finished or not. Calls are durable when they return."""
+    """Stores and performs the jobs that delete chats. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         """Return the deletion job of a chat, if the chat is deleted, from a strong read."""

@@ -93,7 +93,8 @@ class Sent(msgspec.Struct, kw_only=True):
 
 
 class Log(Protocol):
-    """Entries of each chat, with the sequences 1 to head, without gaps or repetitions."""
+    """Stores the entries of each chat, with the sequences 1 to head, without gaps or
+    repetitions."""
 
     @property
     def run_entries_max(self) -> int:

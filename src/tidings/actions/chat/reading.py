@@ -152,7 +152,7 @@ _Key = tuple[UserKey, ChatId]
 
 
 class CoalescedReceipts:
-    """Receipts from sockets, written at most once a second per user and chat.
+    """Writes receipts from sockets, at most once a second per user and chat.
 
     The first move is written at once; later moves wait and are combined. A crash loses at most the
     moves of the last second. Clients send these marks again when they reconnect.

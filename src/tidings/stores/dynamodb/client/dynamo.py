@@ -38,7 +38,7 @@ class Filtered(NamedTuple):
 
 
 class Dynamo(Calls):
-    """Client for all tables of one deployment."""
+    """Reads and writes the items in all tables of one deployment."""
 
     async def get(self, pattern: Pattern, key: Item) -> Item | None:
         """Return one item, or None if it does not exist."""

@@ -109,7 +109,7 @@ _Write = Callable[[], Awaitable[object]]
 
 
 class DynamoTarget:
-    """The tables that an import fills."""
+    """Writes facts into empty tables."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

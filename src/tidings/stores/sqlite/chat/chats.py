@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class SqliteChats:
-    """Tables of chats and memberships."""
+    """Stores chats and memberships."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
