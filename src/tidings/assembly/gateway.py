@@ -141,7 +141,7 @@ class Exchange:
         )
 
     def _heard(self, entry: EncodedEntry) -> None:
-        """Learn from an entry of another process, which was handed over."""
+        """Update caches with an entry that another process has handed over."""
         self._chats.saw(entry.chat_id, entry.head)
         self._states.heard(entry)
 

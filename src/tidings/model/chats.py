@@ -115,7 +115,7 @@ class OwnSends(msgspec.Struct, frozen=True):
     last: Entry | None = None
     """The last of these messages, if the chat is direct. A store may copy it for chat lists."""
     is_behind: bool = False
-    """Whether the read mark was in no span when the user last sent messages."""
+    """Whether older messages were unread when the user last sent messages."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""

@@ -13,8 +13,8 @@ PACKS: Final = 1
 """Several messages in one item, and messages without an idempotency key."""
 
 HEADS: Final = 2
-"""Heads and last messages next to what lists read. Older versions write heads elsewhere, and leave
-the copy of a message that they redact."""
+"""Heads and last messages are stored in the items that lists read. Older versions write heads
+elsewhere, and do not remove the copy of a message that they redact."""
 
 OLDEST: Final = HEADS
 """The format that this version always writes."""

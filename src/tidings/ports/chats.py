@@ -155,22 +155,22 @@ class Chats(Protocol):
         ...
 
     async def list_heads(self, user: UserKey, *, from_log: bool = False) -> list[ChatHead]:
-        """Return a user's chats with heads and receipts, latest activity first; read strongly.
+        """Return a user's chats with heads and receipts, latest first, from a strong read.
 
-        The heads may be as old as the head copies. With `from_log`, they are read from the logs,
-        which costs more if the engine has head copies.
+        The heads come from the head copies, if the engine has some. With `from_log`, they come from
+        the logs, which costs more.
         """
         ...
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Note the head of a log that another process has told this one of; it may be old."""
+        """Cache the head of a log that another process has reported; it may be outdated."""
         ...
 
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Make sure that the user's next list shows the chat's entries up to this sequence.
 
-        The caller got the sequence from another process. Membership is not checked, because the
-        list checks it.
+        The entry may be from another process. Membership is not checked here, because the list
+        checks it.
         """
         ...
 

@@ -209,9 +209,10 @@ class DeliveryStore(Protocol):
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence up to which each chat is delivered, by its head copy; read strongly.
+        """Return the sequence in each chat's head copy, up to which the chat is delivered.
 
-        A chat without members needs no delivery, so its sequence is as high as any.
+        The read is strong. A chat without members needs no delivery, so its sequence is the highest
+        possible.
         """
         ...
 

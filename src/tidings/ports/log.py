@@ -176,8 +176,8 @@ class Log(Protocol):
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         """Return a page that consists of one message; None if the reader is not a member.
 
-        The page is empty if there is no message with this sequence. Its `head` is not that of the
-        log.
+        The page is empty if there is no message with this sequence. The `head` of the page is not
+        the head of the log.
         """
         ...
 

@@ -159,7 +159,8 @@ class CoalescedReceipts:
     """
 
     def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:
-        """If `is_alone` is false, other processes move the same receipts."""
+        """Set up the writer of receipts; unless `is_alone`, other processes move the same
+        receipts."""
         self._receipts = receipts
         self._bus = bus
         self._is_alone = is_alone

@@ -96,7 +96,7 @@ async def allow_newest(dynamo: Dynamo, now: int) -> None:
 
     Raises:
         SetupError: A process of an older version is still running, or only a newer version can read
-            what is stored.
+            the tables.
     """
     epoch = await dynamo.get(READ_VALUE, EPOCH)
     if epoch is None:
