@@ -22,6 +22,7 @@ OUTSIDE: Final = {
     "changes/README.md": "project/change-fragments.md",
     "clients/js/README.md": "project/javascript-client.md",
     "clients/python/README.md": "project/python-client.md",
+    "clients/react/README.md": "project/react.md",
     "clients/spec/README.md": "project/transcripts.md",
     "deploy/compose/README.md": "project/compose.md",
 }

@@ -4,6 +4,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     redis_server.RedisServer.name: redis_server.obtain,
     elasticmq.ElasticMQ.name: elasticmq.obtain,
     node_tools.NAME: node_tools.obtain,
+    node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 

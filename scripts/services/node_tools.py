@@ -4,28 +4,32 @@
 import hashlib
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from scripts.services.obtaining import FOLDER, Unavailable, kept, program, run
 
 NAME: Final = "Node tools"
+REACT_NAME: Final = "React"
 CLIENT: Final = Path(__file__).parents[2] / "clients" / "js"
+REACT: Final = CLIENT.with_name("react")
 NODE_VERSION_MIN: Final = 20
 
 _MANIFESTS: Final = ("package.json", "package-lock.json")
 
 
-def obtain() -> Path:
-    """Return the folder with the programs that the client's lock file names, installed if needed.
+def obtain(package: Path = CLIENT) -> Path:
+    """Return the folder with the programs that the package's lock file names, installed if needed.
 
-    The folder is outside the client's own folder, so that no tool can become part of a release.
+    The folder is outside the package's own folder, so that no tool can become part of a release.
     """
     digest = hashlib.sha256()
     for name in _MANIFESTS:
-        digest.update((CLIENT / name).read_bytes())
+        digest.update((package / name).read_bytes())
     node()
-    return kept(FOLDER / f"node-tools-{digest.hexdigest()[:12]}", _build) / "node_modules" / ".bin"
+    folder = FOLDER / f"node-tools-{digest.hexdigest()[:12]}"
+    return kept(folder, partial(_build, package)) / "node_modules" / ".bin"
 
 
 def node() -> str:
@@ -37,7 +41,7 @@ def node() -> str:
     return path
 
 
-def _build(folder: Path) -> None:
+def _build(package: Path, folder: Path) -> None:
     for name in _MANIFESTS:
-        shutil.copy(CLIENT / name, folder)
+        shutil.copy(package / name, folder)
     run([program("npm"), "ci", "--silent", "--no-audit", "--no-fund"], folder)

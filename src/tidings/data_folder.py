@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private files in a data folder, written atomically, and a lock that admits one process."""
+"""Reads and writes private files in a data folder, and locks the folder for one process."""
 
 import contextlib
 import fcntl

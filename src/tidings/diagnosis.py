@@ -21,7 +21,7 @@ class Queue(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LoopState:
-    """The failures of a background loop so far."""
+    """Counts the failures of a background loop."""
 
     group: str
     step: str

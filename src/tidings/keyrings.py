@@ -104,7 +104,7 @@ def ensure_root_key(folder: Path, chance: Chance) -> str:
 
 
 class FileKeyring:
-    """Master keys that are stored in the key file of a folder."""
+    """Reads and writes master keys in the key file of a folder."""
 
     def __init__(self, folder: Path, chance: Chance) -> None:
         """Read the file, if it exists.
@@ -179,7 +179,7 @@ _conforms: type[MasterKeys] = FileKeyring
 
 
 class EnvironmentKeyring:
-    """Master keys that come from the configuration; they are not stored."""
+    """Returns master keys from the configuration, and stores none."""
 
     def __init__(self, current: bytes, previous: bytes | None) -> None:
         self._current = master_key(current)

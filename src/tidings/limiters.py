@@ -92,7 +92,7 @@ def milliseconds(us: int) -> int:
 
 
 class InProcessBuckets:
-    """A bounded number of buckets in memory; the least recently used are evicted first.
+    """Takes tokens from a bounded number of buckets in memory; the least recently used are evicted.
 
     No call waits.
     """
@@ -169,7 +169,7 @@ class Link(Protocol):
 
 
 class RedisBuckets:
-    """Buckets in Redis; while Redis does not answer, the process uses its own buckets."""
+    """Takes tokens from buckets in Redis, or from its own buckets while Redis does not answer."""
 
     def __init__(
         self,

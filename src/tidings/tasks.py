@@ -240,7 +240,7 @@ class BackgroundQueue:
 
 
 class Backlog:
-    """Work that was taken on and is not finished, and how old it is."""
+    """Measures the age of unfinished work."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -249,15 +249,15 @@ class Backlog:
         """Begin of the oldest work that others finish, and when they have finished all of it."""
 
     def begin(self, work: object, age: float = 0.0) -> None:
-        """Note work that is taken on now, and its age; the object stands for it until its end."""
+        """Record the start of work with this age; `end` is called with the same object."""
         self._begun[work] = self._loop.time() - max(0.0, age)
 
     def end(self, work: object) -> None:
-        """Note that the work is finished."""
+        """Record that the work is finished."""
         self._begun.pop(work, None)
 
     def end_later(self, work: object, seconds: float) -> None:
-        """Note that others will finish the work within this time; the object is not kept."""
+        """Record that others will finish the work within this time; the object is not kept."""
         now = self._loop.time()
         begun = self._begun.pop(work, now)
         self._left = min(begun, self._left) if now < self._left_until else begun

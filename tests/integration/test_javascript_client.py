@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JavaScript client: its own tests, its types, its size, and a talk with a real server."""
 
-import asyncio
 import gzip
 import json
-import os
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +11,7 @@ import pytest
 
 from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
+from tests.support.node import run_in
 from tests.support.people import Town
 from tests.support.services import do_without
 
@@ -20,6 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SIZE_MAX: Final = 14 * 1_024
 """What a page loads of the client, compressed. Others in this field need 20 to 280 KiB."""
+run = partial(run_in, node_tools.CLIENT)
 PEOPLE: Final = ("alice", "bob", "carol", "dave")
 
 
@@ -30,20 +30,6 @@ def tools(request: pytest.FixtureRequest) -> Path:
         return node_tools.obtain()
     except Unavailable as error:
         do_without(request.config, node_tools.NAME, str(error))
-
-
-async def run(tools: Path, *command: str, environment: Mapping[str, str] | None = None) -> bytes:
-    """What a program prints; it has to succeed."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=node_tools.CLIENT,
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", **(environment or {})},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said
 
 
 async def test_its_rules_hold_without_any_io(tools: Path) -> None:

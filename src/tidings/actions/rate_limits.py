@@ -92,7 +92,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class RateLimits:
-    """All rate limits of a process.
+    """Applies all rate limits of a process.
 
     All processes share the buckets in `shared`; each process has its own buckets in `own`.
     """

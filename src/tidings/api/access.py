@@ -101,7 +101,7 @@ class UnnamedProxyWarning:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Rate limits, trusted proxies and allowed origins of this process."""
+    """Applies rate limits to requests, and knows the trusted proxies and allowed origins."""
 
     limits: RateLimits | None = None
     """None if rate limits are off."""
@@ -127,7 +127,7 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Charge the caller for the part of a request's cost that path and query determine.
+        """Charge the caller for the part of a request's cost that depends on path and query.
 
         Raises:
             RateLimited: The bucket has too few tokens left.
@@ -140,7 +140,7 @@ class Access:
     async def count_body(
         self, scope: Scope, operation: Operation, caller: Caller | None, body: object
     ) -> None:
-        """Charge the caller for the rest of the cost, if the body determines it.
+        """Charge the caller for the part of a request's cost that depends on the body.
 
         Raises:
             RateLimited: The bucket has too few tokens left.

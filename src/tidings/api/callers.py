@@ -97,7 +97,7 @@ class Guard:
             check_no_query(scope["query_string"])
 
     async def charge(self, scope: Scope, operation: Operation, body: object) -> None:
-        """Charge the caller for the part of the cost that the body determines.
+        """Charge the caller for the part of the cost that depends on the body.
 
         Raises:
             RateLimited: The caller's bucket has too few tokens left.

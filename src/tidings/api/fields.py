@@ -188,7 +188,7 @@ def sequence_in_path(sequence: str) -> int:
 
 
 def own_message(message_id: str | None) -> tuple[ChatId, int] | None:
-    """Parse the header that names a message of the caller, if it is there.
+    """Parse the header with the id of a message of the caller; None without the header.
 
     Raises:
         Invalid: The text is not the id of a message.

@@ -90,12 +90,12 @@ class Operation:
     cost: int | Callable[[Any], int]
     """Tokens that a request costs, or a function that computes them from the query."""
     body_cost: Callable[[Any], int] | None
-    """Function that computes the cost from the body, if only the body determines it."""
+    """Function that computes the part of the cost that depends on the body, if there is one."""
     handler: Callable[..., Awaitable[Any]]
     """The function that handles a request; its arguments are passed by name."""
 
     def cost_of(self, query_string: bytes) -> int:
-        """Return the part of a request's cost that path and query determine."""
+        """Return the part of a request's cost that depends on path and query."""
         if not callable(self.cost):
             return self.cost
         assert self.query is not None

@@ -40,7 +40,7 @@ class ClusterLinks:
     handover: "RedisHandover"
     publisher: "KafkaPublisher"
     backlog: Backlog
-    """Events that this process has not passed on or not delivered yet."""
+    """Events that this process has not published or not delivered yet."""
     pulse: "DeliveryPulse"
 
     @property

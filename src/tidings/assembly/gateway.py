@@ -42,7 +42,7 @@ def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | N
 
 
 class Sockets:
-    """All parts between the sockets and the core.
+    """Opens and closes all parts between the sockets and the core.
 
     They are opened before the port, and closed after the port is closed.
     """
@@ -141,7 +141,7 @@ class Exchange:
         )
 
     def _heard(self, entry: EncodedEntry) -> None:
-        """Learn from an entry of another process, which was handed over."""
+        """Update caches with an entry that another process has handed over."""
         self._chats.saw(entry.chat_id, entry.head)
         self._states.heard(entry)
 

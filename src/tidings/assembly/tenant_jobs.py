@@ -36,7 +36,7 @@ from tidings.ports.tenant_jobs import JobSteps
 
 @dataclass(frozen=True, slots=True)
 class TenantWork:
-    """The objects for tenants' jobs in one process."""
+    """The verbs and steps of tenants' jobs in one process."""
 
     verbs: JobVerbs
     kinds: Mapping[str, JobSteps]

@@ -45,7 +45,7 @@ FeedUnavailable."""
 
 
 class Offsets:
-    """Unfinished events of each partition, and the offset up to which all events are finished."""
+    """Tracks the finished events of each partition, and the offset that may be committed."""
 
     def __init__(self) -> None:
         self._open: dict[int, OrderedDict[int, bool]] = {}
@@ -89,7 +89,7 @@ class Offsets:
 
 
 class KafkaFeed:
-    """Member of a consumer group. It joins the group at the first `take`."""
+    """Consumes events as a member of a group, which it joins at the first `take`."""
 
     def __init__(
         self,

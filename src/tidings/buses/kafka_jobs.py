@@ -42,7 +42,7 @@ PUT_SECONDS_MAX: Final = 10.0
 
 
 class KafkaJobs:
-    """A process's client of the queue. It connects at the first `put` or `take`."""
+    """Puts jobs into the queue and takes them from it; connects at the first `put` or `take`."""
 
     def __init__(
         self,

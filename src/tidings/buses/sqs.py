@@ -54,7 +54,7 @@ assert 2 * HIDE_AGAIN_SECONDS < VISIBLE_SECONDS, "one failure to hide them again
 
 
 class SqsJobs:
-    """A process's client of the queue."""
+    """Puts jobs into the queue, takes them from it, and hides taken jobs from other processes."""
 
     def __init__(
         self,

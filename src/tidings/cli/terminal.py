@@ -68,7 +68,7 @@ class ProgressLine:
 
 
 def bar(done: int, total: int) -> str:
-    """Return a progress bar followed by the two numbers."""
+    """Return a progress bar, followed by `done` and `total`."""
     share = done / total if total else 1.0
     filled = int(BAR_CHARS * share)
     return f"[{'#' * filled}{'.' * (BAR_CHARS - filled)}] {done:,} of {total:,}"

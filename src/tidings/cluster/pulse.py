@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far delivery is behind, over all processes: each process tells it, every gateway can ask.
+"""Measures how far delivery is behind: each process reports its delay, and gateways read all.
 
-Each process writes to Redis, several times a second, the time up to which it has done all its work:
-a publisher has passed its events on to Kafka, a worker has delivered its events. Everything that
-was acknowledged before the earliest of these times is in the head copies. A gateway therefore asks
-for the earliest time before it reads head copies at hello. If the time is too long ago, the gateway
-reads the logs.
+Several times a second, each process writes to Redis the time up to which it has finished its work:
+a publisher has sent its events to Kafka, a worker has delivered its events. Everything that was
+acknowledged before the earliest of these times is in the head copies. A gateway therefore reads the
+earliest time before it reads head copies at hello. If this time is too long ago, the gateway reads
+the logs instead.
 
-A process that dies leaves its last time behind, which counts for `FORGOTTEN_MS`. Until then, other
-workers have taken over its work. So does a worker that stops or has just started, because Kafka
-then divides the work anew. All times come from the clock of the Redis server.
+The last time of a process that died stays valid for `FORGOTTEN_MS`, until other workers have taken
+over its work. The same is true for a worker that stops or has just started, because Kafka then
+divides the work again. All times come from the clock of the Redis server.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from tidings.tasks import Backlog, Tasks
 PULSE_SECONDS: Final = 0.25
 FORGOTTEN_MS: Final = 30_000
 STARTING_SECONDS: Final = 15.0
-"""Time after the start of a worker during which it counts as behind."""
+"""Time after its start during which a worker is treated as behind."""
 BEHIND_MS_MAX: Final = 1_700
-"""Limit on how far delivery may be behind. With the time for which an answer is used again, and
-with the way of an event to a worker, this stays below two seconds."""
+"""Maximum delay of delivery. Together with the time for which an answer is cached, and with the
+time of an event to a worker, it is less than two seconds."""
 ANSWER_SECONDS: Final = 0.2
-"""Time for which the answer to one hello is used for others."""
+"""Time for which an answer is cached, so that several hellos share it."""
 
 _TELL: Final = """
 local time = redis.call('TIME')
@@ -55,7 +55,7 @@ return {behind, workers}
 
 
 class DeliveryPulse:
-    """Tells the others how far this process is behind, and knows how far all of them are."""
+    """Reports how far this process is behind, and finds out how far all processes are."""
 
     def __init__(
         self,
@@ -66,7 +66,8 @@ class DeliveryPulse:
         is_worker: bool,
         starting_seconds: float = STARTING_SECONDS,
     ) -> None:
-        """`backlog` has the events that this process has not passed on or not delivered yet."""
+        """Set up the pulse; `backlog` has the events that are not published or not delivered
+        yet."""
         self._link = link
         self._key = link.name("delivery", "behind")
         self._member = f"{'w' if is_worker else 'g'}/{name}"
@@ -79,11 +80,11 @@ class DeliveryPulse:
         self._tasks = Tasks("pulse")
 
     def start(self) -> None:
-        """Start to tell the others."""
+        """Start to report."""
         self._tasks.repeat(self._beat)
 
     async def close(self) -> None:
-        """Stop. A worker's last time stays until others have taken over."""
+        """Stop reporting. The last time of a worker stays valid until others have taken over."""
         await self._tasks.close()
         if self._answer is not None:
             self._answer.cancel()
@@ -91,23 +92,24 @@ class DeliveryPulse:
             try:
                 await self._link.call(self._link.redis.zrem(self._key, self._member))
             except RegistryUnavailable:
-                return  # it is forgotten by itself
+                return  # the reported time expires by itself
 
     async def _beat(self) -> None:
         await self.tell()
         await asyncio.sleep(PULSE_SECONDS)
 
     async def tell(self) -> None:
-        """Tell the others how far this process is behind."""
+        """Report how far this process is behind."""
         is_starting = self._loop.time() < self._ready_at
         behind = FORGOTTEN_MS if is_starting else round(self._backlog.seconds * 1_000)
         try:
             await self._link.run(_TELL, [self._key], (behind, self._member, FORGOTTEN_MS))
         except RegistryUnavailable:
-            return  # then nobody can ask either
+            return  # then gateways cannot read it either
 
     async def is_current(self) -> bool:
-        """Return whether the head copies include all that was acknowledged two seconds ago."""
+        """Return whether the head copies include every entry that was acknowledged two seconds
+        ago."""
         now = self._loop.time()
         if self._answer is None or now - self._asked_at >= ANSWER_SECONDS:
             self._asked_at, self._answer = now, self._loop.create_task(self._ask())

@@ -49,10 +49,11 @@ class DeliveryState(msgspec.Struct, eq=False):
 
 
 class NoticeStates:
-    """Cache of the chats in which this process sends receipts, typing and unread counts.
+    """Caches the states of chats for which this process sends receipts, typing and unread counts.
 
-    A gateway whose users only read never appends to their chats, so the appender does not know
-    them. A state may be old; a connection that does not follow the chat gets nothing anyway.
+    A gateway whose users only read never appends to their chats, so the appender does not have
+    these states. A state may be outdated. This is safe, because a connection gets notices only of
+    chats that it follows.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class NoticeStates:
         known: Callable[[ChatId], ChatState | None],
         read: Callable[[ChatId], Awaitable[ChatState | None]],
     ) -> None:
-        """`known` returns a state that the process has for other reasons."""
+        """Create an empty cache; `known` returns a state that another cache of the process has."""
         self._known = known
         self._read = read
         self._loop = asyncio.get_running_loop()
@@ -78,7 +79,7 @@ class NoticeStates:
         return kept[1] if kept is not None and self._loop.time() < kept[0] else state
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state from the cache or the store; many calls cause one read."""
+        """Return a chat's state from the cache or the store; concurrent calls share one read."""
         state = self.cached(chat)
         if state is not None:
             return state

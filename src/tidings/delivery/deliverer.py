@@ -36,7 +36,7 @@ from tidings.wire.frames import UnreadFrame, encode
 
 
 class DispatchedRun(msgspec.Struct, frozen=True):
-    """A run after step 1, with the batches into which it was split."""
+    """A run of entries that was dispatched (step 1), with the batches into which it was split."""
 
     run: DeliveryRun
     batches: list[Batch]

@@ -37,7 +37,7 @@ from tidings.wire.frames import (
 
 
 class ReceiptPace:
-    """Rate limit on receipts: at most one per second for each user and chat."""
+    """Passes on at most one receipt per second for each user and chat."""
 
     def __init__(self, pass_on: Callable[[ReceiptMoved], None]) -> None:
         self._pass_on = pass_on
@@ -76,7 +76,7 @@ class ReceiptPace:
 
 
 class Receiver(Protocol):
-    """A connection, as this module uses it. The connection decides which entries it sends."""
+    """A connection that receives entries and notices; it decides which entries it sends."""
 
     def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
         """Send an entry, or mark its chat as behind; `frame` is the same for all users."""
@@ -88,7 +88,7 @@ class Receiver(Protocol):
 
 
 class LocalConnections(Protocol):
-    """The connections of this process."""
+    """Finds the connections of users in this process."""
 
     def of(self, user: UserKey) -> Iterable[Receiver]:
         """Return the user's connections."""

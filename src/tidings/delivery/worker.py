@@ -103,7 +103,7 @@ class Worker:
                 if not isinstance(error, FeedUnavailable):
                     log.exception("taking events failed", extra={"action": "taking_failed"})
                 if not attempt:
-                    self._backlog.begin(self._feed)  # unseen events may wait there
+                    self._backlog.begin(self._feed)  # Kafka may have events that are not seen yet
                 attempt += 1
                 await self._back_off(attempt)
                 continue

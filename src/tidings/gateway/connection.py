@@ -79,7 +79,7 @@ class Connection(WSListener):
         return self._unwritten_bytes + unsent
 
     def now(self) -> int:
-        """Return monotonic milliseconds."""
+        """Return the time of a monotonic clock, in milliseconds."""
         return int(self._loop.time() * 1_000)
 
     # Callbacks of picows.

@@ -77,7 +77,7 @@ class Admission:
 
 
 class ConnectionCharges:
-    """Rate limits of one connection. It is closed if too many requests in a row are refused."""
+    """Applies rate limits to one connection, and tells when it must be closed."""
 
     def __init__(self, rate_limits: RateLimits | None) -> None:
         self._limits = rate_limits
@@ -90,7 +90,8 @@ class ConnectionCharges:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether so many requests in a row were refused that the connection must be closed."""
+        """Whether the connection must be closed, because too many requests in a row were
+        refused."""
         return (
             self._sends_refused >= limits.SENDS_REFUSED_MAX
             or self._reads_refused >= limits.SENDS_REFUSED_MAX

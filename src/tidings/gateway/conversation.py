@@ -48,7 +48,7 @@ class CloseRequest(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct):
-    """The fields of an invalid frame that a refusal needs."""
+    """The fields of an invalid frame that are needed to refuse it."""
 
     op: msgspec.Raw = msgspec.Raw(b"null")
     id: msgspec.Raw = msgspec.Raw(b"null")
@@ -58,7 +58,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class Conversation:
-    """State of the protocol on one connection."""
+    """Implements the protocol of one connection, without I/O."""
 
     def __init__(self, now: int) -> None:
         self.state = State.GREETING

@@ -30,7 +30,7 @@ Told = tuple[int, ErasedAuthor]
 
 
 class RecentErasures:
-    """The newest erasures of one tenant; a `place` is a position in the revocation feed."""
+    """Caches the newest erasures of one tenant; a `place` is a position in the revocation feed."""
 
     def __init__(self, after: int, told: Iterable[Told]) -> None:
         self._after = after

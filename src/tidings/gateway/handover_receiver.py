@@ -43,7 +43,7 @@ class HandoverReceiver:
         hint: Callable[[InboxEvent], None],
         heard: Callable[[EncodedEntry], None] = lambda _: None,
     ) -> None:
-        """`heard` is called for each entry, once for all users."""
+        """Set up the receiver; `heard` is called once for each entry."""
         self.dropped = 0
         """Number of handovers dropped because too many users were queued."""
         self._hub = hub

@@ -25,7 +25,7 @@ _STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_
 
 
 class ClientConnection(Protocol):
-    """One client's connection, as the parts of the gateway see it."""
+    """The interface of a client's connection for the other parts of the gateway."""
 
     @property
     def conversation(self) -> Conversation:
@@ -48,7 +48,7 @@ class ClientConnection(Protocol):
         ...
 
     def now(self) -> int:
-        """Return monotonic milliseconds."""
+        """Return the time of a monotonic clock, in milliseconds."""
         ...
 
     def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
@@ -130,7 +130,8 @@ _NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
-    """All connections of this process, by user. It notifies watchers when a user comes or goes."""
+    """Keeps all connections of this process by user; notifies watchers when a user comes or
+    goes."""
 
     def __init__(self) -> None:
         self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}

@@ -23,7 +23,7 @@ a count is requested for every user who has it."""
 
 
 class InboxUnreadCounts:
-    """Queue of users whose unread count is to be computed and sent to all their devices.
+    """Computes the unread counts of queued users, and sends them to all devices of each user.
 
     If the queue is full or the store fails, no count is sent.
     """

@@ -78,7 +78,7 @@ Verdict = Literal["send", "drop", "later"]
 
 
 class Position:
-    """Progress of one chat on one connection."""
+    """Records which entries of one chat were sent on one connection."""
 
     __slots__ = ("head", "is_behind", "is_small", "kept", "received", "sent", "unacknowledged")
 
@@ -112,7 +112,7 @@ class Unfollowed(msgspec.Struct, frozen=True):
 
 
 class DeliveryProgress:
-    """Progress of all chats of one connection."""
+    """Records which entries of each chat were sent on one connection."""
 
     def __init__(self, window: int = limits.WINDOW_ENTRIES) -> None:
         self._window: Final = window
@@ -161,7 +161,8 @@ class DeliveryProgress:
         return True
 
     def waiting(self) -> dict[ChatId, int]:
-        """Map each chat that waits for entries from other processes to the last of them."""
+        """Return the chats that wait for entries of other processes, each with the last such
+        sequence."""
         return {
             chat: position.head
             for chat, position in self._positions.items()

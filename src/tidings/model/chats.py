@@ -116,7 +116,7 @@ class OwnSends(msgspec.Struct, frozen=True):
     """The last of these messages, if the chat is direct, and if no other was appended together
     with it and after it. A store may copy it for chat lists, as the head of the log."""
     is_behind: bool = False
-    """Whether the read mark was in no span when the user last sent messages."""
+    """Whether older messages were unread when the user last sent messages."""
 
     def span_of(self, read_number: int) -> OwnSpan | None:
         """Return the span that contains a read mark; None if no span does."""
@@ -154,7 +154,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
-    """Return the unread messages that were counted in the log up to a sequence."""
+    """Return a result for unread messages that were counted in the log, up to a sequence."""
     return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 

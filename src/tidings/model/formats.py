@@ -10,8 +10,8 @@ share a store with older versions, and refuses to start until the deployment all
 from typing import Final
 
 HEADS: Final = 2
-"""Heads and last messages next to what lists read. Older versions write heads elsewhere, and leave
-the copy of a message that they redact."""
+"""Heads and last messages are stored in the items that lists read. Older versions write heads
+elsewhere, and do not remove the copy of a message that they redact."""
 
 PACKS: Final = 3
 """Several messages in one item, and messages without an idempotency key."""

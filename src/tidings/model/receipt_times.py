@@ -2,9 +2,9 @@
 """Stores in little space when a user received and read the messages of a chat.
 
 A receipt has two lists of times: one for received messages, and one for read messages. Each element
-is a sequence and the time at which the mark reached it. Only few elements are kept: the older the
-elements, the greater their distance. The first element is the floor: for messages up to it, no time
-is known any more.
+is a sequence and the time at which the receipt reached it. Only few elements are kept: the older
+the elements, the greater their distance. The first element is the floor: for messages up to it, no
+time is known any more.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _MORE: Final = 1 << _BITS
 
 
 def noted(times: MarkTimes, sequence: int, now: int, most: int) -> list[tuple[int, int]]:
-    """Return the times after the mark moved to a sequence at `now`, in milliseconds.
+    """Return the times after the receipt moved to a sequence at `now`, in milliseconds.
 
     At most `most` times are kept besides the floor.
     """
@@ -65,7 +65,7 @@ def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
 
 
 def time_of(times: MarkTimes, sequence: int) -> int | None:
-    """Return the time, in milliseconds, at which the mark reached a sequence; None if unknown.
+    """Return the time, in milliseconds, at which the receipt reached a sequence; None if unknown.
 
     The time is never too early. It is too late if the exact time is no longer kept.
     """

@@ -55,7 +55,7 @@ AuditPosition = tuple[int, str]
 
 
 class AuditLog(Protocol):
-    """Audit entries in the order of time."""
+    """Stores audit entries in the order of time."""
 
     async def append(self, entry: AuditEntry) -> None:
         """Store an entry; durable when it returns."""
@@ -70,7 +70,7 @@ class AuditLog(Protocol):
     ) -> list[AuditEntry]:
         """Return entries not older than `since` and before a position, newest first.
 
-        If `tenant` is None, entries of all tenants are returned, and the newest second may be
-        incomplete.
+        If `tenant` is None, entries of all tenants are returned, and entries of the last second may
+        be missing.
         """
         ...

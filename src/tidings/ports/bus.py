@@ -81,7 +81,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """Dead letters. They are in the store even if the queue is elsewhere. Writes are durable."""
+    """Stores dead letters, even if the queue itself is not in the store. Writes are durable."""
 
     async def keep(self, dead_letter: DeadLetter) -> None:
         """Store a dead letter, unless one with this id is stored already."""

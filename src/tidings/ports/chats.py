@@ -24,7 +24,7 @@ from tidings.ports.people import Listed
 
 
 class Receipts(Protocol):
-    """Receipts of members. A receipt exists exactly as long as the membership."""
+    """Stores the receipts of members. A receipt exists exactly as long as the membership."""
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
         """Move receipts forward, never beyond the head; durable when it returns.
@@ -104,7 +104,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class Chats(Protocol):
-    """Chats and memberships."""
+    """Stores chats and memberships."""
 
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
@@ -155,22 +155,22 @@ class Chats(Protocol):
         ...
 
     async def list_heads(self, user: UserKey, *, from_log: bool = False) -> list[ChatHead]:
-        """Return a user's chats with heads and receipts, latest first, by a consistent read.
+        """Return a user's chats with heads and receipts, latest first, from a strong read.
 
-        The heads may be as old as the head copies. With `from_log`, they are read from the logs,
-        which costs more if the engine has head copies.
+        The heads come from the head copies, if the engine has some. With `from_log`, they come from
+        the logs, which costs more.
         """
         ...
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Note the head of a log that another process has told this one of; it may be old."""
+        """Cache the head of a log that another process has reported; it may be outdated."""
         ...
 
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Make sure that the user's next list shows the chat's entries up to this sequence.
 
-        The caller got the sequence from another process. Membership is not checked, because the
-        list checks it.
+        The entry may be from another process. Membership is not checked here, because the list
+        checks it.
         """
         ...
 
@@ -207,7 +207,8 @@ class Chats(Protocol):
 
 
 class InviteStore(Protocol):
-    """Invitations, at most one for each user and chat. Every write is durable when it returns."""
+    """Stores invitations, at most one for each user and chat. Writes are durable when they
+    return."""
 
     async def put(self, invite: Invite, now: int) -> Asked:
         """Store an invitation, unless the function `asking` refuses it.
@@ -238,7 +239,7 @@ class InviteStore(Protocol):
 
 
 class Deletions(Protocol):
-    """Deletion jobs of chats, finished or not. Calls are durable when they return."""
+    """Stores and performs the jobs that delete chats. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         """Return the deletion job of a chat, if the chat is deleted, from a strong read."""

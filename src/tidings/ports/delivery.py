@@ -24,7 +24,7 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Push(Protocol):
-    """Service that sends push notices to users' devices."""
+    """Sends push notices to users' devices."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
         """Try at least once to send the notices; a failure is logged, not raised."""
@@ -36,7 +36,7 @@ class TextRejected(Exception):
 
 
 class Sms(Protocol):
-    """Provider of text messages to phones."""
+    """Sends text messages to phones."""
 
     async def send(self, phone_number: str, text: str) -> None:
         """Send a text with one attempt and a deadline; on return, the provider has accepted it.
@@ -67,7 +67,7 @@ class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handover(Protocol):
-    """The sending side of handovers, from a worker to the gateways."""
+    """Sends entries and notices from a worker to the gateways."""
 
     async def entries(
         self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
@@ -95,7 +95,7 @@ class Handover(Protocol):
 
 
 class HandoverTarget(Protocol):
-    """The receiving side of handovers, in a gateway."""
+    """Receives entries and notices in a gateway, and passes them to connections."""
 
     def entries(
         self,
@@ -147,7 +147,7 @@ class Refreshed(msgspec.Struct, frozen=True):
 
 
 class Registry(Protocol):
-    """Registry of all gateways' connections. A registration expires unless it is refreshed.
+    """Registers the connections of all gateways. A registration expires unless it is refreshed.
 
     A user has at most `limits.USER_CONNECTIONS_MAX` registrations, over all gateways.
     """
@@ -188,7 +188,7 @@ class Registry(Protocol):
 
 
 class DeliveryStore(Protocol):
-    """Store calls for delivery. They check no membership, because delivery sends to members only.
+    """Reads and writes for delivery. No membership is checked: delivery sends to members only.
 
     Every call raises StoreUnavailable if the store does not answer.
     """
@@ -210,10 +210,10 @@ class DeliveryStore(Protocol):
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequence up to which each chat is delivered, by its head copy.
+        """Return the sequence in each chat's head copy, up to which the chat is delivered.
 
-        The read is strong. A chat without members needs no delivery, so its sequence is as high
-        as any.
+        The read is strong. A chat without members needs no delivery, so its sequence is the highest
+        possible.
         """
         ...
 
@@ -242,9 +242,9 @@ Change = EntryWritten | ContentExpired
 
 
 class Changes(Protocol):
-    """Changes of the log within the last day, in any order.
+    """Returns the changes of the log within the last day, in any order.
 
-    After each start of the process, every one of them is returned at least once.
+    After each start of the process, every change is returned at least once.
     """
 
     async def poll(self) -> Sequence[Change]:

@@ -17,7 +17,7 @@ class ExportProgress(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """An engine to export from."""
+    """Reads all facts from an engine, for an export."""
 
     @property
     def epoch(self) -> str:
@@ -41,7 +41,7 @@ class Source(Protocol):
 
 
 class Target(Protocol):
-    """An engine to import into."""
+    """Writes facts into an empty engine, for an import."""
 
     async def begin(self) -> ExportProgress:
         """Prepare for writing; return the progress of an import that was interrupted.

@@ -51,7 +51,7 @@ class PostKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxSettings(Protocol):
-    """Settings of each tenant, and the configuration of each inbox."""
+    """Stores the settings of each tenant, and the configuration of each inbox."""
 
     async def settings(self, tenant: str) -> dict[str, object] | None:
         """Return the tenant's settings; None if they were never set."""
@@ -81,7 +81,7 @@ class InboxSettings(Protocol):
 
 
 class Notifications(Protocol):
-    """Notifications for listed users, and the log of broadcasts of each inbox."""
+    """Stores notifications for listed users, and the log of broadcasts of each inbox."""
 
     @property
     def broadcasts_age_ms(self) -> int:
@@ -158,7 +158,7 @@ class Notifications(Protocol):
 
 
 class Copies(Protocol):
-    """Each user's copies of notifications, and each user's read marks."""
+    """Stores each user's copies of notifications, and each user's read marks."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
         """Store this copy for each of at most 100 users; a user's existing copy does not change.

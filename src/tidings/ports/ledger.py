@@ -22,7 +22,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """Erasures of the deployment. Every write is durable when it returns."""
+    """Records the erasures of the deployment. Every write is durable when it returns."""
 
     async def append(self, erasure: LedgerEntry) -> None:
         """Record an erasure in the ledger, then record in the store that the store knows it.

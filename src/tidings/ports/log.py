@@ -97,7 +97,8 @@ class Sent(msgspec.Struct, kw_only=True):
 
 
 class Log(Protocol):
-    """Entries of each chat, with the sequences 1 to head, without gaps or repetitions."""
+    """Stores the entries of each chat, with the sequences 1 to head, without gaps or
+    repetitions."""
 
     @property
     def takes_after(self) -> bool:
@@ -195,8 +196,8 @@ class Log(Protocol):
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         """Return a page that consists of one message; None if the reader is not a member.
 
-        The page is empty if there is no message with this sequence. Its `head` is not that of the
-        log.
+        The page is empty if there is no message with this sequence. The `head` of the page is not
+        the head of the log.
         """
         ...
 

@@ -122,7 +122,8 @@ NO_FIELDS: Final = ProfileFields()
 
 
 class Tenants(Protocol):
-    """Tenants with their API keys and signing keys. Every write is durable when it returns."""
+    """Stores tenants with their tenant keys and signing keys. Writes are durable when they
+    return."""
 
     async def put(self, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
         """Create the tenant with its first signing key, or, if it exists, update its name.
@@ -219,7 +220,7 @@ class Tenants(Protocol):
 
 
 class UserStore(Protocol):
-    """Users and their profiles. Every write is durable when it returns."""
+    """Stores users and their profiles. Every write is durable when it returns."""
 
     async def put(
         self,
@@ -289,7 +290,7 @@ class UserStore(Protocol):
         ...
 
     async def get(self, user: UserKey) -> User | None:
-        """Return a user; for a deleted user, the mark that remains."""
+        """Return a user; of a deleted user, only the id and `deleted_at` are left."""
         ...
 
     async def get_all(self, users: Sequence[UserKey]) -> Mapping[UserKey, User]:

@@ -12,11 +12,11 @@ class PersonalData(Protocol):
     """Finds and removes the data of a user. Every write is durable on return and safe to repeat."""
 
     async def mark_deleted(self, user: UserKey, now: int) -> User:
-        """Replace the user by a mark that the user is deleted, for good, and return the mark.
+        """Replace the user by a row that only says that the user is deleted, and return it.
 
         One transaction removes the profile, releases the phone number, and revokes all tokens and
-        sessions, also in the feed. If the user does not exist, the mark is stored nevertheless, so
-        that nobody gets this id. If the mark exists already, nothing changes.
+        sessions, also in the feed. If the user does not exist, the row is stored nevertheless, so
+        that nobody gets this id. A repeat changes nothing.
         """
         ...
 

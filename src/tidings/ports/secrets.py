@@ -28,7 +28,7 @@ def master_key(secret: bytes) -> MasterKey:
 
 
 class MasterKeys(Protocol):
-    """Master keys of this process."""
+    """Returns and rotates the master keys of this process."""
 
     @property
     def current(self) -> MasterKey | None:
@@ -81,7 +81,7 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataKeys(Protocol):
-    """Wrapped data keys. Every write is durable when it returns."""
+    """Stores wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
         """Return the author's key, even if it is about to be destroyed; None if there is none.
@@ -127,7 +127,7 @@ class DataKeys(Protocol):
 
 
 class Deployment(Protocol):
-    """The epoch and the secrets of the whole deployment."""
+    """Stores the epoch and the secrets of the whole deployment."""
 
     @property
     def epoch(self) -> str:

@@ -30,7 +30,7 @@ class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginCodes(Protocol):
-    """The newest login code of each phone number. Every write is durable when it returns."""
+    """Stores the newest login code of each phone number. Writes are durable when they return."""
 
     async def put(self, code: LoginCode) -> None:
         """Store a code in place of the number's earlier code, and reset the attempts to 0."""
@@ -73,7 +73,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budgets(Protocol):
-    """Counts that many processes share and that outlive a restart."""
+    """Stores counts that many processes share and that outlive a restart."""
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
         """Add 1 to each count; or, if one is at its limit, add nothing and return its name.
@@ -194,7 +194,7 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class Revocations(Protocol):
-    """The revocation feed: an append-only log of revocations, at positions 1, 2, ...
+    """Stores the revocation feed: an append-only log of revocations, at positions 1, 2, ...
 
     Positions have no gaps, and new revocations get higher positions. Therefore a reader that
     continues after its last position misses nothing. Other ports append to the feed where their

@@ -10,10 +10,10 @@ class TenantData(Protocol):
     """Removes the data of a tenant. Every write is durable when it returns, and safe to repeat."""
 
     async def mark_deleted(self, tenant: str, now: int) -> Tenant:
-        """Suspend the tenant and mark it as deleted, for good; return the mark.
+        """Suspend the tenant and mark it as deleted, for good; return the marked tenant.
 
-        The suspension is also appended to the revocation feed. If the tenant does not exist, the
-        mark is stored nevertheless. If the mark exists already, nothing changes.
+        The suspension is also appended to the revocation feed. If the tenant does not exist, an
+        empty tenant with this mark is stored. A repeat changes nothing.
         """
         ...
 
@@ -22,7 +22,7 @@ class TenantData(Protocol):
         ...
 
     async def forget(self, tenant: str) -> None:
-        """Remove everything about a deleted tenant but the mark.
+        """Remove everything about a deleted tenant, except that it is deleted.
 
         This includes its name, quotas and settings, its tenant keys and signing keys, its own
         public keys, and its entry in the list of tenants.

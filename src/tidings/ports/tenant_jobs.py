@@ -58,7 +58,7 @@ def job_id_of(kind: JobKind, subject: str) -> str:
 
 
 class TenantJobs(Protocol):
-    """Jobs of all tenants, finished or not. Calls are durable when they return."""
+    """Stores the jobs of all tenants, finished or not. Calls are durable when they return."""
 
     async def create(self, job: TenantJob) -> TenantJob:
         """Store the job unless one with this id exists; return the stored job."""
@@ -113,7 +113,7 @@ class ExportPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportParts(Protocol):
-    """Parts of exports, which are removed after they have expired."""
+    """Stores parts of exports, which are removed after they have expired."""
 
     async def put(self, part: ExportPart) -> None:
         """Store a part in place of an earlier one with the same number; durable when it returns."""
@@ -133,7 +133,7 @@ class NotYet(Exception):
 
 
 class JobSteps(Protocol):
-    """The work of one kind of job."""
+    """Performs the steps of one kind of job."""
 
     async def step(self, job: TenantJob) -> TenantJob:
         """Do the next bounded part of the job, and return the job with its new progress.

@@ -137,7 +137,7 @@ def charge(member: RingMember, cost: float) -> None:
 
 
 class Scheduler:
-    """Fair queue in front of a store, with at most `slots` requests running at once."""
+    """Runs at most `slots` requests at once, and lets tenants and users take turns."""
 
     def __init__(
         self, name: str, *, slots: int, user_slots: int, user_waiting_max: int, waiting_max: int

@@ -59,7 +59,7 @@ def _batches(items: int) -> int:
 
 
 def _head_copy(members: int, *, is_send: bool = False) -> Charge:
-    """Return the charge for the head copies: of a group in its item, of a direct chat in two rows.
+    """Return the charge for the head copies: one in the item of a group, or two in a direct chat.
 
     A send writes the sender's row together with the sender's own mark.
     """
@@ -129,7 +129,7 @@ def send_in_turn(members: int, content: int) -> Cost:
 
 
 def _look_at_message(members: int, content: int) -> list[Charge]:
-    """Return the charges for reading a message, and once more before it is changed."""
+    """Return the charges for reading a message twice: for the caller, and before it is changed."""
     entry = strong_units(MESSAGE_BYTES + content)
     return [*message(members, content).to_the_answer, _reads("read_entry", "messages", entry)]
 

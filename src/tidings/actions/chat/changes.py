@@ -26,7 +26,7 @@ Decide = Callable[[ChatState, int], list[Entry]]
 
 
 class SealedContent:
-    """New content for a message, which can be sealed again if the author's key has changed."""
+    """Seals new content of a message, and seals it again if the author's key has changed."""
 
     def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
         assert message.client_message_id is not None, "only messages have content"
@@ -57,7 +57,7 @@ class SealedContent:
 
 
 class AwaitedChange:
-    """A change of a chat, whose answer is a future that the requester awaits."""
+    """Sets the result of a future when a change of a chat is answered."""
 
     def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: SendKey | None = None

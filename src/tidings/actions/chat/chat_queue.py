@@ -107,7 +107,7 @@ class ChatQueue:
 
 
 class ChatQueues:
-    """The queues of the chats in use: a least-recently-used cache.
+    """Caches the queues of the chats in use; the least recently used are evicted first.
 
     Both the number of chats and their total number of members are limited. The last messages of all
     chats together are remembered, so that a repeat is recognised without a key.

@@ -229,7 +229,7 @@ class ListChats:
     ) -> tuple[list[ChatRow], str | None]:
         """Return rows with profiles and decrypted previews, and the cursor of the next page.
 
-        `own_message` is a message that the list must include, although another process took it.
+        The list includes `own_message`, even if another process has just appended that message.
         """
         now = self.clock.now()
         if own_message is not None:
@@ -243,7 +243,7 @@ class ListChats:
         if len(rows) <= limit:
             return page, None
         end = (page[-1].head.active_at, page[-1].chat_id)
-        # A chat may have become active while the page was read; the list never starts anew.
+        # A chat may have become active while the page was read; the next page must not start over.
         payload = msgspec.json.encode(end if below is None else min(end, below))
         return page, self.cursors.seal("chats", user, payload)
 

@@ -32,7 +32,7 @@ log = logging.getLogger("tidings.sweeping")
 
 
 class Sweeper:
-    """Background task that sweeps once a second."""
+    """Removes expired data in the background, once a second."""
 
     def __init__(self, sweeping: Sweeping, bus: Bus, clock: Clock) -> None:
         self._sweeping = sweeping
@@ -48,7 +48,7 @@ class Sweeper:
         await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
 
     async def sweep(self) -> int:
-        """Remove all expired content, send keys and notifications.
+        """Remove all expired content, idempotency keys and notifications.
 
         Return the number of messages whose content was removed.
         """

@@ -28,7 +28,7 @@ INVITED_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Invitations:
-    """Invitations of strangers, for tenants whose settings require them."""
+    """Invites strangers into groups, if the settings of the tenant require invitations."""
 
     invites: InviteStore
     asks: Callable[[str], Awaitable[bool]]
@@ -147,7 +147,7 @@ class DeclineInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Decline without notifying anybody. This also works if there is no invitation."""
+        """Decline the invitation, if there is one, without notifying anybody."""
         await self.invites.decline(user, chat, self.clock.now())
 
 
@@ -165,7 +165,7 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class StrangerBudget:
-    """Limit on the number of strangers that a user may add per day.
+    """Limits the number of strangers that a user may add per day.
 
     The count is in the store: all processes share it, and it survives a restart.
     """

@@ -152,14 +152,15 @@ _Key = tuple[UserKey, ChatId]
 
 
 class CoalescedReceipts:
-    """Receipts from sockets, written at most once a second per user and chat.
+    """Writes receipts from sockets, at most once a second per user and chat.
 
     The first move is written at once; later moves wait and are combined. A crash loses at most the
     moves of the last second. Clients send these marks again when they reconnect.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:
-        """If `is_alone` is false, other processes move the same receipts."""
+        """Set up the writer of receipts; unless `is_alone`, other processes move the same
+        receipts."""
         self._receipts = receipts
         self._bus = bus
         self._is_alone = is_alone

@@ -21,7 +21,7 @@ from tidings.tasks import Tasks
 
 
 class Retention:
-    """Cache of the retention rules of tenants. A change takes effect within five seconds."""
+    """Caches the retention rules of tenants. A change takes effect within five seconds."""
 
     def __init__(self, settings: InboxSettings, clock: Clock) -> None:
         self._settings = settings

@@ -67,7 +67,7 @@ class CachedKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class CachedKeys:
-    """Cache of the authors' data keys; loads and creates them one at a time per author."""
+    """Caches the data keys of authors; loads and creates them, one at a time per author."""
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ from tidings.tasks import Tasks
 
 
 class Erasing:
-    """Erasure of authors' content, one at a time per author; different authors in parallel."""
+    """Erases the content of authors: one erasure at a time per author, several authors in
+    parallel."""
 
     def __init__(
         self, keys: DataKeys, cached: CachedKeys, clock: Clock, wait_seconds: float

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Cursors:
-    """Cipher for cursors, with a key that only this deployment has."""
+    """Encrypts and decrypts cursors, with a key that only this deployment has."""
 
     def __init__(self, key: bytes, chance: Chance) -> None:
         self._cipher = AESGCM(key)
@@ -73,7 +73,7 @@ class CannotUnwrap(Exception):
 
 
 class Wrapping:
-    """Encryption of secrets with the current master key, and decryption with any available key.
+    """Encrypts secrets with the current master key, and decrypts them with any available key.
 
     `purpose` names the use and the owner of a secret. A secret that was swapped with another cannot
     be decrypted, because the purpose differs.

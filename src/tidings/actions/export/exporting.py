@@ -127,7 +127,7 @@ def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey,
 
 
 class Tally:
-    """Running count and digest of the lines of an export."""
+    """Counts the facts of an export, and computes the digest of its lines."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -147,7 +147,7 @@ class Tally:
 
     @property
     def progress(self) -> ExportProgress:
-        """The number and the digest of the lines so far."""
+        """The number of lines so far, and their digest."""
         return ExportProgress(self.lines, self._digest.hexdigest())
 
     def closing(self) -> ExportEnd:
@@ -163,7 +163,8 @@ class Unproven(Exception):
 
 
 class ExportProof:
-    """Signature of an export, made with the current master key, checked with any available key."""
+    """Signs an export with the current master key, and checks a signature with any available
+    key."""
 
     def __init__(self, master: MasterKeys) -> None:
         self._master = master

@@ -52,7 +52,7 @@ class _OpenChat(msgspec.Struct):
 
 
 class HistoryImport:
-    """The import of one file into one tenant."""
+    """Imports one file into one tenant."""
 
     def __init__(
         self,

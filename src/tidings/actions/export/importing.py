@@ -111,7 +111,7 @@ def _compare(tally: Tally, begun: ExportProgress) -> None:
 
 
 class _FileReading:
-    """Parser of an export, which also checks the order of the lines and the end of the file."""
+    """Parses an export, and checks the order of its lines and its end."""
 
     opening: ExportStart
     """Set after the first line is read; `closing` is set after the last."""
@@ -209,7 +209,7 @@ class _FileReading:
 
 
 class _ChatReading:
-    """Parser of one chat's part of an export."""
+    """Parses the lines of one chat in an export."""
 
     def __init__(self, chat: ChatFact) -> None:
         self.chat = chat

@@ -58,7 +58,7 @@ class RecordedAct(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ReadAudit:
-    """Reader of the audit trail, for one tenant or for the whole deployment."""
+    """Lists the audit trail, of one tenant or of the whole deployment."""
 
     entries: AuditLog
     tenants: Tenants
@@ -126,7 +126,7 @@ class Intent(NamedTuple):
 
 
 class Recorded:
-    """An act in progress. Code that creates something sets `target` to the id of the new thing."""
+    """An act in progress. Code that creates an object sets `target` to the id of the object."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -137,7 +137,7 @@ _Waiting = deque[tuple[Act, "asyncio.Future[None]"]]
 
 
 class AuditTrail:
-    """Recorder of all administrative acts."""
+    """Records all administrative acts."""
 
     def __init__(self, entries: AuditLog, clock: Clock, chance: Chance) -> None:
         self._entries = entries

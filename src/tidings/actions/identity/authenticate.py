@@ -38,7 +38,7 @@ _LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 
 
 class VerifiedTokens:
-    """Bounded cache of verified tokens: from a token's digest to its caller.
+    """Caches the callers of a bounded number of verified tokens, by the digests of the tokens.
 
     The oldest tokens are evicted first.
     """
@@ -79,7 +79,7 @@ class VerifiedTokens:
                 del self._of[name]
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Remove every token that may be affected, so that its next use is checked in the store."""
+        """Remove every token that the revocations may affect, so that its next use is checked."""
         ended = RevocationIndex(revocations)
         names: Iterable[str] = (*ended.users, *ended.sessions)
         for name in names:
@@ -95,7 +95,7 @@ def _names(caller: UserCaller) -> tuple[str, ...]:
 
 
 class Authenticate:
-    """Authentication of a caller by a bearer credential.
+    """Authenticates a caller by a bearer credential.
 
     A token is checked in the store on first use. After that it is accepted until it expires or the
     revocation feed reports it as revoked. While the feed cannot be read, every use of a token is

@@ -47,7 +47,7 @@ class LoginTenant:
 
 @dataclass(frozen=True, slots=True)
 class LoginTenants:
-    """Lookup of tenants that allow phone login.
+    """Looks up tenants that allow phone login.
 
     The reads are strong, so that a changed setting takes effect at once in every process.
     """
@@ -83,7 +83,7 @@ class ProviderHealth:
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Create a healthy state; `now` is a monotonic clock in seconds."""
+        """Assume that the provider is up; `now` is a monotonic clock in seconds."""
         self._now = now
         self._failures = 0
         self._down_until = 0.0

@@ -22,7 +22,7 @@ CACHED_TENANT_KEYS_MAX: Final = 10_000
 
 
 class FeedBackedCache(Generic[T]):
-    """Bounded cache of values by name; the least recently used values are evicted first.
+    """Caches a bounded number of values by name; the least recently used are evicted first.
 
     The owner must call `forget` for each name that the feed reports, so that `get` never returns a
     value after its revocation was reported.

@@ -122,7 +122,7 @@ def _digits(written: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LoginBudgets:
-    """The budgets of login codes, which are charged before a code is sent."""
+    """Charges each login code to several budgets, before the code is sent."""
 
     budgets: Budgets
     digests: LoginDigests
@@ -216,7 +216,7 @@ class LoginBudgets:
 
 
 def _reach(number: str, is_known: bool) -> dict[Kind, str]:
-    """Return the kinds and subjects of the budgets that depend only on a code's destination."""
+    """Return the budgets of a code for the prefix and the country of its number."""
     prefix, country = reach(number)
     if is_known:
         return {"known_prefix": prefix, "known_country": country}

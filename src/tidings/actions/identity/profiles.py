@@ -25,7 +25,7 @@ Online = Callable[[Sequence[UserKey]], Awaitable[Collection[UserKey]]]
 
 
 class ProfileCache:
-    """Profiles that this process read within the last minute."""
+    """Caches the profiles that this process read within the last minute."""
 
     def __init__(self, users: UserStore, clock: Clock) -> None:
         self._users = users

@@ -30,7 +30,7 @@ PLENTY: Final = 1 << 62
 
 
 class Meter:
-    """Count of one kind of action by one tenant, in this process."""
+    """Counts one kind of action by one tenant, in this process."""
 
     __slots__ = ("left", "uncounted")
 
@@ -69,7 +69,7 @@ class _TenantMeters:
 
 
 class TenantQuotas:
-    """Meters of all active tenants. Only actions of tenants with quotas are ever refused."""
+    """Counts the actions of all active tenants. Only actions of tenants with quotas are refused."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TenantQuotas:
                 await self._new_tenant.wait()
 
     async def add_up(self) -> None:
-        """Add uncounted actions to the totals in the store, and update what the quotas still allow.
+        """Add uncounted actions to the totals in the store, and update the rest of each quota.
 
         While the store is unavailable, the counts stay in memory.
         """

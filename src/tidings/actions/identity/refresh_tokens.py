@@ -36,7 +36,7 @@ _PURPOSE: Final = b"tidings: the refresh token after this one"
 
 
 class LoginDigests:
-    """Keyed digests of login data. A digest for one purpose is useless for another."""
+    """Computes keyed digests of login data. A digest for one purpose is useless for another."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

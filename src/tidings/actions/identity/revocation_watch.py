@@ -36,7 +36,7 @@ TICK_SECONDS: Final = 0.1
 
 
 class RevocationIndex:
-    """Index of a batch of revocations, to look up whether a credential is affected."""
+    """Finds out whether a batch of revocations affects a credential."""
 
     def __init__(self, revocations: Iterable[Revocation]) -> None:
         self.users: dict[UserKey, int] = {}
@@ -78,7 +78,7 @@ class RevocationIndex:
 
 
 class LoopLag:
-    """Measurement of the event loop's lag, which is how late timers fire."""
+    """Measures the lag of the event loop, which is how late timers fire."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.seconds = 0.0
@@ -131,7 +131,7 @@ class FeedListener(Protocol):
 
 
 class RevocationWatch:
-    """Reader of the revocation feed, which reads it every two seconds and informs listeners.
+    """Reads the revocation feed every two seconds, and reports revocations to listeners.
 
     Cached tokens, tenants and keys may be used only while `sees` is true. As `sees` depends on the
     clock, a process that was paused distrusts its caches even before its next read.

@@ -50,7 +50,7 @@ class _TenantSigningKeys(msgspec.Struct, frozen=True):
 
 
 class SigningKeys:
-    """Bounded cache of the tenants' signing keys."""
+    """Caches the signing keys of a bounded number of tenants."""
 
     def __init__(
         self, tenants: Tenants, wrapping: Wrapping, clock: Clock, watch: RevocationWatch
@@ -164,7 +164,7 @@ class SigningKeyRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SigningKeyMaker:
-    """Maker of signing keys; the private half is stored only in encrypted form."""
+    """Makes signing keys; the private half is stored only in encrypted form."""
 
     wrapping: Wrapping
     chance: Chance
@@ -192,7 +192,7 @@ class SigningKeyMaker:
 
 @dataclass(frozen=True, slots=True)
 class SigningKeyVerbs:
-    """Verbs of a tenant for the keys that sign its users' tokens."""
+    """Lists, adds and removes the keys that sign the tokens of a tenant's users."""
 
     tenants: Tenants
     signing: SigningKeys

@@ -57,7 +57,7 @@ class _TenantIssuerKeys(msgspec.Struct, frozen=True):
 
 
 class TenantIssuerKeys:
-    """Cache of the keys that tenants registered, for a bounded number of tenants."""
+    """Caches the registered keys of a bounded number of tenants."""
 
     def __init__(self, tenants: Tenants, clock: Clock, watch: RevocationWatch) -> None:
         self._tenants = tenants
@@ -123,8 +123,8 @@ def _own(key: JsonWebKey, issuer: TokenIssuer) -> TenantIssuerKey:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuerVerbs:
-    """Verbs of a tenant for its own keys. Changing or removing a key revokes the tokens that it
-    signed."""
+    """Returns, replaces and removes the keys that a tenant has registered. Changing or removing a
+    key revokes the tokens that it signed."""
 
     tenants: Tenants
     own: TenantIssuerKeys

@@ -44,7 +44,7 @@ class _LogReading(msgspec.Struct, frozen=True, eq=False):
 
 
 class LogViews:
-    """Cache of the latest view of each inbox's log; the least recently used are evicted first."""
+    """Caches the latest view of each inbox's log; the least recently used are evicted first."""
 
     def __init__(self, notifications: Notifications, clock: Clock) -> None:
         self._notifications = notifications
@@ -167,7 +167,7 @@ def is_never_same(_: Broadcast) -> bool:
 
 
 class BroadcastAppender:
-    """Appender to the logs of all inboxes, safe to use in several processes at once."""
+    """Appends to the logs of all inboxes, safely even if several processes append at once."""
 
     def __init__(
         self,

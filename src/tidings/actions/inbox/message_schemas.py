@@ -183,7 +183,7 @@ def check_schema(schema: Json) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MessageSchemas:
-    """Validation of messages against the schemas of their inboxes."""
+    """Validates messages against the schemas of their inboxes."""
 
     checker: Checker
     """Separate process for checks that would block the event loop."""

@@ -253,7 +253,7 @@ class _Passed(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class ListPosted:
-    """List what a tenant posted to an inbox, newest first: to listed users and to everyone."""
+    """List the notifications and broadcasts that a tenant posted to an inbox, newest first."""
 
     configs: InboxConfigs
     notifications: Notifications
@@ -265,7 +265,7 @@ class ListPosted:
     async def __call__(
         self, tenant: str, inbox: str, cursor: str | None, limit: int
     ) -> tuple[list[PostedNotification], str | None]:
-        """Return a page and the cursor of the next. Only a page without a cursor is the last.
+        """Return a page, and the cursor of the next page; only the last page has no cursor.
 
         Raises:
             InboxNotFound: There is no such inbox.

@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Bounded cache with a maximum age; the least recently used values are evicted first."""
+    """Caches a bounded number of values for a limited time."""
 
     def __init__(
         self, read: Callable[[K], Awaitable[V | None]], most: int = limits.CACHED_INBOXES_MAX
@@ -66,7 +66,7 @@ class TtlCache(Generic[K, V]):
 
 
 class Settings:
-    """Settings of tenants: defaults for inboxes, retention, invites, login, and any other JSON."""
+    """Reads and writes the settings of tenants: defaults for inboxes, retention, invites, login."""
 
     def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
         self._settings = settings
@@ -142,7 +142,7 @@ def defaults_in(settings: Json) -> Defaults:
 
 
 class InboxConfigs:
-    """Configurations of the inboxes of all tenants."""
+    """Reads and writes the configurations of inboxes."""
 
     def __init__(self, settings: InboxSettings, tenants: Tenants, jobs: TenantJobs) -> None:
         self._settings = settings

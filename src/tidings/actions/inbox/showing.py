@@ -27,7 +27,7 @@ class OpenedNotification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotificationTexts:
-    """Encryption of texts; a text can be decrypted only for its own notification."""
+    """Encrypts and decrypts texts of notifications, each bound to its notification."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -50,7 +50,7 @@ class NotificationTexts:
 
 
 class NotificationReader:
-    """Reader of notifications, which returns only those that may be shown.
+    """Reads notifications, and returns only those that may be shown.
 
     Retracted and expired notifications are not shown.
     """

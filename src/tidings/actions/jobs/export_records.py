@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 
 def parts_of(records: Iterable[Record]) -> Iterator[str]:
-    """Join records into texts of one record per line, each small enough for one item."""
+    """Join records, one per line, into texts that are small enough for one item each."""
     some: list[str] = []
     size = 0
     for record in records:

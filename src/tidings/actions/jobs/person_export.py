@@ -68,7 +68,7 @@ class Gathered:
 
 
 class ExportPerson:
-    """The steps of the job `user.export`."""
+    """Performs the steps of a job that exports a user's data."""
 
     def __init__(
         self, store: Store, vault: Vault, listing: ListNotifications, clock: Clock

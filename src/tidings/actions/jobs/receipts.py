@@ -106,7 +106,7 @@ REMAINS: Final = (
 
 
 class ErasureReceipts:
-    """The keys of the deployment that sign receipts."""
+    """Signs receipts with the keys of the deployment, and publishes and rotates these keys."""
 
     def __init__(
         self,

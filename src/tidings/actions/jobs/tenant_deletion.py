@@ -42,7 +42,7 @@ _DONE: Final = "done"
 
 @dataclass(frozen=True, slots=True)
 class InboxDeletion:
-    """The work of a job that deletes an inbox."""
+    """Performs the steps of a job that deletes an inbox."""
 
     tenant_data: TenantData
     notifications: Notifications
@@ -52,7 +52,7 @@ class InboxDeletion:
     jobs: TenantJobs
 
     async def step(self, job: TenantJob) -> TenantJob:
-        """Do the next part of the work."""
+        """Do the next step of the job, and return the job with its new progress."""
         match job.phase:
             case "started":
                 await self.tenant_data.forget_inbox(job.tenant, job.subject)
@@ -167,7 +167,7 @@ class DeleteInbox:
 
 @dataclass(frozen=True, slots=True)
 class TenantDeletion:
-    """The work of a job that deletes a tenant."""
+    """Performs the steps of a job that deletes a tenant."""
 
     tenant_data: TenantData
     chats: Chats
@@ -183,7 +183,7 @@ class TenantDeletion:
     """How long requests that began before the tenant was marked as deleted may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
-        """Do the next part of the work."""
+        """Do the next step of the job, and return the job with its new progress."""
         match job.phase:
             case "started":
                 await self.tenant_data.mark_deleted(job.tenant, self.clock.now())

@@ -219,7 +219,7 @@ class InboxPart:
 
 @dataclass(frozen=True, slots=True)
 class UserDeletion:
-    """The work of a job that deletes a user."""
+    """Performs the steps of a job that deletes a user."""
 
     personal_data: PersonalData
     parts: tuple[Part, ...]
@@ -229,7 +229,7 @@ class UserDeletion:
     """How long requests that began before the user was marked as deleted may still add items."""
 
     async def step(self, job: TenantJob) -> TenantJob:
-        """Do the next part of the work."""
+        """Do the next step of the job, and return the job with its new progress."""
         user = user_key(job.tenant, job.subject)
         if job.phase == "started":
             return await self._mark(job, user)

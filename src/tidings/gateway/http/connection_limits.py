@@ -36,7 +36,7 @@ DESCRIPTORS_UNLIMITED: Final = 1 << 20
 
 
 class Undecided:
-    """Connections that have not sent their first bytes yet, oldest first."""
+    """Tracks the connections that have not sent their first bytes yet, oldest first."""
 
     def __init__(self, most: int, address_most: int) -> None:
         self._most = most

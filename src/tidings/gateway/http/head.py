@@ -179,7 +179,7 @@ def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Heade
 
 
 class ReadGate(FlowControl):
-    """Flow control for a protocol that parses all received bytes before it reads more."""
+    """Pauses reading for a protocol that parses all received bytes before it reads more."""
 
     def __init__(self, transport: asyncio.Transport, read_on: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -227,7 +227,7 @@ def hand_over(
 
 
 class SocketMaker(Protocol):
-    """The WebSocket handshake, as HTTP connections use it."""
+    """Checks requests for a socket, and creates the protocols of accepted sockets."""
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
         """Return the answer if the request is refused, or None if it is accepted."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses a socket for now, in a form in which every client sees the time to wait.
 
-A program sees the status and the headers of a refused handshake. A page in a browser sees neither.
-All pages would try again at once. Therefore a page gets its socket, then `bye` with the time to
-wait, and the socket is closed.
+A program sees the status and the headers of a refused handshake. A page in a browser sees neither,
+and would try again at once. Therefore a page gets its socket, then `bye` with the time to wait, and
+the socket is closed.
 """
 
 import base64

@@ -52,7 +52,7 @@ def nobody_is_root(_authorization: bytes) -> bool:
 
 
 class Http:
-    """All HTTP connections of the process."""
+    """Creates, tracks and drains all HTTP connections of the process."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ REQUEST_SECONDS_MAX: Final = limits.REQUEST_MS_MAX / limits.SECOND_MS
 
 
 class RequestFraming:
-    """Progress of the current request on a connection, in bytes."""
+    """Counts the bytes of the current request on a connection, by part of the request."""
 
     __slots__ = (
         "_body_left",

@@ -34,7 +34,7 @@ GONE_MS: Final = 5 * 60 * SECOND_MS
 
 
 class Formats:
-    """The newest format that may be written, read again every minute."""
+    """Reads every minute which is the newest format that may be written."""
 
     def __init__(self, dynamo: Dynamo, clock: Clock, written: int) -> None:
         self._dynamo = dynamo
@@ -96,7 +96,7 @@ async def allow_newest(dynamo: Dynamo, now: int) -> None:
 
     Raises:
         SetupError: A process of an older version is still running, or only a newer version can read
-            what is stored.
+            the tables.
     """
     epoch = await dynamo.get(READ_VALUE, EPOCH)
     if epoch is None:

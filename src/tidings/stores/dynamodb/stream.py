@@ -40,7 +40,7 @@ CONNECTIONS: Final = 16
 
 
 class Shard:
-    """Reader of one shard of a stream, from its oldest record on."""
+    """Reads one shard of a stream, from its oldest record on."""
 
     def __init__(self, call: Call, arn: str, name: str) -> None:
         self._call = call
@@ -99,7 +99,7 @@ _T = TypeVar("_T")
 
 
 class TableStream:
-    """Reader of the stream of one table."""
+    """Reads the stream of one table."""
 
     def __init__(self, call: Call, arn: str, to_change: Callable[[_Record], Change | None]) -> None:
         self._call = call
@@ -192,7 +192,7 @@ def to_cleaned(record: _Record) -> Change | None:
 
 
 class DynamoChanges:
-    """The changes from the streams of both tables."""
+    """Returns the changes from the streams of both tables."""
 
     def __init__(self, streams: Sequence[TableStream]) -> None:
         self._streams = streams

@@ -2,12 +2,13 @@
 """The chat list and the heads of a user's chats on DynamoDB.
 
 One query reads the user's rows: a row per chat, with the receipt. The row of a direct chat also has
-all that a list shows of the chat. What a list shows of a group is in the group's item. Head and
-preview are copies (see `heads.py`). If a copy is missing or may be old, the log is read.
+everything that a list shows of the chat; for a group, this is in the group's item. Head and preview
+are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
 
-The rows also show who may see what: a user has a row exactly as long as they are a member. If a
-group has changed its members since the entries that the user has received, or if the log had to be
-read, the user may have been removed after the rows were read. Then the row is read once more.
+The rows also decide which chats a user may see: a user has a row exactly as long as the membership
+lasts. In two cases a user may have been removed after the rows were read: the members of a group
+changed after the last entry that the user received, or the log had to be read. The row is then read
+once more.
 """
 
 from collections.abc import Collection, Sequence
@@ -54,7 +55,7 @@ from tidings.stores.dynamodb.patterns import (
 
 
 class _Listed(NamedTuple):
-    """A chat of a user, as far as it is known from the user's row and the group's item."""
+    """The data about a chat in the user's row and in the group's item."""
 
     item: Item
     head: Head
@@ -62,7 +63,7 @@ class _Listed(NamedTuple):
 
 
 class DynamoChatList:
-    """A user's chats, as that user sees them."""
+    """Builds the chat list of a user, and returns the heads of the user's chats."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -96,7 +97,7 @@ class DynamoChatList:
         return {chat: sequence for chat, sequence in found.items() if sequence}
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Note that a log reaches at least this head."""
+        """Cache a head; the log has at least this sequence."""
         self._heads.saw(chat, head)
 
     async def look(self, chat: ChatId, sequence: int) -> None:
@@ -145,7 +146,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): item for item in items}
 
     async def _items(self, rows: dict[ChatId, Item], pattern: Pattern) -> dict[ChatId, Item]:
-        """Return what is known about the chats of these rows, with the copies of their heads."""
+        """Return the items of the chats of these rows, with the copies of their heads."""
         items = {chat: chat_of_row(row) for chat, row in rows.items() if "peer" in row}
         wanted = [chat for chat in rows if chat not in items]
         # A relaxed read may not find a chat that is very new.
@@ -158,7 +159,7 @@ class DynamoChatList:
     async def _heads_of(
         self, items: dict[ChatId, Item], *, from_log: bool = False
     ) -> tuple[dict[ChatId, Head], set[ChatId]]:
-        """Return the chats' heads, and the chats whose head is not from a copy."""
+        """Return the heads of chats, and the chats whose head was read from the log."""
         copies = {chat: self._heads.head_in(item) for chat, item in items.items()}
         unsure = [
             chat
@@ -202,7 +203,7 @@ class DynamoChatList:
             for chat, one in listed.items()
             if chat not in left
         ]
-        # A look at the log may have found a later head than the one that was sorted by.
+        # A read of the log may have found a later head than the one by which the chats were sorted.
         rows.sort(key=lambda row: (row.head.active_at, row.chat_id), reverse=True)
         return rows
 
@@ -211,8 +212,8 @@ class DynamoChatList:
     ) -> dict[ChatId, tuple[Head, UnreadFound]]:
         """Return the unread counts; read a log only if head and receipt are not enough.
 
-        A look at the log also shows where the log ends. If this is not where the head copy says,
-        the head is read too, so that a row shows the messages that it counts.
+        A read of the log also shows where the log ends. If the head copy is different, the head is
+        read too, so that a row shows the messages that it counts.
         """
         known = unread_of_page((one.head, one.receipt) for one in listed.values())
         found = {
@@ -240,7 +241,7 @@ class DynamoChatList:
         return head, unread
 
     async def _last_messages(self, listed: dict[ChatId, _Listed]) -> dict[ChatId, Entry]:
-        """Return the last messages; those that are not copied are read."""
+        """Return the last messages: the copies, or else the messages in the log."""
         found: dict[ChatId, Entry] = {}
         for chat, one in listed.items():
             copied = self._heads.last_in(one.item)

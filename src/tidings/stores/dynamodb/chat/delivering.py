@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries, head copies and mutes that delivery reads and writes."""
+"""Reads and writes entries, head copies and mutes for delivery, on DynamoDB."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from tidings.stores.dynamodb.patterns import LIST_MUTES, READ_ENTRIES
 
 
 class DynamoDeliveryStore:
-    """The entries, head copies and mutes that delivery reads and writes."""
+    """Reads and writes entries, head copies and mutes for delivery."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo

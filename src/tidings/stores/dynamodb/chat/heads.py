@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies: where a log ends and its last message, next to what is read anyway.
+"""Writes and reads head copies: the head and the last message of a log, in other items.
 
-The copy of a group is in the chat's item. A direct chat has a copy in the receipt row of each of
-its two users, so that one query of a user's rows reads the heads of all their direct chats.
+The copy of a group is in the chat's item, which lists read anyway. A direct chat has a copy in the
+receipt row of each of its two users, so that one query of a user's rows reads the heads of all
+their direct chats.
 
 A copy is written after the entry, at most once per second for each chat, and only moves forward. It
 may be behind the log, but never ahead of it. Answers are correct nevertheless:
@@ -117,7 +118,8 @@ def copy_of(entry: Entry) -> HeadCopy:
 
 
 class ChatPair(msgspec.Struct, frozen=True):
-    """What hardly changes about a chat: the users of a direct chat, who created it, and when."""
+    """Facts about a chat that hardly change: the users of a direct chat, its creator and its
+    time."""
 
     users: tuple[UserKey, ...]
     """Empty if the chat is a group."""
@@ -134,12 +136,12 @@ class ChatPair(msgspec.Struct, frozen=True):
 
 
 class Heads:
-    """Writer of head copies, and cache of the heads that this process knows."""
+    """Writes head copies, and caches the heads that this process has seen."""
 
     def __init__(self, dynamo: Dynamo, epoch: str, *, writes: bool) -> None:
-        """If `writes` is true, this process updates the copies; otherwise delivery workers do.
+        """Set up the writer; if `writes` is false, delivery workers update the copies instead.
 
-        Copies of another epoch do not count: after a restore, they may be ahead of the log.
+        Copies of another epoch are ignored, because after a restore they may be ahead of the log.
         """
         self._dynamo = dynamo
         self._epoch = epoch[:EPOCH_CHARS]
@@ -152,7 +154,7 @@ class Heads:
         self._tasks = Tasks("heads")
         self._closing = asyncio.Event()
 
-    # What this process knows.
+    # The cache.
 
     def known(self, chat: ChatId) -> Head:
         """Return the last head that this process saw; the log may be longer by now."""
@@ -169,14 +171,14 @@ class Heads:
         return self._writes and self._known.peek(chat) is None
 
     def saw_chat(self, item: Item) -> ChatPair:
-        """Cache what the item of a chat says about its users."""
+        """Cache the facts about a chat from its item."""
         users = tuple(item["first_members"]) if item["type"] == "direct" else ()
         pair = ChatPair(users, item["creator"], item["created_at"], room_in(item))
         self._pairs.put(ChatId(item["chat_id"]), pair)
         return pair
 
     async def pair(self, chat: ChatId) -> ChatPair | None:
-        """Return what hardly changes about a chat; None if there is no such chat."""
+        """Return the facts about a chat that hardly change; None if there is no such chat."""
         known = self._pairs.get(chat)
         if known is not None:
             return known
@@ -258,7 +260,8 @@ class Heads:
                 if pair is not None and not pair.users:
                     await self._put(ADVANCE_HEAD, {"chat_id": chat}, copy.within(pair.room), {})
                 elif pair is not None:
-                    # The other user comes first: meanwhile the sender's own mark may move.
+                    # The other user's row comes first, because the sender's own mark may move
+                    # meanwhile.
                     for user in sorted(pair.users, key=copy.is_sent_by):
                         await self._write_row(chat, user, pair, copy)
         except StoreUnavailable:
@@ -332,7 +335,7 @@ class Heads:
         return 0 if head is None else head.sequence
 
     def last_in(self, item: Item) -> Entry | None:
-        """Return the last message if an item contains a copy of it that counts."""
+        """Return the last message if an item contains a valid copy of it; otherwise None."""
         return to_last_message(item) if item.get("epoch") == self._epoch else None
 
     async def stored(self, chats: Sequence[ChatId], pattern: Pattern) -> dict[ChatId, list[int]]:
@@ -355,7 +358,7 @@ class Heads:
         return found
 
     async def touch(self, chat: ChatId, target: int) -> None:
-        """Make sure that no list shows a copy of this message any more, nor one written later.
+        """Remove the copies of a message, and prevent that a late worker writes another.
 
         Call this before the message is changed. If it is not changed after all, lists read the
         message itself.
@@ -372,7 +375,7 @@ class Heads:
 
     async def _touch(self, pattern: Pattern, key: Item, target: int) -> None:
         condition = f"attribute_exists(#{next(iter(key))}) AND {_MAY_SHOW}"
-        with suppress(ConditionFailed):  # it shows a later message, or the chat is gone
+        with suppress(ConditionFailed):  # the item has a later message, or the chat is gone
             values = {":target": target, ":epoch": self._epoch}
             await self._dynamo.update(pattern, key, _TOUCH, condition, values)
 
@@ -383,7 +386,8 @@ class Heads:
 
 
 def preview_change(last: CopiedMessage) -> tuple[str, str, Item]:
-    """Return how an update copies a message: what it also sets or removes, and the values."""
+    """Return the additions to an update that copy a message: expressions to set or remove, and
+    values."""
     if last.box is None:
         return "", f"#{PREVIEW}", {}
     return f", #{PREVIEW} = :{PREVIEW}", "", {f":{PREVIEW}": packed(last)}

@@ -33,9 +33,9 @@ PREVIEW_BOX_BYTES_MAX: Final = 268
 _UNIT_BYTES: Final = 1_024
 """Writing an item of at most this size costs one unit. No copy makes an item larger."""
 _ROW_BYTES_MAX: Final = 440
-"""Size of a direct chat's row at most, without the two users and the copied message."""
+"""Maximum size of a direct chat's row, without the two users and the copied message."""
 _GROUP_BYTES_MAX: Final = 240
-"""Size of a group's item at most, without its texts and the copied message."""
+"""Maximum size of a group's item, without its texts and the copied message."""
 
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
@@ -220,7 +220,7 @@ def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int
 
 
 def chat_of_row(row: Item) -> Item:
-    """Return the row of a direct chat in the form of a chat's item, with all that a list shows."""
+    """Convert the row of a direct chat to the form of a chat's item, with all fields of a list."""
     peers = [] if row.get("is_alone") else [row["peer"]]
     return {
         **row,
@@ -290,7 +290,7 @@ def to_head(item: Item) -> Head:
 
 
 class CopiedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """The message that a chat list shows, as it is copied next to a head; encrypted as it was."""
+    """The copy of a message that a chat list shows, with its content still encrypted."""
 
     sequence: int
     sender: UserKey
@@ -331,7 +331,7 @@ def packed(last: CopiedMessage) -> bytes:
 def to_last_message(item: Item) -> Entry | None:
     """Return the message that an item contains a copy of; None if the message must be read.
 
-    A copy counts only if it is the last message of the head beside it, and if this message was not
+    A copy is valid only if it is the last message of the head beside it, and if the message was not
     changed after it was sent. `touched` is the sequence up to which messages were changed.
     """
     if PREVIEW not in item:
@@ -345,7 +345,7 @@ def to_last_message(item: Item) -> Entry | None:
         sender=last.sender,
         sequence=last.sequence,
         created_at=last.created_at,
-        number=item["number"],  # only messages are counted, and it is the last one
+        number=item["number"],  # the number of messages, of which this is the last
         last_message=last.sequence,
         active_at=last.created_at,
         client_message_id=last.client_message_id,

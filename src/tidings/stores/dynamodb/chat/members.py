@@ -153,7 +153,7 @@ async def _plan_chat(
 def _plan_being_alone(
     plan: TransactionPlan, chat: ChatId, users: Iterable[UserKey], at: int
 ) -> None:
-    """Plan to say in the rows of a direct chat that the other user is gone."""
+    """Plan to record in the rows of a direct chat that the other user is gone."""
     for user in users:
         plan.add(
             Update(

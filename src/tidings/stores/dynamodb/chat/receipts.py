@@ -312,8 +312,8 @@ class DynamoReceipts:
         """Update a receipt and return it; return None if the condition fails.
 
         If the condition fails in a repeat, the new values are compared with the stored item. If
-        they match, an earlier attempt has written them. If it fails because the row cannot have
-        the copy of a head, the change `instead` is made.
+        they match, an earlier attempt has written them. If the condition fails because the row
+        cannot have the copy of a head, the change `instead` is made.
         """
         for attempt in range(1, TIMES_ATTEMPTS_MAX + 1):
             is_last = attempt == TIMES_ATTEMPTS_MAX
@@ -338,7 +338,7 @@ class DynamoReceipts:
         raise AssertionError("the last attempt has no condition on the times")
 
     def _shows_other(self, item: Item, sequence: int) -> bool:
-        """Return whether a row cannot have the copy of this message, whatever its marks are."""
+        """Return whether a row cannot have the copy of this message, independently of its marks."""
         return bool(item) and (
             "peer" not in item
             or self._heads.reached_in(item) >= sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts unread messages in the log, and sees where the log ends."""
+"""Counts unread messages in the log, and finds the end of the log."""
 
 from collections import Counter
 from typing import Final
@@ -49,8 +49,8 @@ async def count_to_end(
 ) -> UnreadFound:
     """Count the unread messages among the first thousand entries after the read mark.
 
-    The answer says where these entries end. `up_to` names the last entry to count; the read is then
-    strongly consistent, so that no entry before it is missing.
+    The sequence of the last of these entries is returned too. With `up_to`, the last entry to
+    count, the read is strong, so that no earlier entry is missing.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX
     pattern = COUNT_UNREAD if up_to is None else COUNT_ALL_UNREAD

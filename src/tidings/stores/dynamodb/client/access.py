@@ -39,7 +39,7 @@ class Pattern:
     strong: bool = False
     """True if reads are strongly consistent: they see every write that was answered before."""
     relaxed: tuple[str, ...] = ()
-    """Tables of a strong batch that are read with eventual consistency all the same."""
+    """Tables that are read with eventual consistency although the batch is strong."""
     deletes: tuple[str, ...] = ()
     """Tables from which a transaction may delete items."""
 

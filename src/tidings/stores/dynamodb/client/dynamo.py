@@ -31,14 +31,14 @@ TRANSACT_MAX: Final = 100
 
 
 class Filtered(NamedTuple):
-    """Items that match a filter, and the number of all items that the filter looked at."""
+    """The items that match a filter, and the number of items that were filtered."""
 
     items: list[Item]
     looked_at: int
 
 
 class Dynamo(Calls):
-    """Client for all tables of one deployment."""
+    """Reads and writes the items in all tables of one deployment."""
 
     async def get(self, pattern: Pattern, key: Item) -> Item | None:
         """Return one item, or None if it does not exist."""
@@ -152,7 +152,8 @@ class Dynamo(Calls):
     async def filtered(
         self, pattern: Pattern, where: str, values: Mapping[str, Any], *, only: str, shown: str
     ) -> Filtered:
-        """Return what `query` returns, and the number of items before the filter."""
+        """Return the items of a `query` with a filter, and the number of items before the
+        filter."""
         request: dict[str, Any] = {
             **expressions(values, where=where, only=only, shown=shown),
             **_consistency(pattern),

@@ -43,7 +43,7 @@ _PARTITIONS: Final = {table.name: table.partition.name for table in TABLES} | {
 
 
 class PartitionLoad:
-    """Recorder that adds up the units of each partition key, second by second."""
+    """Adds up the units of each partition key, second by second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

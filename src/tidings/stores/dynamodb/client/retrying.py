@@ -125,7 +125,7 @@ _T = TypeVar("_T")
 
 
 class Budget:
-    """The number of retries that are left; answered requests refill it."""
+    """Limits the number of retries; answered requests refill it."""
 
     def __init__(self, retries: float = BUDGET_RETRIES) -> None:
         self._most = retries
@@ -144,7 +144,8 @@ class Budget:
 
 
 class Retrying:
-    """Retry policy; sets `ConditionFailed.is_repeat` if an earlier attempt may have succeeded."""
+    """Repeats failed requests; sets `ConditionFailed.is_repeat` if an attempt may have
+    succeeded."""
 
     def __init__(self, chance: Chance, budget: Budget) -> None:
         self._chance = chance
@@ -235,7 +236,7 @@ class Attempts:
 
 
 class RequestScheduler:
-    """The connections of one client, and the queues of requests that wait for them."""
+    """Assigns the connections of one client to requests, which wait in queues."""
 
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
         """Use `connections` and `retrying` only for users' requests."""

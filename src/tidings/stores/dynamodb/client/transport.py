@@ -117,7 +117,7 @@ async def open_transport(
 
 
 class Calls:
-    """Sender of requests to the tables of one deployment."""
+    """Sends requests to the tables of one deployment."""
 
     def __init__(
         self,

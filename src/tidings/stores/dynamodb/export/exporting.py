@@ -80,7 +80,7 @@ _KINDS: Final = (
 
 
 class DynamoSource:
-    """Reader of a deployment's tables, to which nothing may be written during the export."""
+    """Reads all facts from the tables, to which nothing may be written during the export."""
 
     def __init__(self, dynamo: Dynamo, epoch: str) -> None:
         self._dynamo = dynamo

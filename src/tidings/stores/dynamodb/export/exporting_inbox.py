@@ -55,7 +55,7 @@ USER_ITEMS: Final = limits.USER_COPIES_MAX + 1
 
 
 class InboxSource:
-    """Reader of the table of inboxes, to which nothing may be written during the export."""
+    """Reads all facts from the table of inboxes, to which nothing may be written meanwhile."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

@@ -109,7 +109,7 @@ _Write = Callable[[], Awaitable[object]]
 
 
 class DynamoTarget:
-    """The tables that an import fills."""
+    """Writes facts into empty tables."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -291,8 +291,7 @@ async def fill_lists(dynamo: Dynamo) -> int:
 async def fill_heads(dynamo: Dynamo, now: int) -> int:
     """Write the head copies that old chats lack; return the number of these chats.
 
-    They are the chats that were written before head copies were where they are now, or before a
-    restore.
+    These are the chats of older versions, and those without a message since a restore.
     """
     found = await first_answer(dynamo)
     if found is None:

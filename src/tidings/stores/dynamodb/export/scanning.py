@@ -25,7 +25,7 @@ PAGE_ITEMS: Final = 500
 
 
 class PatientDynamo(Dynamo):
-    """Client that repeats a failing request for minutes.
+    """Sends requests, and repeats a failing request for minutes.
 
     It gives up at once if the store has never answered. All requests must be safe to repeat.
     """
@@ -81,7 +81,7 @@ async def open_patient(
 
 
 class Walk:
-    """A scan in steps, each of which continues where the previous one stopped.
+    """Scans a table in steps, each of which continues where the previous one stopped.
 
     After the end of the table, the scan starts over.
     """

@@ -32,7 +32,7 @@ _acts = msgspec.json.Decoder(tuple[Act, ...])
 
 
 class DynamoAuditLog:
-    """The audit trail: each entry is written once, and completed once with its outcome."""
+    """Stores audit entries; each is written once, and completed once with its outcome."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

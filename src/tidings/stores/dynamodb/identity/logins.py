@@ -34,7 +34,8 @@ _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 
 
 class DynamoLoginCodes:
-    """Login codes, one item for each phone number of a tenant; a new code replaces the old one."""
+    """Stores login codes, one item per phone number of a tenant; a new code replaces the old
+    one."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -111,7 +112,7 @@ class DynamoLoginCodes:
 
 
 class DynamoBudgets:
-    """Budgets: for each allowance, one item that stores the amount spent."""
+    """Stores budgets, one item for each allowance with the amount spent."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

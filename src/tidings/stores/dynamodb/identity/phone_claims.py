@@ -47,7 +47,7 @@ _IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class UserCounts:
-    """Counters of users, one for each tenant."""
+    """Counts the users of each tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -160,7 +160,7 @@ def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
 
 
 class PhoneClaims:
-    """Claims on phone numbers; each claim assigns one number to one user."""
+    """Stores claims on phone numbers; each claim assigns one number to one user."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo

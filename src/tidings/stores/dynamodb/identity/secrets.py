@@ -22,7 +22,7 @@ EPOCH_BYTES: Final = 8
 
 
 class MasterList:
-    """The stored list of master keys in use."""
+    """Maintains the stored list of master keys in use."""
 
     def __init__(self, dynamo: Dynamo, chance: Chance) -> None:
         self._dynamo = dynamo
@@ -56,7 +56,7 @@ class MasterList:
         return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys for removal from the list; return the mark, a random value for this call."""
+        """Mark keys for removal from the list with a random value; return this value."""
         mark = self._chance.token(8).hex()
         for key_id in master_key_ids:
             await self._dynamo.update(
@@ -91,7 +91,7 @@ def _key(master_key_id: str) -> Item:
 
 
 class DynamoDataKeys:
-    """Data keys, one item for each author.
+    """Stores data keys, one item for each author.
 
     The item remains after the key is destroyed, so that generation numbers are never reused.
     """
@@ -193,7 +193,7 @@ class DynamoDataKeys:
 
 
 class DynamoDeployment:
-    """Values that exist once in a deployment: the epoch, the formats and encrypted secrets."""
+    """Stores the values that exist once in a deployment: epoch, formats and encrypted secrets."""
 
     def __init__(self, dynamo: Dynamo, epoch: str, formats: Formats) -> None:
         self._dynamo = dynamo

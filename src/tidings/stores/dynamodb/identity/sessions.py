@@ -55,7 +55,7 @@ stored."""
 
 
 class DynamoRevocations:
-    """The feed of revocations: a partition in the table of tenants, to which items are appended."""
+    """Stores the feed of revocations in a partition of the table of tenants."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -156,7 +156,7 @@ _revocations_conform: type[Revocations] = DynamoRevocations
 
 
 class DynamoSessions:
-    """Sessions of all tenants."""
+    """Stores the sessions of all tenants."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo

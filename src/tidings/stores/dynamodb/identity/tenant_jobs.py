@@ -36,7 +36,7 @@ _SAVE: Final = (
 
 
 class DynamoTenantJobs:
-    """Jobs, shared by all processes; leases keep two processes from working on the same job."""
+    """Stores jobs for all processes; leases keep two processes from working on the same job."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -158,7 +158,7 @@ _conforms: type[TenantJobs] = DynamoTenantJobs
 
 
 class DynamoExportParts:
-    """Parts of exports, one item each, which DynamoDB removes after they have expired."""
+    """Stores parts of exports, one item each, which DynamoDB removes after they have expired."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

@@ -54,7 +54,7 @@ _IS_THERE: Final = "attribute_exists(#pk) AND attribute_not_exists(#deleted_at)"
 
 
 class TokenKeys:
-    """Each tenant's signing keys and its own token issuer, stored in the tenant's partition."""
+    """Stores each tenant's signing keys and its own token issuer, in the tenant's partition."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -135,7 +135,7 @@ def _revoked(key_ids: Iterable[str], now: int) -> list[Revocation]:
 
 
 class DynamoTenants(TokenKeys):
-    """Tenants by name, tenant keys by id, and the keys that verify a tenant's tokens."""
+    """Stores tenants by name, tenant keys by id, and the keys that verify a tenant's tokens."""
 
     async def put(self, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
         found = await self.get(tenant.tenant) or await self._create(tenant, signing)

@@ -45,7 +45,7 @@ CHATS_AT_ONCE: Final = 32
 
 
 class DynamoUsers:
-    """Users and their profiles."""
+    """Stores users and their profiles."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo

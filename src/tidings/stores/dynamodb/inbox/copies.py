@@ -60,7 +60,7 @@ _BEHIND_ALL: Final = f"m{NEXT_TO}"
 
 
 class ReadMarks:
-    """The read marks of each user in each inbox."""
+    """Stores the read marks of each user in each inbox."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -80,7 +80,8 @@ class ReadMarks:
         await self._remove_redundant(key, item)
 
     async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
-        """Move only the mark whose new value is higher than the stored one, if there is one."""
+        """Move the one mark whose new value is higher than the stored one; do nothing if neither
+        is."""
         if stored.get("before", 0) < time:
             update, condition = "SET #before = :time", _TIME_IS_LATER
             values = {":time": time}
@@ -151,7 +152,7 @@ def _members(item: Item) -> list[int]:
 
 
 class DynamoCopies(ReadMarks):
-    """The copies and read marks of users."""
+    """Stores the copies and read marks of users."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
         new: set[UserKey] = set()

@@ -200,7 +200,8 @@ def marks_key(user: UserKey, inbox: str) -> Item:
 
 
 class Partitions:
-    """The partitions that a scan found, returned in the order of an export file."""
+    """Collects the partitions that a scan finds, and returns them in the order of an export
+    file."""
 
     def __init__(self) -> None:
         self._tenants: list[str] = []

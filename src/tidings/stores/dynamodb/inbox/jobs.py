@@ -41,7 +41,7 @@ _aside = msgspec.json.Decoder(DeadLetter)
 
 
 class DynamoJobs:
-    """The queue of jobs, sorted by notification id, which is roughly the order of posting."""
+    """Stores the queue of jobs by notification id, which is roughly the order of posting."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -131,7 +131,7 @@ class DynamoJobs:
 
 
 class DynamoDeadLetters:
-    """Dead letters, sorted by id."""
+    """Stores dead letters, sorted by id."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

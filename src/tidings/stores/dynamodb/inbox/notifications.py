@@ -62,7 +62,7 @@ _FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
 
 
 class DynamoInboxSettings:
-    """Settings of tenants and of inboxes, stored in the partition of the tenant."""
+    """Stores the settings of tenants and of inboxes in the partition of the tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -117,7 +117,7 @@ _settings_conform: type[InboxSettings] = DynamoInboxSettings
 
 
 class DynamoNotifications:
-    """Each inbox's notification bodies, delivery progress and log of broadcasts."""
+    """Stores each inbox's notifications, their delivery progress, and the log of broadcasts."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

@@ -17,7 +17,7 @@ _NO_ROLE: Final = (
 
 
 class Backups:
-    """The backups of one deployment, in AWS Backup."""
+    """Compares and creates the backups of one deployment, in AWS Backup."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ _NAMESPACE: Final = "AWS/DynamoDB"
 
 
 def dashboard(tables: Sequence[Table], prefix: str, region: str) -> dict[str, Any]:
-    """Return the body of the dashboard; `prefix` and `region` may be names of parameters."""
+    """Return the body of the dashboard; a template passes parameters as `prefix` and `region`."""
     widgets: list[Widget] = []
     for row, table in enumerate(tables):
         graphs = (_units(table, prefix), _refused(table, prefix), _latency(table, prefix))

@@ -21,7 +21,7 @@ plan."""
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The choices of an operator about a deployment."""
+    """The options that an operator chooses for a deployment."""
 
     capacity: CapacityMode = "on-demand"
     alarm_topic: str | None = None
@@ -32,7 +32,7 @@ class Wishes:
 
 
 class LiveDeployment:
-    """The tables of a deployment at AWS, with their scaling, alarms and backups."""
+    """Compares and corrects the tables of a deployment at AWS, with scaling, alarms and backups."""
 
     def __init__(
         self, tables: LiveTables, services: tuple[Any, Any, Any] | None, prefix: str, wishes: Wishes

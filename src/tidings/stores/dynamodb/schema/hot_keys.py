@@ -33,7 +33,7 @@ class ThrottledKey:
 
 
 class HotKeys:
-    """The keys of one deployment, as CloudWatch counts them."""
+    """Finds the busiest and the throttled keys of one deployment, as CloudWatch counts them."""
 
     def __init__(self, dynamodb: Any, cloudwatch: Any, prefix: str) -> None:  # noqa: ANN401 - the SDK has no types
         self._dynamodb = dynamodb

@@ -25,7 +25,7 @@ command."""
 
 
 class LiveTables:
-    """The tables of one deployment at an endpoint."""
+    """Compares and changes the tables of one deployment at an endpoint."""
 
     def __init__(
         self,

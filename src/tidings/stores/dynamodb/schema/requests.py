@@ -55,7 +55,7 @@ def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str
 
 
 def index(table: Table, index: Index) -> Request:
-    """Return an index, with its own capacity if the table is provisioned."""
+    """Return the description of an index, with its own capacity if the table is provisioned."""
     request: Request = {
         "IndexName": index.name,
         "KeySchema": key_schema(index.partition, index.sort),

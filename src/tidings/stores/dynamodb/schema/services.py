@@ -44,7 +44,7 @@ class ServiceDifference:
 
 
 class Scaling:
-    """The scaling of provisioned capacity, in Application Auto Scaling."""
+    """Compares the scaling of provisioned capacity, in Application Auto Scaling."""
 
     def __init__(self, client: Any, prefix: str, tables: Sequence[Table]) -> None:  # noqa: ANN401 - the SDK has no types
         self._client = client
@@ -125,7 +125,7 @@ def _in_policy(there: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 class Alarms:
-    """The alarms of all tables and their dashboard, in CloudWatch."""
+    """Compares the alarms of all tables and their dashboard, in CloudWatch."""
 
     def __init__(
         self,

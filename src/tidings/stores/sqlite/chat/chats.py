@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class SqliteChats:
-    """Tables of chats and memberships."""
+    """Stores chats and memberships."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -144,10 +144,10 @@ class SqliteChats:
         )
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Do nothing: there is no other process."""
+        """Do nothing, because no other process reports heads."""
 
     async def look(self, chat: ChatId, sequence: int) -> None:
-        """Do nothing: every list shows all entries."""
+        """Do nothing, because every list shows all entries."""
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         def read(db: apsw.Connection) -> list[ChatId]:

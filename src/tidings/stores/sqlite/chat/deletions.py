@@ -44,7 +44,10 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 
 
 class SqliteDeletions:
-    """Table of deletion jobs. A lease is always granted, since only one process uses the store."""
+    """Stores and performs deletion jobs.
+
+    A lease is always granted, since only one process uses the store.
+    """
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

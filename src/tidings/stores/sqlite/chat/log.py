@@ -23,7 +23,7 @@ SCAN_ENTRIES_MAX: Final = 1_000
 
 
 class SqliteLog:
-    """Table of the entries of all chats, in order."""
+    """Stores the entries of all chats, in order."""
 
     def __init__(self, writer: Writer, readers: Readers, failpoints: Failpoints) -> None:
         self._writer = writer

@@ -113,7 +113,7 @@ def _count(db: apsw.Connection, entry: Entry, change: int) -> None:
 
 
 class SqliteInvites:
-    """Table of pending and declined invitations."""
+    """Stores pending and declined invitations."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

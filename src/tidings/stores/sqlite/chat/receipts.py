@@ -94,7 +94,7 @@ GROUP BY sender, box_key
 
 
 class SqliteReceipts:
-    """Table of receipts, one row for each user and chat."""
+    """Stores receipts, one row for each user and chat."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         """Create the table's adapter; the writer's connection must know the function `noted`."""

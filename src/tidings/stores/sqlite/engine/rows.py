@@ -80,7 +80,7 @@ def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
 
 
 def listed(rows: list[_R], limit: int, position: Callable[[_R], str]) -> Listed[_R]:
-    """Return at most `limit` of these rows; one row more shows that the list continues."""
+    """Return the first `limit` rows as a page; a further row shows that the list continues."""
     page = rows[:limit]
     return Listed(page, position(page[-1]) if len(rows) > limit else None)
 

@@ -159,7 +159,7 @@ class _Lost:
 
 
 class Writer:
-    """The only connection that writes, with a queue of write jobs."""
+    """Writes queued jobs in transactions, over the only connection that writes."""
 
     def __init__(
         self,

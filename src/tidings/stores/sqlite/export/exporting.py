@@ -170,7 +170,7 @@ def _of_user(db: apsw.Connection, user: UserKey, inbox: str, now: int) -> Iterat
 
 
 class SqliteSource:
-    """Snapshot of the store at the moment when it was opened."""
+    """Reads all facts from a snapshot of the store, taken when the store was opened."""
 
     def __init__(self, db: apsw.Connection, epoch: str) -> None:
         self._db = db

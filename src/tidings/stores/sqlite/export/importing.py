@@ -190,7 +190,7 @@ _decode = msgspec.json.Decoder(ExportProgress).decode
 
 
 class SqliteTarget:
-    """The store that an import fills."""
+    """Writes facts into an empty store."""
 
     def __init__(self, db: apsw.Connection, folder: Path) -> None:
         self._db = db

@@ -24,7 +24,7 @@ _fields = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteAuditLog:
-    """Table of audit entries. Only the sweeper removes entries, when they are old."""
+    """Stores audit entries. Only the sweeper removes entries, when they are old."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

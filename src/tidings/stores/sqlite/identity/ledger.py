@@ -34,7 +34,7 @@ _line = msgspec.json.Decoder(LedgerEntry)
 
 
 class SqliteLedger:
-    """The file in the data folder, and the table in the store."""
+    """Records erasures in the file in the data folder, and in the table of the store."""
 
     def __init__(self, folder: Path, writer: Writer, readers: Readers) -> None:
         self._path = folder / LEDGER

@@ -48,7 +48,7 @@ RETURNING spent
 
 
 class SqliteLoginCodes:
-    """Table of login codes, one row for each phone number of a tenant."""
+    """Stores login codes, one row for each phone number of a tenant."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -109,7 +109,7 @@ class SqliteLoginCodes:
 
 
 class SqliteBudgets:
-    """Table of budgets, with the amount spent from each."""
+    """Stores budgets, with the amount spent from each."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

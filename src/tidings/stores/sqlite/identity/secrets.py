@@ -18,7 +18,7 @@ _KEY: Final = "SELECT author, generation, wrapped, master_key_id FROM keys"
 
 
 class SqliteDataKeys:
-    """Table of wrapped data keys.
+    """Stores wrapped data keys.
 
     The row of a destroyed key remains, so that its generation is never used again.
     """
@@ -89,7 +89,7 @@ class SqliteDataKeys:
 
 
 class SqliteDeployment:
-    """Tables of the deployment's epoch and sealed secrets."""
+    """Stores the deployment's epoch and sealed secrets."""
 
     def __init__(self, writer: Writer, readers: Readers, epoch: str) -> None:
         self._writer = writer

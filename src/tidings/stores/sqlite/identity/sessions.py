@@ -39,7 +39,7 @@ _CHECK_USER: Final = "SELECT deactivated_at, revoked_at, deleted_at FROM users W
 
 
 class SqliteRevocations:
-    """Table of revocations. Rows are never removed."""
+    """Stores revocations. Rows are never removed."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -91,7 +91,7 @@ _revocations_conform: type[Revocations] = SqliteRevocations
 
 
 class SqliteSessions:
-    """Table of sessions; the sweeper removes them a day after revocation or expiry."""
+    """Stores sessions; the sweeper removes them a day after revocation or expiry."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

@@ -35,7 +35,7 @@ WHERE tenant = ? AND job_id = ? AND started_at = ? AND number = ?
 
 
 class SqliteTenantJobs:
-    """Table of jobs. A lease is always granted, since only one process uses the store."""
+    """Stores jobs. A lease is always granted, since only one process uses the store."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -125,7 +125,7 @@ _conforms: type[TenantJobs] = SqliteTenantJobs
 
 
 class SqliteExportParts:
-    """Table of the parts of exports; the sweeper removes expired ones."""
+    """Stores the parts of exports; the sweeper removes expired ones."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

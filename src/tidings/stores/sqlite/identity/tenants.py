@@ -33,7 +33,7 @@ _NEWEST_FIRST: Final = "tenant = ? ORDER BY created_at DESC, key_id DESC"
 
 
 class SqliteTenants:
-    """Tables of tenants, their API keys, their signing keys and their token issuers."""
+    """Stores tenants, their tenant keys, their signing keys and their token issuers."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -188,7 +188,7 @@ class SqliteTenants:
 
 
 def find_tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
-    """Return a tenant; for a deleted tenant, the mark that remains."""
+    """Return a tenant; of a deleted tenant, only the id and `deleted_at` are left."""
     row = db.execute(f"{_TENANTS} WHERE tenant = ?", (tenant,)).fetchone()
     return _from_row(row) if row else None
 

@@ -88,7 +88,7 @@ class _UnawaitedWrite:
 
 
 class SqliteUsers:
-    """Table of users with their profiles."""
+    """Stores users with their profiles."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

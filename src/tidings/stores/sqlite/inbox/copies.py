@@ -48,7 +48,7 @@ DELETE FROM read_announcements WHERE user_id = ?1 AND inbox = ?2 AND sequence <=
 
 
 class SqliteCopies:
-    """Tables of copies and of read marks, both sorted by user."""
+    """Stores copies and read marks, both sorted by user."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

@@ -41,7 +41,8 @@ ASIDE: Final = f"SELECT {columns(DeadLetter)} FROM jobs_aside"
 
 
 class SqliteJobs:
-    """Queue of delivery jobs. Tenants take turns, and each tenant's oldest job comes first."""
+    """Stores the queue of delivery jobs. Tenants take turns; each tenant's oldest job comes
+    first."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -161,7 +162,7 @@ _job = msgspec.json.Decoder(Job)
 
 
 class SqliteDeadLetters:
-    """Table of dead letters, sorted by id."""
+    """Stores dead letters, sorted by id."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

@@ -52,7 +52,7 @@ _BEYOND: Final = 2**62
 
 
 class SqliteNotifications:
-    """Tables of notifications, inbox logs, claimed idempotency keys and finished jobs."""
+    """Stores notifications, inbox logs, claimed idempotency keys and finished jobs."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -168,7 +168,7 @@ _config = msgspec.json.Decoder(InboxConfig)
 
 
 class SqliteInboxSettings:
-    """Tables of tenants' inbox settings and of inbox configurations, both stored as JSON."""
+    """Stores the settings of tenants and the configurations of inboxes, both as JSON."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

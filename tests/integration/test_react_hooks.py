@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The React hooks: their own tests with the JavaScript client, their types, their size."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from scripts.services import node_tools
+from scripts.services.obtaining import Unavailable
+from tests.support.node import run_in
+from tests.support.services import do_without
+
+SIZE_MAX: Final = 1_000
+"""Bytes that the hooks add to a page, compressed."""
+FILES: Final = ("src", "test", "package.json", "tsconfig.json", ".prettierrc.json")
+
+
+@pytest.fixture(scope="module")
+def tools(request: pytest.FixtureRequest) -> Path:
+    """The folder with the programs."""
+    try:
+        return node_tools.obtain(node_tools.REACT)
+    except Unavailable as error:
+        do_without(request.config, node_tools.REACT_NAME, str(error))
+
+
+@pytest.fixture(scope="module")
+def package(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as an application has it: beside React and the client."""
+    clients = tmp_path_factory.mktemp("clients")
+    package = clients / "react"
+    package.mkdir()
+    for name in FILES:
+        given = node_tools.REACT / name
+        (shutil.copytree if given.is_dir() else shutil.copy)(given, package / name)
+    (package / "node_modules").symlink_to(tools.parent)
+    (clients / "js").symlink_to(node_tools.CLIENT)
+    (clients / "node_modules" / "@tidings").mkdir(parents=True)
+    (clients / "node_modules" / "@tidings" / "client").symlink_to(node_tools.CLIENT)
+    return package
+
+
+async def test_components_follow_the_views(tools: Path, package: Path) -> None:
+    tests = sorted(str(path) for path in (package / "test").glob("*.test.js"))
+    assert b"# fail 0" in await run_in(package, tools, "node", "--test", *tests)
+
+
+async def test_their_types_fit_and_their_form_is_the_formatters(tools: Path, package: Path) -> None:
+    await run_in(package, tools, "prettier", "--check", "src", "test")
+    await run_in(package, tools, "tsc", "--noEmit")
+
+
+async def test_they_are_small(tools: Path, package: Path) -> None:
+    command = json.loads((package / "package.json").read_text())["scripts"]["build"]
+    built = await run_in(package, tools, "sh", "-c", command)
+    assert len(gzip.compress(built, 9)) < SIZE_MAX
