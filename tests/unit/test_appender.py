@@ -293,6 +293,28 @@ async def test_a_key_that_is_claimed_beside_a_taken_one_is_not_claimed_again(
     assert asked == [["m1", "m2"], ["m1", None]]
 
 
+class Sealed(Send):
+    """A message that is ready when all of its group are being prepared, or is refused then."""
+
+    def __init__(self, cmid: str, group: asyncio.Barrier, refusal: Refusal | None = None) -> None:
+        super().__init__(cmid)
+        self.is_ready = False
+        self._group = group
+        self._refusal = refusal
+
+    async def prepare(self) -> None:
+        await self._group.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        self.is_ready = True
+
+
+async def test_messages_of_many_authors_are_prepared_together(writer: Writer) -> None:
+    group = asyncio.Barrier(3)
+    sends = [Sealed("m1", group), Sealed("m2", group, DOWN), Send("m3"), Sealed("m4", group)]
+    assert await writer.send(*sends) == [2, DOWN, 3, 4]
+
+
 async def test_a_refusal_that_may_be_a_repeat_is_not_final_while_nobody_can_tell(
     writer: Writer,
 ) -> None:

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from itertools import islice
 from typing import Any, assert_never
 
 from tidings.actions.chat.chat_queue import (
@@ -158,12 +159,15 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        request = chat_queue.waiting[0]
-        try:
-            await request.prepare()
-        except Refusal as refusal:
-            chat_queue.waiting.popleft()
-            request.refused(refusal)
+        """Prepare the first requests together: in a hot chat, many wait for their author's key."""
+        first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
+        requests = [request for request in first if not request.is_ready]
+        async with asyncio.TaskGroup() as group:
+            preparing = [group.create_task(_prepared(request)) for request in requests]
+        for request, prepared in zip(requests, preparing, strict=True):
+            if (refusal := prepared.result()) is not None:
+                chat_queue.waiting.remove(request)
+                request.refused(refusal)
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
@@ -388,6 +392,15 @@ class Appender:
             self._remember(chat_queue, missed)
             is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._chat_queues.keep_state(chat_queue, state)
+
+
+async def _prepared(request: AppendRequest) -> Refusal | None:
+    """Prepare a request; return the reason if it cannot become ready."""
+    try:
+        await request.prepare()
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _requester(chat_queue: ChatQueue) -> Requester:
