@@ -17,6 +17,7 @@ from tidings.model.limits import DAY_MS, SEND_KEY_MS
 from tidings.model.roles import Role
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Kept, Outcome, Page, Run
+from tidings.stores.dynamodb.chat.packs import PACK_MESSAGES_MAX
 
 NOWHERE: Final = ChatId("0" * 26)
 
@@ -230,8 +231,9 @@ async def append(
 
 async def append_many(store: Store, state: ChatState, entries: Sequence[Entry]) -> None:
     """Append more entries than one run of every engine holds."""
-    for start in range(0, len(entries), 32):
-        assert await append(store, state, *entries[start : start + 32]) == Kept()
+    for start in range(0, len(entries), PACK_MESSAGES_MAX):
+        run = entries[start : start + PACK_MESSAGES_MAX]
+        assert await append(store, state, *run) == Kept()
 
 
 async def page(store: Store, state: ChatState, reader: UserKey = ANN, after: int = 0) -> Page:

@@ -24,6 +24,8 @@ from tidings.actions.chat.chat_queue import (
     gave_up,
     is_behind,
     needs_no_key,
+    prepared,
+    requester_of,
 )
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -37,12 +39,7 @@ from tidings.model.refusals import (
 )
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
-from tidings.ports.store import (
-    Requester,
-    current_requester,
-    set_requester,
-    user_requester,
-)
+from tidings.ports.store import Requester, set_requester
 from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks, TurnBudget
 
@@ -127,7 +124,7 @@ class Appender:
 
     def _start(self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `work` for the queue in a task. If `work` fails, refuse all waiting requests."""
-        self._tasks.start(self._run_or_refuse_all(chat_queue, work, _requester(chat_queue)))
+        self._tasks.start(self._run_or_refuse_all(chat_queue, work, requester_of(chat_queue)))
 
     async def _run_or_refuse_all(
         self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]], who: Requester
@@ -163,9 +160,9 @@ class Appender:
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
-            preparing = [group.create_task(_prepared(request)) for request in requests]
-        for request, prepared in zip(requests, preparing, strict=True):
-            if (refusal := prepared.result()) is not None:
+            preparing = [group.create_task(prepared(request)) for request in requests]
+        for request, done in zip(requests, preparing, strict=True):
+            if (refusal := done.result()) is not None:
                 chat_queue.waiting.remove(request)
                 request.refused(refusal)
         self._next(chat_queue)
@@ -392,22 +389,3 @@ class Appender:
             self._remember(chat_queue, missed)
             is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._chat_queues.keep_state(chat_queue, state)
-
-
-async def _prepared(request: AppendRequest) -> Refusal | None:
-    """Prepare a request; return the reason if it cannot become ready."""
-    try:
-        await request.prepare()
-    except Refusal as refusal:
-        return refusal
-    return None
-
-
-def _requester(chat_queue: ChatQueue) -> Requester:
-    """Return the user on whose behalf the queue reads.
-
-    If the first waiting request is a message, this is its sender; otherwise it is the current
-    caller.
-    """
-    key = chat_queue.waiting[0].key if chat_queue.waiting else None
-    return current_requester() if key is None else user_requester(key.sender)

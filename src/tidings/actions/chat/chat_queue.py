@@ -25,6 +25,7 @@ from tidings.model.refusals import (
     StoreUnavailable,
 )
 from tidings.ports.log import Declined, Log, Sent
+from tidings.ports.store import Requester, current_requester, user_requester
 from tidings.ports.world import Clock
 
 
@@ -328,3 +329,22 @@ def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> 
         key = request.key
         if key is not None and (key.sender, key.client_message_id) in sent:
             request.is_claimed = False
+
+
+async def prepared(request: AppendRequest) -> Refusal | None:
+    """Prepare a request; return the reason if it cannot become ready."""
+    try:
+        await request.prepare()
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+def requester_of(chat_queue: ChatQueue) -> Requester:
+    """Return the user on whose behalf the queue reads.
+
+    If the first waiting request is a message, this is its sender; otherwise it is the current
+    caller.
+    """
+    key = chat_queue.waiting[0].key if chat_queue.waiting else None
+    return current_requester() if key is None else user_requester(key.sender)
