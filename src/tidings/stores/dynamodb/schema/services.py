@@ -17,8 +17,8 @@ from tidings.stores.dynamodb.schema.alarms import (
     Scaled,
     all_alarms,
     all_scaled,
+    dashboard,
 )
-from tidings.stores.dynamodb.schema.dashboard import dashboard
 from tidings.stores.dynamodb.tables import Table
 
 Request = dict[str, Any]
