@@ -119,7 +119,7 @@ def copy_of(entry: Entry) -> HeadCopy:
 
 class ChatPair(msgspec.Struct, frozen=True):
     """Facts about a chat that hardly change: the users of a direct chat, its creator and its
-    time."""
+    age."""
 
     users: tuple[UserKey, ...]
     """Empty if the chat is a group."""

@@ -246,7 +246,8 @@ def to_receipt(item: Item) -> Receipt:
 
 
 def times_to_numbers(times: MarkTimes) -> list[int]:
-    """Convert times to a list of numbers: an update can append to a list that it has not read."""
+    """Convert times to a list of numbers, because an update can append to a list without reading
+    it."""
     return [sequence * _SECONDS_MAX + second for sequence, second in times]
 
 
