@@ -212,7 +212,7 @@ class NotAnEvent(Exception):
 
 
 def entry_event(entry: Entry, until: int = 0) -> bytes:
-    """Encode an entry for the workers, without anything that was decrypted.
+    """Encode an entry for the workers, without its decrypted content.
 
     `until` is the head of the log right after the entry and those appended together with it.
     """

@@ -84,7 +84,7 @@ class LastSeen:
     clock: Clock
 
     async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
-        """Return the users as another user sees them: last seen to the minute, or hidden.
+        """Return the users as another user sees them: each with the last minute online, or none.
 
         A viewer who hides their own last-seen time sees nobody's. Only the viewer's own phone
         number is shown.

@@ -120,7 +120,8 @@ class InboxDeletion:
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with the items that the next step removes, and the position after them."""
+    """Return the job with the items that the next step removes, and with the position that
+    follows."""
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 

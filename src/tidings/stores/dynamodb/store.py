@@ -49,7 +49,7 @@ IMPORT: Final = value_key("import")
 
 
 async def first_answer(dynamo: Dynamo) -> Item | None:
-    """Return the item of the epoch, or None; as the first read, this checks that tables exist.
+    """Return the item of the epoch, or None. This is the first read, so it checks the tables.
 
     Raises:
         SetupError: The tables do not exist.
