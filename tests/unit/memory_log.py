@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of one group in memory, which gets into trouble whenever a test says so."""
+"""The log of one group in memory, which gets into trouble when a test says so, and its writer."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
+from tests.support.clock import ManualClock
+from tidings.actions.chat.appender import Appender
+from tidings.assembly.system import SystemChance
+from tidings.buses.in_process import InProcessBus
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Person, SendKey
 from tidings.model.ids import ChatId, user_key
-from tidings.model.refusals import StoreUnavailable
-from tidings.ports.log import Failed, Kept, KeyTaken, Log, Outcome, Run, Sent, SlotTaken
+from tidings.model.refusals import ChatNotFound, Refusal, StoreUnavailable
+from tidings.ports.bus import Event
+from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, Sent, SlotTaken
 
 CHAT: Final = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 OWNER: Final = user_key("acme", "ann")
@@ -126,3 +133,70 @@ class MemoryLog:
 
 
 _conforms: type[Log] = MemoryLog
+
+
+DOWN = StoreUnavailable("the test says so")
+
+
+class Send:
+    """A message that keeps a list of its answers."""
+
+    def __init__(self, cmid: str, *, is_member: bool = True, after: int | None = None) -> None:
+        self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS, after)
+        self.is_claimed = False
+        self.attempts = 0
+        self.was_looked_into = False
+        self.is_ready = True
+        self.answers: list[object] = []
+        self.answered = asyncio.Event()
+        self._is_member = is_member
+
+    async def prepare(self) -> None:
+        self.is_ready = True
+
+    def decide(self, state: ChatState, now: int) -> list[Entry]:
+        if not self._is_member:
+            raise ChatNotFound
+        assert self.key is not None
+        cmid = self.key.client_message_id
+        return [Entry(chat_id=state.chat_id, kind="message", sender=OWNER, client_message_id=cmid)]
+
+    def kept(self, entries: list[Entry]) -> None:
+        self._answer(entries[0].sequence)
+
+    def replayed(self, entry: Entry) -> None:
+        self._answer(("again", entry.sequence))
+
+    def declined(self, declined: Declined) -> None:
+        self._answer(declined)
+
+    def refused(self, refusal: Refusal) -> None:
+        self._answer(refusal)
+
+    def _answer(self, answer: object) -> None:
+        self.answers.append(answer)
+        self.answered.set()
+
+
+class Writer:
+    """An appender on a log in memory."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.events: list[Event] = []
+        bus = InProcessBus()
+        bus.subscribe(self.events.append)
+        self.appender = Appender(self.log, bus, ManualClock(), SystemChance(), self._no_pause)
+
+    async def _no_pause(self, _: int) -> None:
+        await asyncio.sleep(0)
+
+    async def send(self, *sends: Send) -> list[object]:
+        """Propose them in one turn of the loop; returns each one's only answer."""
+        for send in sends:
+            self.appender.propose(CHAT, send)
+        for send in sends:
+            await send.answered.wait()
+        await asyncio.sleep(0)
+        assert [len(send.answers) for send in sends] == [1] * len(sends)
+        return [send.answers[0] for send in sends]

@@ -8,189 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clock import ManualClock
-from tests.unit.memory_log import CHAT, OWNER, MemoryLog, Trouble
-from tidings.actions.chat.appender import Appender
+from tests.unit.memory_log import CHAT, DOWN, OWNER, MemoryLog, Send, Trouble, Writer
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import ChatQueues
-from tidings.assembly.system import SystemChance
-from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Head, SendKey, head_of
+from tidings.model.entries import Entry, Head, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import (
-    ChatBusy,
     ChatNotFound,
     LimitReached,
     MessageGone,
     Refusal,
     StoreUnavailable,
 )
-from tidings.ports.bus import Event
 from tidings.ports.log import Declined, KeyTaken, Run, SlotTaken
-
-DOWN = StoreUnavailable("the test says so")
-
-
-class Send:
-    """A message that keeps a list of its answers."""
-
-    def __init__(self, cmid: str, *, is_member: bool = True, after: int | None = None) -> None:
-        self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS, after)
-        self.is_claimed = False
-        self.attempts = 0
-        self.was_looked_into = False
-        self.is_ready = True
-        self.answers: list[object] = []
-        self.answered = asyncio.Event()
-        self._is_member = is_member
-
-    async def prepare(self) -> None:
-        self.is_ready = True
-
-    def decide(self, state: ChatState, now: int) -> list[Entry]:
-        if not self._is_member:
-            raise ChatNotFound
-        assert self.key is not None
-        cmid = self.key.client_message_id
-        return [Entry(chat_id=state.chat_id, kind="message", sender=OWNER, client_message_id=cmid)]
-
-    def kept(self, entries: list[Entry]) -> None:
-        self._answer(entries[0].sequence)
-
-    def replayed(self, entry: Entry) -> None:
-        self._answer(("again", entry.sequence))
-
-    def declined(self, declined: Declined) -> None:
-        self._answer(declined)
-
-    def refused(self, refusal: Refusal) -> None:
-        self._answer(refusal)
-
-    def _answer(self, answer: object) -> None:
-        self.answers.append(answer)
-        self.answered.set()
-
-
-class Writer:
-    """An appender on a log in memory."""
-
-    def __init__(self) -> None:
-        self.log = MemoryLog()
-        self.events: list[Event] = []
-        bus = InProcessBus()
-        bus.subscribe(self.events.append)
-        self.appender = Appender(self.log, bus, ManualClock(), SystemChance(), self._no_pause)
-
-    async def _no_pause(self, _: int) -> None:
-        await asyncio.sleep(0)
-
-    async def send(self, *sends: Send) -> list[object]:
-        """Propose them in one turn of the loop; returns each one's only answer."""
-        for send in sends:
-            self.appender.propose(CHAT, send)
-        for send in sends:
-            await send.answered.wait()
-        await asyncio.sleep(0)
-        assert [len(send.answers) for send in sends] == [1] * len(sends)
-        return [send.answers[0] for send in sends]
 
 
 @pytest.fixture
 def writer() -> Writer:
     return Writer()
-
-
-@pytest.fixture
-def memory(writer: Writer) -> Writer:
-    """A writer whose log takes messages without keys."""
-    writer.log.takes_after = True
-    return writer
-
-
-async def test_a_message_that_would_be_remembered_needs_no_key(memory: Writer) -> None:
-    assert await memory.send(Send("m1", after=1), Send("m2")) == [2, 3]
-    assert [entry.digest for entry in memory.log.entries] == [None, b"digest", None]
-    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
-    assert await memory.send(Send("m2", after=1)) == [("again", 3)]
-    assert await memory.send(Send("m2")) == [("again", 3)]
-
-
-async def test_what_is_not_remembered_is_looked_for(
-    memory: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "REMEMBERED_SENDS_MAX", 1)
-    assert await memory.send(Send("m1", after=1)) == [2]
-    assert await memory.send(Send("m2", after=2)) == [3]
-    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
-    assert await memory.send(Send("m3", after=1)) == [4]
-    assert memory.log.entries[-1].digest is None, "its key is claimed"
-
-
-async def test_what_is_evicted_may_be_of_a_chat_that_is_evicted_too() -> None:
-    queues, chats = ChatQueues(), [ChatId("a"), ChatId("b")]
-    entry = Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id="m", sequence=7)
-    for chat in chats:
-        queues.remember(queues.get(chat), [entry])
-    queues.forget(queues.get(chats[0]))
-    many = [
-        Entry(chat_id=CHAT, kind="message", sender=OWNER, client_message_id=f"{number}", sequence=9)
-        for number in range(limits.REMEMBERED_SENDS_MAX)
-    ]
-    queues.remember(queues.get(ChatId("c")), many)
-    assert queues.get(chats[1]).remembered_after == 7
-
-
-async def test_a_log_may_begin_to_take_messages_without_keys(writer: Writer) -> None:
-    assert await writer.send(Send("m1", after=1)) == [2]
-    writer.log.takes_after = True
-    assert await writer.send(Send("m1", after=1)) == [("again", 2)]
-
-
-async def test_long_searches_are_few(memory: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "REMEMBERED_SENDS_MAX", 1)
-    monkeypatch.setattr(limits, "SHORT_SEARCH_ENTRIES", 1)
-    monkeypatch.setattr(limits, "LONG_SEARCHES_BURST", 2)
-    assert await memory.send(Send("m1", after=1)) == [2]
-    assert await memory.send(Send("m2", after=2)) == [3]
-    assert await memory.send(Send("m1", after=1)) == [("again", 2)]
-    gone = await memory.send(Send("m1", after=1, is_member=False))
-    busy, near = await memory.send(Send("m1", after=1), Send("m3", after=2))
-    [stranger] = await memory.send(Send("m1", after=1, is_member=False))
-    assert gone == [("again", 2)]
-    assert (isinstance(busy, ChatBusy), near) == (True, 4)
-    assert isinstance(stranger, ChatNotFound)
-
-
-async def test_a_sequence_that_the_log_has_not_reached_proves_nothing(memory: Writer) -> None:
-    assert await memory.send(Send("m1", after=5)) == [2]
-    assert memory.log.entries[-1].digest is None
-
-
-async def test_a_remembered_message_that_cannot_be_read_is_answered(memory: Writer) -> None:
-    assert await memory.send(Send("m1", after=1)) == [2]
-    memory.log.troubles["find_sent"] = [DOWN, ZeroDivisionError()]
-    assert await memory.send(Send("m1", after=1)) == [DOWN]
-    [answer] = await memory.send(Send("m1", after=1))
-    assert isinstance(answer, StoreUnavailable)
-    memory.log.entries[1].client_message_id = "lost"
-    [answer] = await memory.send(Send("m1", after=1))
-    assert isinstance(answer, StoreUnavailable)
-    memory.log.troubles["state"] = [DOWN]
-    assert await memory.send(Send("m1", after=1)) == [DOWN]
-
-
-async def test_a_remembered_message_of_a_deleted_chat_is_not_there(memory: Writer) -> None:
-    assert await memory.send(Send("m1", after=1)) == [2]
-    state = await memory.log.state(CHAT)
-    assert state is not None
-    deleted = Entry(chat_id=CHAT, kind="deleted", sender=OWNER)
-    state.stamp(deleted, 1, "other")
-    memory.log.entries.append(deleted)
-    memory.log.entries[1].client_message_id = None
-    [answer] = await memory.send(Send("m1", after=1))
-    assert isinstance(answer, ChatNotFound)
 
 
 async def test_a_chat_that_cannot_be_loaded_is_loaded_by_the_next_send(writer: Writer) -> None:
