@@ -19,6 +19,9 @@ TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && e
 # Tests wait for other programs a third of the time, so three workers run them. Each worker runs
 # one file at a time, in the order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+# In a new clone the tests are compiled once, beside the type checker, which leaves a core alone;
+# otherwise each worker would compile all of them.
+FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
 # The other folders have no test that runs without a service or a process.
 QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
 PYTEST := $(BIN)/python -m pytest
@@ -41,7 +44,7 @@ DOCS := $(DOCS_VENV)/.installed
 SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
+.PHONY: help run test compiled-tests quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
 	services-stop lock sbom audit clean
 
 help: ## List all targets
@@ -50,13 +53,17 @@ help: ## List all targets
 run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
 	@exec $(BIN)/tidings serve $(ARGS)
 
-test: check ## Check, then run the tests
+test: $(DEV) ## Check, then run the tests
+	@$(MAKE) --no-print-directory --jobs=2 check $(FIRST_TIME)
 	@$(SERVICES) obtain
 	@rm -rf $(TEST_FOLDER)
 	$(PYTEST) $(SIDE_BY_SIDE) --basetemp=$(TEST_FOLDER) --junitxml=.test-results.xml --durations=15 $(ARGS)
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
 	$(BIN)/python tests/canary_scan.py $(TEST_FOLDER)
 	@rm -rf $(TEST_FOLDER)
+
+compiled-tests: $(DEV)
+	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 quick: $(DEV) ## Run the tests that start no service and no process: under a minute
 	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
