@@ -11,7 +11,7 @@
  * @typedef {{tag: string, key: string | undefined, props: Record<string, unknown>,
  *   children: Node_[]}} Element_ - A described element.
  * @typedef {Element_ | string} Node_ - A described element or text.
- * @typedef {Node_ | number | boolean | null | undefined | Child[]} Child
+ * @typedef {Node_ | number | boolean | null | undefined | readonly unknown[]} Child
  */
 
 /** The description that a node was last made from. */
@@ -30,7 +30,12 @@ const DESCRIPTION = new WeakMap();
  */
 export function h(tag, props, ...children) {
   const { key, ...rest } = props ?? {};
-  return { tag, key: key === undefined ? undefined : String(key), props: rest, children: flat(children) };
+  return {
+    tag,
+    key: key === undefined ? undefined : String(key),
+    props: rest,
+    children: flat(children),
+  };
 }
 
 /**
@@ -130,7 +135,8 @@ function set(element, name, value) {
   else if (isProperty(element, name)) {
     // A field that somebody types into must not lose its cursor.
     if (element[name] !== (value ?? "")) element[name] = value ?? "";
-  } else if (value === null || value === undefined || value === false) element.removeAttribute(name);
+  } else if (value === null || value === undefined || value === false)
+    element.removeAttribute(name);
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
@@ -139,7 +145,9 @@ function set(element, name, value) {
  * @param {string} name
  */
 const isProperty = (element, name) =>
-  name in element && !name.includes("-") && !["role", "class", "part", "list", "hidden"].includes(name);
+  name in element &&
+  !name.includes("-") &&
+  !["role", "class", "part", "list", "hidden"].includes(name);
 
 /**
  * Return a function that asks for an update, which is made once before the next frame.
