@@ -225,8 +225,11 @@ PAGES: Final[dict[str, Row]] = {
     path: public(200)
     for path in (
         "/",
+        "/about",
         "/asyncapi.json",
+        "/assets/{version}/{folder}/{name}",
         "/docs",
+        "/manifest.webmanifest",
         "/openapi.json",
         "/web/docs.js",
         "/web/elements.js",

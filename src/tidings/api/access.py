@@ -234,7 +234,11 @@ class HeadersMiddleware:
             headers.setdefault(name, value)
         headers.update(_ALWAYS)
         headers.update(rate_headers(scope))
-        headers.update(cors_headers(scope, self._access.allowed_origins))
+        for name, value in cors_headers(scope, self._access.allowed_origins).items():
+            if name == "Vary":
+                headers.add_vary_header(value)
+            else:
+                headers[name] = value
         if came_encrypted(scope, self._access.trusted_proxies):
             headers.update(_ENCRYPTED)
         headers["X-Request-Id"] = request_id(scope, self._chance)

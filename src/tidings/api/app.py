@@ -39,6 +39,7 @@ from tidings.api.documents import make_document, make_socket_document
 from tidings.api.endpoints import JSON, Endpoint, LargeBodies, OperationResponder, Responder
 from tidings.api.health import METHODS, Page, PageResponder
 from tidings.api.operations import Operation
+from tidings.api.web_app import ASSET_PATH, WebApp, WebAppResponder
 from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
 
@@ -75,6 +76,7 @@ def make_app(
     own_health: health.Health,
     chance: Chance,
     pages: Mapping[str, Page],
+    web_app: WebApp,
     access: Access,
 ) -> Router:
     """Return the application that calls these verbs and serves these pages."""
@@ -95,6 +97,9 @@ def make_app(
         path: dict.fromkeys(METHODS, PageResponder(page, guard))
         for path, page in _files(pages).items()
     }
+    for path in web_app.pages:
+        responders[path] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard, path))
+    responders[ASSET_PATH] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard))
     for operation in OPERATIONS:
         responder = OperationResponder(operation, guard, large_bodies, services, recorder)
         responders.setdefault(operation.path, {})[operation.method] = responder

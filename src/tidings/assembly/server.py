@@ -43,6 +43,7 @@ from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
 from tidings.api.health import Health, Trouble, load_pages
+from tidings.api.web_app import load_web_app
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_links
 from tidings.assembly.delivery import run_delivery
@@ -92,6 +93,7 @@ def make_rest(
         own_health=health,
         chance=core.chance,
         pages=load_pages(),
+        web_app=load_web_app(),
         access=access or Access(),
     )
 
