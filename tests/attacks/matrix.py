@@ -226,6 +226,7 @@ PAGES: Final[dict[str, Row]] = {
     for path in (
         "/",
         "/about",
+        "/app.json",
         "/asyncapi.json",
         "/assets/{version}/{folder}/{name}",
         "/docs",
