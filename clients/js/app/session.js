@@ -73,8 +73,8 @@ function current() {
  * @returns {Promise<{user_id: string, display_name: string}[]>}
  */
 export async function demoPeople() {
-  const answer = await fetch("/demo/people").catch(() => null);
-  return answer?.ok ? (await answer.json()).data : [];
+  const answer = await fetch("/app.json").catch(() => null);
+  return answer?.ok ? (await answer.json()).demo : [];
 }
 
 /**
