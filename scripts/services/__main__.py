@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.services import (
+    chromium,
     dynamodb_local,
     elasticmq,
     kafka_broker,
@@ -25,6 +26,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     redis_server.RedisServer.name: redis_server.obtain,
     elasticmq.ElasticMQ.name: elasticmq.obtain,
     node_tools.NAME: node_tools.obtain,
+    chromium.NAME: chromium.obtain,
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 
