@@ -68,13 +68,15 @@ function current() {
 // Demo people.
 
 /**
- * Return the people of the demo; none if the server has no demo.
+ * How people can sign in: as one of the demo, if the server has one, and by phone or not.
  *
- * @returns {Promise<{user_id: string, display_name: string}[]>}
+ * @typedef {{phone: boolean, demo: {user_id: string, display_name: string}[]}} Ways
  */
-export async function demoPeople() {
+
+/** @returns {Promise<Ways>} */
+export async function ways() {
   const answer = await fetch("/app.json").catch(() => null);
-  return answer?.ok ? (await answer.json()).demo : [];
+  return answer?.ok ? answer.json() : { phone: false, demo: [] };
 }
 
 /**

@@ -2,7 +2,7 @@
 /** What all elements have: a client, texts, one shadow root, and updates once a frame. */
 
 import { english } from "./strings.js";
-import { style } from "./style.js";
+import { sheet, STYLE } from "./style.js";
 import { gathered, render } from "./view.js";
 
 /** @typedef {import("../src/tidings.js").Tidings} Tidings */
@@ -17,9 +17,10 @@ export class TidingsElement extends HTMLElement {
   constructor() {
     super();
     this.root = this.attachShadow({ mode: "open", delegatesFocus: true });
-    this.root.adoptedStyleSheets = [style()];
+    this.root.adoptedStyleSheets = [sheet(STYLE)];
     this.update = gathered(() => {
       if (!this.isConnected) return;
+      this.rendering();
       render(this.root, this.render());
       this.rendered();
     });
@@ -70,7 +71,12 @@ export class TidingsElement extends HTMLElement {
    * @param {{subscribe: (listener: () => void) => () => void}} view
    */
   watch(view) {
-    this.#endings.push(view.subscribe(this.update));
+    this.until(view.subscribe(this.update));
+  }
+
+  /** @param {() => void} end - Called when the element leaves the page or gets another client. */
+  until(end) {
+    this.#endings.push(end);
   }
 
   /**
@@ -96,6 +102,9 @@ export class TidingsElement extends HTMLElement {
   render() {
     return null;
   }
+
+  /** Called before each update. */
+  rendering() {}
 
   /** Called after each update. */
   rendered() {}

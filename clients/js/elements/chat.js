@@ -1,360 +1,291 @@
 // SPDX-License-Identifier: Apache-2.0
 /** `<tidings-chat>`: a list of chats beside a conversation. */
 
-import { TidingsElement } from "./base.js";
-import { chatList } from "./chat_list.js";
+import { ChatActions } from "./chat_actions.js";
+import { ChatList } from "./chat_list.js";
+import { CHAT_STYLE } from "./chat_style.js";
 import { composer } from "./composer.js";
-import { keyOf, messageRow } from "./message_row.js";
-import { day, dayOf, named, titleOf } from "./text.js";
+import { icon } from "./icons.js";
+import { menuOf } from "./menu.js";
+import { People } from "./people.js";
+import { sheet } from "./style.js";
+import { ago, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
 /** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
-/** @typedef {import("../src/chat_view.js").ChatView} ChatView */
+/** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("../src/rows.js").Row} Row */
+/** @typedef {import("../src/tidings.js").Tidings} Tidings */
 
-const UNDO_MS = 5_000;
-const NEAR_PX = 240;
-const BOTTOM_PX = 40;
-const TOGETHER_MS = 5 * 60_000;
+const DAY_SHOWN_MS = 1_200;
+const PAGES_MAX = 4;
 
-export class TidingsChat extends TidingsElement {
+export class TidingsChat extends ChatActions {
   static observedAttributes = ["chat"];
-  #query = "";
-  #dialog = /** @type {"direct" | "group" | null} */ (null);
-  #editing = /** @type {Row | null} */ (null);
-  #undoable = /** @type {Map<number, ReturnType<typeof setTimeout>>} */ (new Map());
+  #list = new ChatList(this);
   #endView = () => {};
-  /** The last entry that was read when the chat was opened; the divider stays there. */
-  #dividesAfter = /** @type {number | null} */ (null);
-  #isAtBottom = true;
-  #ticking = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
+  /** The first unread row when the chat was opened, where the divider stays; null until found. */
+  #dividesAt = /** @type {number | null} */ (null);
+  #isFinding = false;
+  #announced = "";
+  #isLate = false;
+  #dayTimer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
 
-  /** The chat that is open. */
-  get chat() {
-    return this.getAttribute("chat") ?? "";
-  }
-
-  set chat(chat) {
-    if (chat) this.setAttribute("chat", chat);
-    else this.removeAttribute("chat");
+  constructor() {
+    super();
+    this.root.adoptedStyleSheets.push(sheet(CHAT_STYLE));
   }
 
   attributeChangedCallback() {
-    this.#endView();
-    this.#editing = null;
-    this.#dividesAfter = null;
-    this.#isAtBottom = true;
-    const view = this.view;
-    this.#endView = view && this.isConnected ? view.subscribe(this.update) : () => {};
-    this.update();
+    this.#follow();
     this.tell("open", { chat: this.chat });
   }
 
-  /** The live view of the open chat. */
-  get view() {
-    return this.chat && this.tidings ? this.tidings.chat(this.chat) : null;
+  /** Look at the chat that is open now. */
+  #follow() {
+    this.#endView();
+    this.editing = null;
+    this.#dividesAt = null;
+    this.messages.reset();
+    const { view } = this;
+    this.#endView = view && this.isConnected ? view.subscribe(this.update) : () => {};
+    this.update();
   }
 
-  /** @param {import("../src/tidings.js").Tidings} tidings */
+  /** @param {Tidings} tidings */
   start(tidings) {
+    this.people = new People(tidings, this.update);
     this.watch(tidings.chats);
     this.watch(tidings.state);
-    this.attributeChangedCallback();
-    this.#ticking = setInterval(() => this.#countDown(), 1_000);
+    this.until(tidings.on((event) => this.#happens(event)));
+    const ticking = setInterval(() => this.#tick(), 1_000);
+    this.until(() => clearInterval(ticking));
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    for (const name of ["focus", "visibilitychange"]) {
+      const target = name === "focus" ? globalThis : document;
+      target.addEventListener(name, () => this.#readIfSeen(), { signal });
+    }
+    globalThis.addEventListener("pagehide", () => this.redactNow(), { signal });
+    this.until(() => leaving.abort());
+    this.until(() => this.#endView());
+    this.until(() => this.redactNow());
+    this.#follow();
   }
 
-  disconnectedCallback() {
-    super.disconnectedCallback();
-    clearInterval(this.#ticking);
-    this.#endView();
-  }
-
-  #countDown() {
+  #tick() {
+    const state = this.tidings?.state.snapshot().connection;
+    const isLate = state !== "live";
+    // A connection that is made anew at once is not worth a banner.
+    if (isLate !== this.#isLate) this.update();
+    this.#isLate = isLate;
     if (this.view?.snapshot().rows.some((row) => row.expiresAt && !row.gone)) this.view.changed();
   }
 
+  /** Let screen readers say what arrives in the open chat. @param {any} event */
+  #happens(event) {
+    if (event.type !== "entry" || event.isOwn) return;
+    const { chat, kind, content, sender } = event.entry;
+    if (chat !== this.chat || kind !== "message" || !content) return;
+    const name = this.people?.nameOf(sender, this.view?.snapshot().record);
+    this.#announced = `${name}: ${content}`;
+    this.update();
+  }
+
+  // Describing.
+
   render() {
     const chat = this.view?.snapshot() ?? null;
+    const { strings } = this;
+    if (this.people) this.people.operator = strings.operator;
     return [
       this.#banner(),
-      h("div", { class: chat ? "frame open" : "frame" }, [
-        chatList(this, this.#query),
-        h(
-          "section",
-          { class: "talk" },
-          chat ? this.#conversation(chat) : h("p", { class: "empty" }, this.strings.pickChat),
-        ),
+      h("div", { class: chat ? "frame open" : "frame", onkeydown: this.pressed }, [
+        this.#list.describe(),
+        h("section", { class: "talk", part: "conversation", "aria-label": strings.messages }, [
+          chat ? this.#conversation(chat) : this.#nothing(),
+        ]),
       ]),
-      this.#dialog && this.#form(this.#dialog),
+      h("p", { class: "notice", part: "notice", role: "status" }, this.notice),
+      h("p", { class: "unseen", role: "status", "aria-live": "polite" }, this.#announced),
+      this.dialogs.describe(),
+      this.opened && menuOf(this, this.opened),
     ];
   }
 
+  #nothing() {
+    return h("div", { class: "empty big" }, icon("chat"), h("p", null, this.strings.pickChat));
+  }
+
   #banner() {
+    const { strings } = this;
     const state = this.tidings?.state.snapshot();
-    if (!state || state.connection === "live" || state.connection === "connecting") return null;
-    const waiting = state.queued ? ` · ${state.queued} ${this.strings.waiting}` : "";
-    return h("p", { class: "banner", role: "status" }, this.strings.offline + waiting);
+    if (!state) return null;
+    const { connection, queued, storage, error } = state;
+    const isOffline = connection === "waiting" || (this.#isLate && connection !== "live");
+    const isUnsaved = storage === "memory" && queued > 0;
+    if (!isOffline && !isUnsaved) return null;
+    return h("p", { class: "banner", part: "banner", role: "status" }, [
+      isOffline && (error ? strings.wentWrong : strings.offline),
+      isOffline && queued ? ` · ${said(strings.waiting, { n: queued })}` : null,
+      isUnsaved && ` · ${strings.unsaved}`,
+    ]);
   }
 
   /** @param {ChatSnapshot} chat */
   #conversation(chat) {
     const { strings } = this;
-    const typing = chat.typing;
-    if (this.#dividesAfter === null && chat.mine !== null) this.#dividesAfter = chat.mine;
+    const missed = this.messages.isAtBottom ? 0 : this.messages.missed(chat);
     return [
-      h("header", { class: "head bar" }, [
-        h("button", { "aria-label": strings.back, onclick: () => (this.chat = "") }, "‹"),
-        h("h2", { class: "grow cut" }, chat.record ? titleOf(chat.record) : ""),
-        typing.length ? h("span", { class: "faint", role: "status" }, this.#typing(chat)) : null,
+      this.#head(chat),
+      h("div", { class: "scroller", key: chat.id }, [
+        h(
+          "div",
+          {
+            class: "log",
+            role: "log",
+            part: "log",
+            "aria-live": "off",
+            "aria-label": strings.messages,
+            "aria-busy": String(!chat.isLoaded),
+            tabindex: "0",
+            onscroll: () => this.messages.scrolled(),
+          },
+          [
+            chat.isLoaded && chat.rows.length
+              ? null
+              : h("p", { class: "empty", key: "none" }, [
+                  chat.isLoaded ? strings.noMessages : strings.loading,
+                ]),
+            this.messages.describe(chat, this.#dividesAt ?? 0),
+          ],
+        ),
+        h("div", { class: "floating day", "aria-hidden": "true" }, h("span")),
+        this.messages.isAtBottom && !chat.hasNewer
+          ? null
+          : h("button", { class: "jump", "aria-label": strings.jump, onclick: () => this.jump() }, [
+              icon("down"),
+              missed ? h("span", { class: "badge" }, missed) : null,
+            ]),
       ]),
-      h(
-        "div",
-        {
-          class: "log",
-          role: "log",
-          "aria-label": strings.messages,
-          tabindex: "0",
-          onscroll: () => this.#scrolled(),
-        },
-        [
-          chat.hasOlder
-            ? h("button", { key: "older", onclick: () => this.view?.older() }, strings.older)
-            : null,
-          chat.isLoaded && !chat.rows.length
-            ? h("p", { key: "none", class: "empty" }, strings.noMessages)
-            : null,
-          this.#rows(chat),
-        ],
-      ),
-      this.#isAtBottom && !chat.hasNewer
-        ? null
-        : h("button", { class: "jump", onclick: () => this.jump() }, `↓ ${strings.jump}`),
-      composer(this, chat, this.#editing),
+      composer(this, chat, this.editing),
     ];
   }
 
   /** @param {ChatSnapshot} chat */
-  #typing({ typing, record }) {
-    const names = typing.map((user, index) => [index ? ", " : "", named(user, record)]);
-    return [names, " ", typing.length > 1 ? this.strings.areTyping : this.strings.isTyping];
+  #head(chat) {
+    const { strings } = this;
+    const { record } = chat;
+    const title = record ? (this.people?.titleOf(record) ?? "") : "";
+    const menu = (/** @type {any} */ event) => record && this.chatMenu(record, event.currentTarget);
+    return h("header", { class: "head bar", part: "header" }, [
+      h(
+        "button",
+        { class: "round back", "aria-label": strings.back, onclick: () => this.open("") },
+        icon("back"),
+      ),
+      face(title, record?.type === "direct" ? record.others?.[0]?.avatar_url : null, chat.id),
+      h("div", { class: "grow lines" }, [
+        h("h2", { class: "cut" }, h("bdi", null, title)),
+        h("span", { class: "faint cut", role: "status" }, this.#subtitle(chat)),
+      ]),
+      h(
+        "button",
+        {
+          class: "round",
+          "aria-label": strings.options,
+          "aria-haspopup": "menu",
+          onclick: menu,
+        },
+        icon("more"),
+      ),
+    ]);
   }
 
   /** @param {ChatSnapshot} chat */
-  #rows(chat) {
-    const now = Date.now();
-    return chat.rows.map((row, index) => {
-      const before = chat.rows[index - 1];
-      const isNewDay = !before || dayOf(before.at) !== dayOf(row.at);
-      const isFirst = isNewDay || before.sender !== row.sender || row.at - before.at > TOGETHER_MS;
-      const isDivided = this.#isDivided(before, row);
-      return [
-        isNewDay
-          ? h("div", { class: "day", key: `d${dayOf(row.at)}` }, day(row.at, now, this.strings))
-          : null,
-        isDivided ? h("div", { class: "divider", key: "unread" }, this.strings.unreadFrom) : null,
-        messageRow(this, chat, row, isFirst || isDivided),
-      ];
-    });
+  #subtitle({ typing, record }) {
+    const { strings, people } = this;
+    if (typing.length) {
+      const names = typing.map((user, index) => [index ? ", " : "", people?.named(user, record)]);
+      return filled(typing.length > 1 ? strings.areTyping : strings.isTyping, { who: names });
+    }
+    if (!record) return "";
+    if (record.type === "group") return said(strings.memberCount, { n: record.member_count });
+    if (this.isOnline(record)) return strings.online;
+    const seen = this.tidings?.presence(record.members[0] ?? "")?.lastSeen;
+    return seen ? said(strings.lastSeen, { when: ago(Date.parse(seen), Date.now(), strings) }) : "";
   }
 
-  /**
-   * @param {Row | undefined} before
-   * @param {Row} row
-   */
-  #isDivided(before, row) {
-    const after = this.#dividesAfter;
-    if (after === null || !row.sequence || row.sequence <= after) return false;
-    return row.sender !== this.tidings?.user && (!before || before.sequence <= after) && after > 0;
+  /** @param {ChatRecord} record */
+  isOnline({ type, members: [peer] }) {
+    return type === "direct" && !!peer && !!this.tidings?.presence(peer)?.online;
   }
 
-  // Scrolling.
+  // Reading.
 
-  get #log() {
-    return this.root.querySelector(".log");
+  rendering() {
+    this.messages.before();
   }
 
   rendered() {
-    const log = this.#log;
-    if (!log) return;
-    if (this.#isAtBottom) log.scrollTop = log.scrollHeight;
+    this.messages.after();
+    this.#findUnread();
     this.#readIfSeen();
   }
 
-  #scrolled() {
-    const log = this.#log;
-    const chat = this.view?.snapshot();
-    if (!log || !chat) return;
-    const below = log.scrollHeight - log.scrollTop - log.clientHeight;
-    const wasAtBottom = this.#isAtBottom;
-    this.#isAtBottom = below < BOTTOM_PX && !chat.hasNewer;
-    if (wasAtBottom !== this.#isAtBottom) this.update();
-    if (log.scrollTop < NEAR_PX && chat.hasOlder) void this.#anchored(() => this.view?.older());
-    else if (below < NEAR_PX && chat.hasNewer) void this.#anchored(() => this.view?.newer());
-    this.#readIfSeen();
+  /** Find the first unread message of a chat that was opened, and show it. */
+  #findUnread() {
+    const { view } = this;
+    const chat = view?.snapshot();
+    if (!view || !chat?.isLoaded || !chat.record || this.#dividesAt !== null || this.#isFinding)
+      return;
+    const { unread, marked_unread } = chat.record;
+    if (marked_unread) void this.tidings?.chats.set(chat.id, "unread", { from: null });
+    if (!unread) return void (this.#dividesAt = 0);
+    this.#isFinding = true;
+    void this.#unreadRow(unread).then((row) => {
+      this.#isFinding = false;
+      if (this.view !== view) return;
+      this.#dividesAt = row?.sequence ?? 0;
+      if (row && this.messages.isAtBottom) this.messages.toRow(row, false);
+      this.update();
+    });
   }
 
-  #isLoading = false;
-
-  /**
-   * Load rows, and keep what the user looks at where it is.
-   *
-   * @param {() => Promise<void> | undefined} load
-   */
-  async #anchored(load) {
-    if (this.#isLoading) return;
-    this.#isLoading = true;
-    const log = this.#log;
-    const row = [...(log?.querySelectorAll(".row") ?? [])].find(
-      (one) => one.getBoundingClientRect().bottom > (log?.getBoundingClientRect().top ?? 0),
-    );
-    const before = row?.getBoundingClientRect().top ?? 0;
-    await load()?.catch(() => {});
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    if (log && row?.isConnected) log.scrollTop += row.getBoundingClientRect().top - before;
-    this.#isLoading = false;
+  /** @param {number} unread @returns {Promise<Row | null>} */
+  async #unreadRow(unread) {
+    const { view } = this;
+    for (let page = 0; view && page < PAGES_MAX; page += 1) {
+      const { rows, hasOlder } = view.snapshot();
+      const others = rows.filter(
+        (row) =>
+          row.kind === "message" && row.sequence && !row.gone && row.sender !== this.tidings?.user,
+      );
+      const first = others.at(-unread) ?? (hasOlder ? null : others[0]);
+      if (first || !hasOlder) return first ?? null;
+      await view.older().catch(() => {});
+    }
+    return null;
   }
 
   /** Mark the chat as read only if somebody looks at its end. */
   #readIfSeen() {
-    if (!this.#isAtBottom || document.hidden || !document.hasFocus()) return;
-    this.view?.read();
+    if (this.#dividesAt === null || !this.messages.isAtBottom) return;
+    if (document.hidden || !document.hasFocus()) return;
+    const chat = this.view?.snapshot();
+    if (chat?.isLoaded && !chat.hasNewer) this.view?.read();
   }
 
-  /** Show the newest message. */
-  async jump() {
-    this.#isAtBottom = true;
-    if (this.view?.snapshot().hasNewer) await this.view.latest();
-    this.update();
-  }
-
-  // What the user does.
-
-  /** @param {string} query */
-  search(query) {
-    this.#query = query;
-    this.update();
-  }
-
-  /** @param {string} text */
-  send(text) {
-    const { view } = this;
-    if (!view || !text.trim()) return;
-    const editing = this.#editing;
-    if (editing) {
-      this.#editing = null;
-      void view.edit(editing.sequence, text);
-    } else if (this.tell("send", { chat: this.chat, text })) view.send(text);
-    view.draft("");
-    void this.jump();
-  }
-
-  /** @param {Row | null} row - The message to edit; null for none. */
-  edit(row) {
-    this.#editing = row;
-    this.update();
-  }
-
-  /** Edit the last message of the user. */
-  editLast() {
-    const rows = this.view?.snapshot().rows ?? [];
-    const last = rows.findLast(
-      (row) =>
-        row.sender === this.tidings?.user && row.sequence && !row.gone && row.kind === "message",
-    );
-    if (last) this.edit(last);
-  }
-
-  /** @param {number} sequence */
-  redact(sequence) {
-    const { view } = this;
-    const send = () => {
-      this.#undoable.delete(sequence);
-      void view?.redact(sequence);
-      this.update();
-    };
-    this.#undoable.set(sequence, setTimeout(send, UNDO_MS));
-    this.update();
-  }
-
-  /** @param {number} sequence */
-  undo(sequence) {
-    clearTimeout(this.#undoable.get(sequence));
-    this.#undoable.delete(sequence);
-    this.update();
-  }
-
-  /** @param {number} sequence */
-  isUndoable(sequence) {
-    return this.#undoable.has(sequence);
-  }
-
-  /**
-   * @param {number} sequence
-   * @param {string} emoji
-   * @param {ChatView | undefined} view
-   */
-  async toggle(sequence, emoji, view) {
-    const path = `/v1/chats/${this.chat}/messages/${sequence}/reactions`;
-    const { data } = await this.tidings?.request("GET", path);
-    const isMine = data.some(
-      (/** @type {any} */ one) => one.emoji === emoji && one.user_id === this.tidings?.user,
-    );
-    await (isMine ? view?.unreact(sequence, emoji) : view?.react(sequence, emoji));
-  }
-
-  /** @param {"direct" | "group" | null} kind */
-  dialog(kind) {
-    this.#dialog = kind;
-    this.update();
-  }
-
-  /** @param {"direct" | "group"} kind */
-  #form(kind) {
-    const { strings } = this;
-    const close = () => this.dialog(null);
-    const submit = async (/** @type {any} */ event) => {
-      event.preventDefault();
-      const { name, people } = Object.fromEntries(new FormData(event.target));
-      const users = String(people)
-        .split(",")
-        .map((user) => user.trim())
-        .filter(Boolean);
-      const chats = this.tidings?.chats;
-      const made =
-        kind === "group" ? chats?.group(String(name), users) : chats?.direct(users[0] ?? "");
-      const record = await made?.catch(
-        (/** @type {Error} */ error) => this.tell("error", error) && null,
-      );
-      close();
-      if (record) this.chat = record.chat_id;
-    };
-    const open = (/** @type {any} */ dialog) =>
-      queueMicrotask(() => dialog.isConnected && dialog.showModal());
-    return h("dialog", { key: "dialog", ref: open, onclose: close }, [
-      h("form", { onsubmit: submit }, [
-        h("h2", null, kind === "group" ? strings.newGroup : strings.newChat),
-        kind === "group" &&
-          h(
-            "label",
-            null,
-            strings.name,
-            h("input", { name: "name", required: true, maxLength: 100 }),
-          ),
-        h(
-          "label",
-          null,
-          kind === "group" ? strings.people : strings.person,
-          h("input", { name: "people", required: true }),
-        ),
-        h("div", { class: "bar" }, [
-          h("button", { class: "main" }, strings.create),
-          h("button", { type: "button", onclick: close }, strings.cancel),
-        ]),
-      ]),
-    ]);
+  /** Show the day of what is seen, while it is scrolled. @param {string} day */
+  seen(day) {
+    const label = this.root.querySelector(".floating");
+    if (!label?.firstElementChild) return;
+    if (label.firstElementChild.textContent !== day) label.firstElementChild.textContent = day;
+    label.classList.toggle("shown", !!day && !this.messages.isAtBottom);
+    clearTimeout(this.#dayTimer);
+    this.#dayTimer = setTimeout(() => label.classList.remove("shown"), DAY_SHOWN_MS);
+    this.#readIfSeen();
   }
 }
-
-export { keyOf };
 
 if (!customElements.get("tidings-chat")) customElements.define("tidings-chat", TidingsChat);

@@ -296,13 +296,13 @@ export class ChatView extends View {
       user,
       setTimeout(() => this.#stopTyping(user), TYPING_MS),
     );
-    this.changed();
+    this.#core.chatChanged(this.id);
   }
 
   /** @param {string} user */
   #stopTyping(user) {
     clearTimeout(this.#typing.get(user));
-    if (this.#typing.delete(user)) this.changed();
+    if (this.#typing.delete(user)) this.#core.chatChanged(this.id);
   }
 
   // What the user does.
