@@ -16,10 +16,11 @@ _STRINGS: Final = {
     "'": re.compile(r"'(?:[^'\\\n]|\\.)*'", re.S),
     '"': re.compile(r'"(?:[^"\\\n]|\\.)*"', re.S),
 }
-_TEMPLATE: Final = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(`|\$\{)", re.S)
+_TEMPLATE: Final = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*+(?:`|\$\{)", re.S)
 _REGEX: Final = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
-_OPERAND: Final = re.compile(r"(?:([\w$]+)|[\])}])\s*\Z")
-"""The end of a text after which a slash divides, unless the last word is one of the following."""
+_OPERAND: Final = re.compile(r"((?:\.\s*)?[\w$]+|[\])}])\s*\Z")
+"""The end of code after which a slash divides, unless its last word is one of the following."""
+_LOOK_BACK: Final = 80
 _BEFORE_OPERAND: Final = frozenset(
     "await case delete do else in instanceof new of return throw typeof void yield".split()
 )
@@ -44,69 +45,89 @@ def strip(source: str) -> str:
     """Return a script without comments, indentation and empty lines.
 
     Lines stay lines, so that no statement depends on where a semicolon would be inserted.
+
+    Raises:
+        ModuleError: A comment, string or template has no end.
     """
-    code: list[str] = []
-    """Parts of the result. Those with an even index are code, the others literals."""
-    piece, position, depths = "", 0, [0]
-    while found := _MARK.search(source, position):
-        piece += source[position : found.start()]
-        position, mark = found.end(), found.group()
-        literal = ""
+    return _Script(source).stripped()
+
+
+class _Script:
+    """A script that is read once, from its start to its end."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._position = 0
+        self._code = ""
+        """The code after the last literal."""
+        self._parts: list[str] = []
+        """Code and literals in turn. A literal is a string, a regular expression, or a part of a
+        template."""
+        self._depths = [0]
+        """The number of open braces, in the script and in each open expression of a template."""
+
+    def stripped(self) -> str:
+        while found := _MARK.search(self._source, self._position):
+            self._code += self._source[self._position : found.start()]
+            self._position = found.end()
+            self._take(found.group(), found.start())
+        if len(self._depths) > 1:
+            raise ModuleError("a template has no end")
+        self._end_code(self._source[self._position :])
+        return "".join(self._parts).strip() + "\n"
+
+    def _take(self, mark: str, start: int) -> None:
         match mark:
             case "//":
-                end = source.find("\n", position)
-                position = len(source) if end < 0 else end
+                end = self._source.find("\n", start)
+                self._position = len(self._source) if end < 0 else end
             case "/*":
-                position = _end_of_comment(source, position)
-            case "{":
-                piece, depths[-1] = piece + mark, depths[-1] + 1
-            case "}" if depths[-1] > 0:
-                piece, depths[-1] = piece + mark, depths[-1] - 1
-            case "/" if not _follows_operand(piece):
-                literal = _matched(_REGEX, source, found.start())
-            case "/":
-                piece += mark
+                self._skip_comment()
+            case "/" if not self._follows_operand():
+                self._take_literal(_REGEX, start)
             case "'" | '"':
-                literal = _matched(_STRINGS[mark], source, found.start())
-            case _:  # a template begins, or goes on after an expression
-                if mark == "}" and len(depths) == 1:
-                    raise ModuleError(f"unexpected }} at {found.start()}")
-                if mark == "}":
-                    depths.pop()
-                literal = mark + _matched(_TEMPLATE, source, position)
-                if literal.endswith("${"):
-                    depths.append(0)
-        if literal:
-            code += (piece, literal)
-            piece, position = "", found.start() + len(literal)
-    code.append(piece + source[position:])
-    return _without_indentation(code)
+                self._take_literal(_STRINGS[mark], start)
+            case "`":
+                self._take_template(start)
+            case "}" if not self._depths[-1] and len(self._depths) > 1:
+                self._depths.pop()
+                self._take_template(start)
+            case _:
+                self._depths[-1] += {"{": 1, "}": -1}.get(mark, 0)
+                self._code += mark
 
+    def _skip_comment(self) -> None:
+        end = self._source.find("*/", self._position)
+        if end < 0:
+            raise ModuleError("a comment has no end")
+        # A comment separates words, and one of several lines separates statements, too.
+        self._code += "\n" if "\n" in self._source[self._position : end] else " "
+        self._position = end + len("*/")
 
-def _end_of_comment(source: str, position: int) -> int:
-    end = source.find("*/", position)
-    if end < 0:
-        raise ModuleError("a comment has no end")
-    return end + 2
+    def _follows_operand(self) -> bool:
+        """Return whether a slash divides here; otherwise it begins a regular expression."""
+        if not self._code.strip() and self._parts:
+            return not self._parts[-1].endswith("${")
+        found = _OPERAND.search(self._code[-_LOOK_BACK:])
+        return found is not None and found.group(1) not in _BEFORE_OPERAND
 
+    def _take_template(self, start: int) -> None:
+        """Take a template from its start, or from the end of an expression, up to the next one."""
+        self._take_literal(_TEMPLATE, start)
+        if self._parts[-1].endswith("${"):
+            self._depths.append(0)
 
-def _matched(pattern: re.Pattern[str], source: str, position: int) -> str:
-    found = pattern.match(source, position)
-    if found is None:
-        raise ModuleError(f"a literal has no end: {source[position : position + 40]!r}")
-    return found.group()
+    def _take_literal(self, pattern: re.Pattern[str], start: int) -> None:
+        found = pattern.match(self._source, start)
+        if found is None:
+            raise ModuleError(f"no end: {self._source[start : start + _LOOK_BACK]!r}")
+        self._end_code()
+        self._parts.append(found.group())
+        self._position = found.end()
 
-
-def _follows_operand(piece: str) -> bool:
-    """Return whether a slash after this code divides; otherwise it begins a regular expression."""
-    found = _OPERAND.search(piece[-80:])
-    return found is not None and found.group(1) not in _BEFORE_OPERAND
-
-
-def _without_indentation(parts: list[str]) -> str:
-    for index in range(0, len(parts), 2):
-        parts[index] = _LINE_EDGES.sub("\n", parts[index])
-    return "".join(parts).strip() + "\n"
+    def _end_code(self, more: str = "") -> None:
+        self._parts.append(_LINE_EDGES.sub("\n", self._code + more))
+        self._code = ""
 
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:

@@ -2,7 +2,9 @@
 """Serves the web app and the modules of the JavaScript client, from the folders of `clients/js`.
 
 All files are below `/assets/{version}/`, where the version is a digest of all of them, so browsers
-may keep them for ever. Pages, which browsers ask for again each time, name the files without the
+may keep them for ever. Any other version, such as `latest`, gets the same files, but browsers ask
+again each time: a page in another site can name them, and a page that came from a server of another
+version, while a deployment is upgraded, still works. Our own pages name the files without the
 version, and get it inserted. A module comes joined with its imports. Files are prepared and
 compressed when they are first asked for, in a thread, and kept.
 """
@@ -10,10 +12,12 @@ compressed when they are first asked for, in a thread, and kept.
 import asyncio
 import gzip
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+import brotli
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,7 +34,6 @@ _MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
     ".js": "text/javascript",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
     ".webmanifest": "application/manifest+json",
 }
@@ -39,8 +42,10 @@ _PAGES: Final = {
     "/manifest.webmanifest": "app/manifest.webmanifest",
     "/sw.js": "app/sw.js",
 }
+_REFUSED: Final = re.compile(r"q=0(\.0*)?")
 ASSETS: Final = "/assets/"
 ASSET_PATH: Final = "/assets/{version}/{folder}/{name}"
+Encoding = Literal["br", "gzip", "identity"]
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
 CONTENT_SECURITY_POLICY: Final = "; ".join(
@@ -69,22 +74,26 @@ class WebFile:
         self.media_type = _MEDIA_TYPES[Path(path).suffix]
         self._make = make
         self._making = making
-        self._forms: dict[str, bytes] = {}
+        self._forms: dict[Encoding, bytes] = {}
 
-    async def form(self, encoding: str) -> bytes:
-        """Return the content in an encoding: `identity` or `gzip`."""
+    async def form(self, encoding: Encoding) -> bytes:
+        """Return the content in an encoding."""
         if encoding not in self._forms:
             async with self._making:
                 if encoding not in self._forms:
-                    await asyncio.to_thread(self._prepare, encoding)
+                    self._forms[encoding] = await asyncio.to_thread(self._prepare, encoding)
         return self._forms[encoding]
 
-    def _prepare(self, encoding: str) -> None:
-        plain = self._forms.get("identity")
-        if plain is None:
-            plain = self._forms["identity"] = self._make()
-        if encoding == "gzip":
-            self._forms[encoding] = gzip.compress(plain, mtime=0)
+    def _prepare(self, encoding: Encoding) -> bytes:
+        plain = self._forms.get("identity") or self._make()
+        match encoding:
+            case "br":
+                compressed: bytes = brotli.compress(plain)
+                return compressed
+            case "gzip":
+                return gzip.compress(plain, mtime=0)
+            case "identity":
+                return plain
 
 
 class WebApp:
@@ -151,14 +160,8 @@ class WebAppResponder:
     async def __call__(self, request: Request) -> Response:
         """Return the file, or 304 if the client has it, unless it is over its rate limit."""
         await self._guard.admit(request.scope, None)
-        file, caching = self._find(request)
-        tag = f'W/"{self._app.version}"'
-        headers = {
-            "Cache-Control": caching,
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "ETag": tag,
-            "Vary": "Accept-Encoding",
-        }
+        file, headers = self._find(request)
+        tag = headers["ETag"]
         if _knows(request, tag):
             return Response(status_code=304, headers=headers)
         encoding = chosen_encoding(request.headers.get("accept-encoding", ""))
@@ -166,30 +169,38 @@ class WebAppResponder:
             headers["Content-Encoding"] = encoding
         return Response(await file.form(encoding), 200, headers, file.media_type)
 
-    def _find(self, request: Request) -> tuple[WebFile, str]:
+    def _find(self, request: Request) -> tuple[WebFile, dict[str, str]]:
+        """Return the file for a request, and the headers that do not depend on its encoding."""
+        headers = {
+            "Cache-Control": ASK_AGAIN,
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "ETag": f'W/"{self._app.version}"',
+            "Vary": "Accept-Encoding",
+        }
         if self._page is not None:
-            return self._app.pages[self._page], ASK_AGAIN
+            return self._app.pages[self._page], headers
         asked = request.path_params
         file = self._app.files.get(f"{asked['folder']}/{asked['name']}")
         if file is None:
             raise NotFound
-        # While a deployment is upgraded, a page of one version may ask a server of another.
-        return file, FOR_EVER if asked["version"] == self._app.version else ASK_AGAIN
+        # Pages of other origins import the modules too, and browsers ask for them as for any data.
+        headers["Access-Control-Allow-Origin"] = "*"
+        if asked["version"] == self._app.version:
+            headers["Cache-Control"] = FOR_EVER
+        return file, headers
 
 
 def _knows(request: Request, tag: str) -> bool:
     return tag in (item.strip() for item in request.headers.get("if-none-match", "").split(","))
 
 
-def chosen_encoding(accepted: str) -> str:
-    """Return the encoding of an answer to a client that accepts these encodings."""
+def chosen_encoding(accepted: str) -> Encoding:
+    """Return the best encoding for a client that sends this `Accept-Encoding`."""
+    names = set()
     for item in accepted.lower().split(","):
-        name, _, parameter = item.partition(";")
-        if name.strip() == "gzip" and parameter.replace(" ", "") not in (
-            "q=0",
-            "q=0.0",
-            "q=0.00",
-            "q=0.000",
-        ):
-            return "gzip"
-    return "identity"
+        name, _, quality = item.replace(" ", "").partition(";")
+        if not _REFUSED.fullmatch(quality):
+            names.add(name)
+    if "br" in names:
+        return "br"
+    return "gzip" if "gzip" in names else "identity"
