@@ -232,6 +232,7 @@ PAGES: Final[dict[str, Row]] = {
         "/docs",
         "/manifest.webmanifest",
         "/openapi.json",
+        "/sw.js",
         "/web/docs.js",
         "/web/elements.js",
         "/web/icon.svg",

@@ -3,7 +3,11 @@
 
 import gzip
 import json
+import os
 import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +28,7 @@ from tidings.assembly.rest import make_identity_verbs, make_rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+ROOT: Final = Path(__file__).parents[2]
 APP: Final = load_web_app()
 VERSION: Final = APP.version
 ASSETS: Final = f"/assets/{VERSION}"
@@ -163,6 +168,23 @@ async def test_every_module_can_be_joined_with_its_imports() -> None:
     for path in sources:
         joined = bundle(sources, path)
         assert not re.search(r'^import[ {"]|@(param|type|returns)\b', joined, re.M), path
+
+
+async def test_a_package_brings_the_same_files_as_a_clone(tmp_path: Path) -> None:
+    build = f"from hatchling import build; build.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    ask = "from tidings.api import web_app; print(web_app.__file__, web_app.load_web_app().version)"
+    said = subprocess.run(
+        [sys.executable, "-c", ask],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.split() == [f"{tmp_path}/installed/tidings/api/web_app.py", VERSION]
 
 
 # The demo.

@@ -109,9 +109,7 @@ class WebApp:
             path: WebFile(path, self._maker(path, content), making)
             for path, content in sources.items()
         }
-        self.pages = {
-            path: self.files[source] for path, source in _PAGES.items() if source in self.files
-        }
+        self.pages = {path: self.files[source] for path, source in _PAGES.items()}
 
     def _maker(self, path: str, content: bytes) -> Callable[[], bytes]:
         versioned = f"{ASSETS}{self.version}/".encode()
@@ -161,8 +159,7 @@ class WebAppResponder:
         """Return the file, or 304 if the client has it, unless it is over its rate limit."""
         await self._guard.admit(request.scope, None)
         file, headers = self._find(request)
-        tag = headers["ETag"]
-        if _knows(request, tag):
+        if _knows(request, headers["ETag"]):
             return Response(status_code=304, headers=headers)
         encoding = chosen_encoding(request.headers.get("accept-encoding", ""))
         if encoding != "identity":
@@ -173,11 +170,11 @@ class WebAppResponder:
         """Return the file for a request, and the headers that do not depend on its encoding."""
         headers = {
             "Cache-Control": ASK_AGAIN,
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
             "ETag": f'W/"{self._app.version}"',
             "Vary": "Accept-Encoding",
         }
         if self._page is not None:
+            headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
             return self._app.pages[self._page], headers
         asked = request.path_params
         file = self._app.files.get(f"{asked['folder']}/{asked['name']}")
