@@ -8,6 +8,7 @@ import { h, render } from "../elements/view.js";
 import { Tidings } from "../src/index.js";
 import { showUnread } from "./badge.js";
 import { Notices } from "./notices.js";
+import { keepChats, showKept } from "./offline.js";
 import { forget, session, tokenOf } from "./session.js";
 import { keepShell } from "./shell.js";
 import { signIn } from "./sign_in.js";
@@ -21,11 +22,12 @@ const texts = await load();
 class App {
   #tidings;
   #notices;
+  #user;
   #name;
 
   /** @param {Session} who */
   constructor(who) {
-    this.#name = who.user;
+    this.#user = this.#name = who.user;
     // Two tabs can be two people of the demo: each has what it keeps under its own name.
     const name = `${location.origin} ${who.user}`;
     this.#tidings = new Tidings(location.origin, {
@@ -42,7 +44,9 @@ class App {
     showUnread(tidings, () => this.#title);
     tidings.on((event) => void (event.type === "signed-out" && this.#left()));
     addEventListener("hashchange", () => this.#goTo());
+    keepChats(tidings, this.#user);
     await tidings.start();
+    showKept(tidings, this.#user);
     this.#goTo();
     await tidings.request("GET", "/v1/me").then(
       (me) => (this.#name = me.display_name || me.user_id),

@@ -9,6 +9,8 @@ import { sheet } from "./style.js";
 import { said } from "./text.js";
 import { h } from "./view.js";
 
+/** @typedef {import("../src/tidings.js").Tidings} Tidings */
+
 const GAP_PX = 8;
 const COUNT_MAX = 99;
 
@@ -17,6 +19,7 @@ export class TidingsBell extends TidingsElement {
   #found = /** @type {{inbox: string, title: string}[]} */ ([]);
   #chosen = "";
   #isOpen = false;
+  #isFinding = false;
   /** When the newest notification came that the user has seen in the open panel. */
   #seen = "";
 
@@ -39,21 +42,27 @@ export class TidingsBell extends TidingsElement {
     this.connectedCallback();
   }
 
-  /** @param {import("../src/tidings.js").Tidings} tidings */
+  /** @param {Tidings} tidings */
   start(tidings) {
     this.#seen = localStorage.getItem(this.#key) ?? "";
+    this.#found = [];
     this.until(
       tidings.on(({ type }) => {
         if (type === "signed-out") localStorage.removeItem(this.#key);
       }),
     );
     if (this.inbox) this.#show([{ inbox: this.inbox, title: this.inbox }]);
-    else {
-      void tidings.request("GET", "/v1/inboxes").then(
-        ({ data }) => this.tidings === tidings && this.#show(data),
-        () => {},
-      );
-    }
+    else this.until(tidings.state.subscribe(() => void this.#find(tidings)));
+  }
+
+  /** Ask for the inboxes of the user, once there is a connection. @param {Tidings} tidings */
+  async #find(tidings) {
+    if (this.#isFinding || this.#found.length) return;
+    if (tidings.state.snapshot().connection !== "live") return;
+    this.#isFinding = true;
+    const { data } = await tidings.request("GET", "/v1/inboxes").catch(() => ({ data: [] }));
+    this.#isFinding = false;
+    if (this.tidings === tidings && this.isConnected) this.#show(data);
   }
 
   get #key() {

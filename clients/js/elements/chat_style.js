@@ -16,7 +16,7 @@ export const CHAT_STYLE = `
 .lines { display: flex; flex-direction: column; gap: 1px; }
 .lines > .bar { min-block-size: 1.5em; }
 .title { font-weight: 600; }
-.bar .icon.muted { block-size: 15px; inline-size: 15px; }
+.bar .icon.i-muted { block-size: 15px; inline-size: 15px; }
 .typing { color: var(--accent); }
 .talk { display: flex; flex-direction: column; min-block-size: 0; min-inline-size: 0; }
 .head { border-block-end: 1px solid var(--line); gap: 10px; min-block-size: 60px; padding: 8px 14px; }
@@ -115,5 +115,5 @@ dialog p { padding-block: 4px; }
   @keyframes flash { 0%, 60% { box-shadow: 0 0 0 3px var(--accent); } }
 }
 .target .bubble { outline: 2px solid var(--accent); }
-@media (forced-colors: active) { .bubble, .day span, .notice, .dot { border: 1px solid; } .tick.read { color: Highlight; } .entry[aria-current] { outline: 2px solid Highlight; } }
+@media (forced-colors: active) { .bubble, .day span, .notice:not(:empty), .dot { border: 1px solid; } .tick.read { color: Highlight; } .entry[aria-current] { outline: 2px solid Highlight; } }
 `;

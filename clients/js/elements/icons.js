@@ -35,7 +35,7 @@ export const icon = (name, label) =>
   h(
     "svg",
     {
-      class: `icon ${name}`,
+      class: `icon i-${name}`,
       viewBox: "0 0 24 24",
       ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }),
     },

@@ -41,8 +41,8 @@ h2, h3, p { margin: 0; }
 h2 { font-size: 1em; font-weight: 650; }
 h3 { color: var(--faint); font-size: 0.87em; font-weight: 600; margin-block: 12px 2px; }
 .icon { block-size: 20px; fill: none; flex: none; inline-size: 20px; stroke: currentColor; stroke-linecap: round; stroke-linejoin: round; stroke-width: 1.9; }
-.icon.more { stroke-width: 2.8; }
-:dir(rtl) > .icon:is(.back, .send, .leave) { transform: scaleX(-1); }
+.icon.i-more { stroke-width: 2.8; }
+:dir(rtl) > .icon:is(.i-back, .i-send, .i-leave) { transform: scaleX(-1); }
 .faint { color: var(--faint); font-size: 0.87em; }
 .warn { color: var(--danger); }
 .badge { background: var(--accent); block-size: 1.6em; border-radius: 1em; color: var(--on-accent); flex: none; font-size: 0.77em; font-weight: 700; line-height: 1.6em; min-inline-size: 1.6em; padding-inline: 5px; text-align: center; }
@@ -59,6 +59,7 @@ h3 { color: var(--faint); font-size: 0.87em; font-weight: 600; margin-block: 12p
 .hue3 { background: light-dark(#fbdcec, #572540); color: light-dark(#8c1d5b, #ffb9dc); }
 .hue4 { background: light-dark(#d8ecfb, #1d4058); color: light-dark(#0d5280, #abdcff); }
 .hue5 { background: light-dark(#eee0fb, #43285c); color: light-dark(#5c2c8c, #dcbfff); }
+.entry bdi, .entry [dir], .cut, .note [dir] { text-align: match-parent; }
 .entry { align-items: center; border-radius: 12px; display: flex; gap: 12px; inline-size: 100%; padding: 9px 10px; text-align: start; }
 dialog, [popover] { background: var(--surface); border: 1px solid var(--line); border-radius: var(--radius); box-shadow: var(--shadow); color: var(--text); }
 @media (forced-colors: active) {
