@@ -9,7 +9,7 @@ import { sheet } from "./style.js";
 import { said } from "./text.js";
 import { h } from "./view.js";
 
-/** @typedef {import("../src/tidings.js").Tidings} Tidings */
+export { SignedOut, Tidings } from "../src/index.js";
 
 const GAP_PX = 8;
 const COUNT_MAX = 99;
@@ -42,7 +42,7 @@ export class TidingsBell extends TidingsElement {
     this.connectedCallback();
   }
 
-  /** @param {Tidings} tidings */
+  /** @param {import("../src/tidings.js").Tidings} tidings */
   start(tidings) {
     this.#seen = localStorage.getItem(this.#key) ?? "";
     this.#found = [];
@@ -55,7 +55,7 @@ export class TidingsBell extends TidingsElement {
     else this.until(tidings.state.subscribe(() => void this.#find(tidings)));
   }
 
-  /** Ask for the inboxes of the user, once there is a connection. @param {Tidings} tidings */
+  /** Ask for the inboxes of the user, once there is a connection. @param {import("../src/tidings.js").Tidings} tidings */
   async #find(tidings) {
     if (this.#isFinding || this.#found.length) return;
     if (tidings.state.snapshot().connection !== "live") return;

@@ -12,10 +12,11 @@ import { sheet } from "./style.js";
 import { ago, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
+export { SignedOut, Tidings } from "../src/index.js";
+
 /** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("../src/rows.js").Row} Row */
-/** @typedef {import("../src/tidings.js").Tidings} Tidings */
 
 const DAY_SHOWN_MS = 1_200;
 const PAGES_MAX = 4;
@@ -52,7 +53,7 @@ export class TidingsChat extends ChatActions {
     this.update();
   }
 
-  /** @param {Tidings} tidings */
+  /** @param {import("../src/tidings.js").Tidings} tidings */
   start(tidings) {
     this.people = new People(tidings, this.update);
     this.watch(tidings.chats);

@@ -8,6 +8,8 @@ import { sheet } from "./style.js";
 import { ago, moment, said } from "./text.js";
 import { h } from "./view.js";
 
+export { SignedOut, Tidings } from "../src/index.js";
+
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 
 export class TidingsInbox extends TidingsElement {
