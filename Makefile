@@ -27,6 +27,8 @@ COVERS_LOGIC := $(BIN)/coverage report --fail-under=100 \
 	--include="src/tidings/model/*,src/tidings/actions/*,src/tidings/wire/*"
 SERVICES := $(BIN)/python -m scripts.services
 ARGS ?=
+# Whoever says where to listen may let others in, and the demo is for this machine alone.
+DEMO ?= $(if $(findstring --host,$(ARGS)),,--demo)
 
 # Tests start hundreds of processes: each would compile the whole program, could it not keep that.
 export PYTHONDONTWRITEBYTECODE :=
@@ -47,8 +49,8 @@ SITE := .site
 help: ## Show what there is to make
 	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
-	@exec $(BIN)/tidings serve $(ARGS)
+run: $(RUNTIME) ## Start the server, with demo people (ARGS="--port 9000" for more, DEMO= for none)
+	@exec $(BIN)/tidings serve $(DEMO) $(ARGS)
 
 test: check ## Check, then run the tests
 	@$(SERVICES) obtain

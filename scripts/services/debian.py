@@ -25,7 +25,7 @@ def library_path(path: Path) -> Mapping[str, str]:
     """Return the environment variables with which an unpacked program finds its libraries."""
     if FOLDER not in path.parents:
         return {}
-    libraries = {str(file.parent) for file in path.parents[1].glob("lib/*/*.so*")}
+    libraries = {str(file.parent) for file in path.parents[2].rglob("*.so*")}
     return {"LD_LIBRARY_PATH": ":".join(sorted(libraries))}
 
 

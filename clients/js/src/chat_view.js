@@ -99,7 +99,7 @@ export class ChatView extends View {
         this.#isAtEnd = this.#to >= (this.#core.at(this.id) ?? 0);
         while (!this.#isAtEnd) await this.#append();
       } else await this.#begin();
-      void this.#loadReceipts();
+      void this.#loadReceipts().catch(() => {});
     });
   }
 
@@ -107,7 +107,7 @@ export class ChatView extends View {
   async #begin() {
     const page = await this.#core.ask({ chat: this.id, before: SEQUENCE_MAX, limit: PAGE_ROWS });
     this.#show(rowsOf(page), startOf(page), page.head);
-    if (this.#core.at(this.id) === null) {
+    if (!this.#core.cache.ranges.has(this.id)) {
       this.#core.cache.begin({ chat: this.id, start: this.#from, have: page.head }, this.#rows);
     }
     this.#core.follow(this.id, page.head);
@@ -298,13 +298,13 @@ export class ChatView extends View {
       user,
       setTimeout(() => this.#stopTyping(user), TYPING_MS),
     );
-    this.changed();
+    this.#core.chatChanged(this.id);
   }
 
   /** @param {string} user */
   #stopTyping(user) {
     clearTimeout(this.#typing.get(user));
-    if (this.#typing.delete(user)) this.changed();
+    if (this.#typing.delete(user)) this.#core.chatChanged(this.id);
   }
 
   // Actions of the user.

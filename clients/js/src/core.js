@@ -86,7 +86,7 @@ export class Core {
   }
 
   get #name() {
-    return `tidings ${this.#url}`;
+    return `tidings ${this.#options.name ?? this.#url}`;
   }
 
   // Starting and stopping.
