@@ -140,9 +140,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
 
+# A server imports a small part of these packages: what it does not import need not be compiled.
 $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing what Tidings needs ..."
-	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 

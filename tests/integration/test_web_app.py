@@ -170,6 +170,21 @@ async def test_every_module_can_be_joined_with_its_imports() -> None:
         assert not re.search(r'^import[ {"]|@(param|type|returns)\b', joined, re.M), path
 
 
+@pytest.mark.parametrize(
+    ("files", "kib"),
+    [
+        (("elements/inbox.js",), 25),
+        (("elements/chat.js",), 45),
+        (("app/index.html", "app/app.js", "app/app.css", "app/sw.js", "app/icon.svg"), 60),
+    ],
+    ids=["inbox", "chat", "app"],
+)
+async def test_a_page_is_small(files: tuple[str, ...], kib: int) -> None:
+    """Others load 150 to 550 KiB. With each file come some 600 bytes of headers."""
+    forms = [await load_web_app().files[file].form("br") for file in files]
+    assert sum(len(form) + 600 for form in forms) <= kib * 1_024
+
+
 async def test_a_package_brings_the_same_files_as_a_clone(tmp_path: Path) -> None:
     build = f"from hatchling import build; build.build_wheel({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, capture_output=True)

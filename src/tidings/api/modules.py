@@ -25,12 +25,14 @@ _BEFORE_OPERAND: Final = frozenset(
     "await case delete do else in instanceof new of return throw typeof void yield".split()
 )
 _LINE_EDGES: Final = re.compile(r"[ \t]*\n[ \t\n]*")
+_SPACED_MARK: Final = re.compile(r" *([{}()\[\];,:?=&|]) *")
+"""A mark that means the same with and without spaces around it, unlike `+` and `<`."""
 
 _IMPORT: Final = re.compile(
-    r'^import(?: ?(?:\{([^}]*)\}|\* as (\w+)) from)? ?"([^"]+)";$', re.MULTILINE
+    r'^import ?(?:(?:\{([^}]*)\}|\* as (\w+)) ?from ?)?"([^"]+)";$', re.MULTILINE
 )
-_REEXPORT: Final = re.compile(r'^export \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
-_EXPORT_LIST: Final = re.compile(r"^export \{([^}]*)\};$", re.MULTILINE)
+_REEXPORT: Final = re.compile(r'^export ?\{([^}]*)\} ?from ?"([^"]+)";$', re.MULTILINE)
+_EXPORT_LIST: Final = re.compile(r"^export ?\{([^}]*)\};$", re.MULTILINE)
 _EXPORT: Final = re.compile(
     r"^export (?=(?:async )?(?:const|class|function\*?) (\w+))", re.MULTILINE
 )
@@ -42,7 +44,7 @@ class ModuleError(Exception):
 
 
 def strip(source: str) -> str:
-    """Return a script without comments, indentation and empty lines.
+    """Return a script without comments, indentation, empty lines and most spaces.
 
     Lines stay lines, so that no statement depends on where a semicolon would be inserted.
 
@@ -126,7 +128,8 @@ class _Script:
         self._position = found.end()
 
     def _end_code(self, more: str = "") -> None:
-        self._parts.append(_LINE_EDGES.sub("\n", self._code + more))
+        code = _LINE_EDGES.sub("\n", self._code + more)
+        self._parts.append(_SPACED_MARK.sub(r"\1", code))
         self._code = ""
 
 
@@ -153,8 +156,8 @@ class _Bundle:
 
     def of(self, entry: str) -> str:
         code, exports = self._read(entry)
-        names = ", ".join(f"{local} as {name}" for name, local in exports.items())
-        end = f"export {{ {names} }};\n" if exports else ""
+        names = ",".join(f"{local} as {name}" for name, local in exports.items())
+        end = f"export{{{names}}};\n" if exports else ""
         return "".join([*self._parts, code, end])
 
     def _require(self, path: str) -> str:
@@ -166,8 +169,8 @@ class _Bundle:
         self._names[path] = None
         code, exports = self._read(path)
         name = self._names[path] = f"m{len(self._parts)}_"
-        returned = ", ".join(f"{name}: {local}" for name, local in exports.items())
-        self._parts.append(f"const {name} = (() => {{\n{code}return {{ {returned} }};\n}})();\n")
+        returned = ",".join(f"{name}:{local}" for name, local in exports.items())
+        self._parts.append(f"const {name}=(()=>{{\n{code}return{{{returned}}};\n}})();\n")
         return name
 
     def _read(self, path: str) -> tuple[str, dict[str, str]]:
@@ -180,7 +183,7 @@ class _Bundle:
             names, whole, target = found.groups()
             module = self._require(_beside(path, target))
             if whole:
-                return f"const {whole} = {module};"
+                return f"const {whole}={module};"
             return _unpacked(_pairs(names), module) if names else ""
 
         def export_again(found: re.Match[str]) -> str:
@@ -225,5 +228,5 @@ def _pairs(names: str) -> list[tuple[str, str]]:
 
 
 def _unpacked(pairs: list[tuple[str, str]], module: str) -> str:
-    names = ", ".join(f"{name}: {alias}" if name != alias else name for name, alias in pairs)
-    return f"const {{ {names} }} = {module};"
+    names = ",".join(f"{name}:{alias}" if name != alias else name for name, alias in pairs)
+    return f"const{{{names}}}={module};"
