@@ -56,23 +56,27 @@ class App {
   }
 
   #update() {
-    const { app, elements } = texts;
+    const { elements } = texts;
     const tidings = this.#tidings;
     render(
       document.body,
-      h("tidings-chat", { tidings, strings: elements, "ontidings-open": null, ref: this.#listen }, [
-        h("div", { slot: "head", class: "me" }, [
-          h("strong", null, h("bdi", null, this.#name)),
-          h("tidings-bell", { tidings, strings: elements }),
-          this.#notices.button(),
-          h(
-            "button",
-            { "aria-label": app.signOut, title: app.signOut, onclick: () => this.#leave() },
-            [icon("leave")],
-          ),
-        ]),
+      h("main", { class: "app" }, [
+        h("tidings-chat", { tidings, strings: elements, ref: this.#listen }, this.#head()),
       ]),
     );
+  }
+
+  #head() {
+    const { app, elements } = texts;
+    const tidings = this.#tidings;
+    return h("div", { slot: "head", class: "me" }, [
+      h("h1", null, h("bdi", null, this.#name)),
+      h("tidings-bell", { tidings, strings: elements }),
+      this.#notices.button(),
+      h("button", { "aria-label": app.signOut, title: app.signOut, onclick: () => this.#leave() }, [
+        icon("leave"),
+      ]),
+    ]);
   }
 
   /** @returns {TidingsChat | null} */

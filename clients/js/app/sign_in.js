@@ -51,7 +51,7 @@ class SignIn {
     document.title = `${signIn} · Tidings`;
     render(
       document.body,
-      h("main", null, [
+      h("main", { class: "sign-in" }, [
         h("header", null, [
           h("img", { src: new URL("./icon.svg", import.meta.url).href, alt: "" }),
           h("h1", null, "Tidings"),

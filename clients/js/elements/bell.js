@@ -98,7 +98,7 @@ export class TidingsBell extends TidingsElement {
     if (this.#isOpen && newest > this.#seen) this.#see(newest);
     const text = unread > COUNT_MAX ? `${COUNT_MAX}+` : unread;
     const props = {
-      class: "round bell",
+      class: "round",
       part: "button",
       "aria-label": strings.notifications,
       title: strings.notifications,
@@ -106,13 +106,10 @@ export class TidingsBell extends TidingsElement {
       "aria-describedby": "count",
       onclick: () => this.#toggle(),
     };
+    const look = newest > this.#seen ? "badge" : "badge seen";
     return [
-      h("button", props, [
-        icon("bell"),
-        unread
-          ? h("span", { class: newest > this.#seen ? "badge" : "badge seen", part: "badge" }, text)
-          : null,
-      ]),
+      h("button", props, icon("bell")),
+      unread ? h("span", { class: look, part: "badge", "aria-hidden": "true" }, text) : null,
       h("span", { id: "count", class: "unseen" }, unread ? said(strings.unread, { n: text }) : ""),
       h("div", { class: "panel", part: "panel", popover: "auto", ontoggle: this.#toggled }, [
         this.#found.length > 1 ? this.#choice() : null,
@@ -154,8 +151,17 @@ export class TidingsBell extends TidingsElement {
 
   #toggled = (/** @type {any} */ event) => {
     this.#isOpen = event.newState === "open";
+    // What had the focus is gone with the panel, unless the user went elsewhere.
+    if (!this.#isOpen) queueMicrotask(() => this.#refocus());
     this.update();
   };
+
+  #refocus() {
+    const { activeElement } = document;
+    if (activeElement === document.body || activeElement === this) {
+      this.root.querySelector("button")?.focus();
+    }
+  }
 }
 
 if (!customElements.get("tidings-bell")) customElements.define("tidings-bell", TidingsBell);

@@ -106,11 +106,11 @@ export class TidingsChat extends ChatActions {
         h("section", { class: "talk", part: "conversation", "aria-label": strings.messages }, [
           chat ? this.#conversation(chat) : this.#nothing(),
         ]),
+        this.opened && menuOf(this, this.opened),
       ]),
       h("p", { class: "notice", part: "notice", role: "status" }, this.notice),
       h("p", { class: "unseen", role: "status", "aria-live": "polite" }, this.#announced),
       this.dialogs.describe(),
-      this.opened && menuOf(this, this.opened),
     ];
   }
 

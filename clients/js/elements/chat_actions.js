@@ -117,7 +117,8 @@ export class ChatActions extends TidingsElement {
   /** Handle the keys of the whole element. @param {any} event */
   pressed = (event) => {
     const isInLog = event.target.closest(".log");
-    if (event.key === "Escape" && !event.target.closest("dialog, .menu")) return this.focusField();
+    if (event.key === "Escape" && !event.target.closest("dialog, .menu, [slot]"))
+      return this.focusField();
     if (!isInLog) return;
     if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       this.messages.focus(event.key === "ArrowUp" ? -1 : 1);

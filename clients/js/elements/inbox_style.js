@@ -14,9 +14,9 @@ export const INBOX_STYLE = `
 .mark { flex: none; inline-size: 10px; padding-block-start: 6px; }
 .mark .badge { display: block; }
 .empty .icon { block-size: 40px; inline-size: 40px; stroke-width: 1.3; }
-:host(tidings-bell) { background: none; container-type: normal; display: inline-block; }
-.bell .badge { border: 2px solid var(--surface); box-sizing: content-box; inset-block-start: -5px; inset-inline-end: -5px; position: absolute; }
-.bell .badge.seen { background: var(--raised); color: var(--text); }
+:host(tidings-bell) { background: none; container-type: normal; display: inline-block; position: relative; }
+.round + .badge { border: 2px solid var(--surface); block-size: 20px; font-size: 11px; inset-block-start: -2px; inset-inline-end: -2px; line-height: 16px; min-inline-size: 20px; padding-inline: 3px; pointer-events: none; position: absolute; }
+.badge.seen { background: var(--raised); color: var(--text); }
 .panel { inline-size: min(400px, calc(100vw - 16px)); inset: auto; margin: 0; max-block-size: min(600px, calc(100dvh - 80px)); overflow-y: auto; padding: 0; position: fixed; }
 .panel select { margin: 10px 14px 0; }
 @media (forced-colors: active) { .tabs button[aria-pressed="true"] { background: Highlight; color: HighlightText; forced-color-adjust: none; } }

@@ -93,6 +93,7 @@ export function menuOf(element, { choices, quick, anchor }) {
   const { strings } = element;
   const run = (/** @type {Choice} */ choice) => () => {
     element.menu(null);
+    anchor.focus({ preventScroll: true });
     void choice.run();
   };
   const item = (/** @type {Choice} */ choice, /** @type {string} */ label) =>

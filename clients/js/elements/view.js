@@ -16,7 +16,7 @@
 const DESCRIPTION = new WeakMap();
 const SVG = new Set(["svg", "path", "circle"]);
 /** What is an attribute although elements have a property of this name. */
-const ATTRIBUTES = new Set(["role", "class", "part", "list", "hidden", "popover", "dir", "slot"]);
+const ATTRIBUTES = new Set("role class part list hidden popover dir slot alt".split(" "));
 
 /**
  * Describe an element. Among the props, `key` names it among its siblings, `onclick` and the like
