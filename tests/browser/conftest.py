@@ -50,6 +50,14 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerProcess]:
+    """A server with Alice, Bob and Carol, for tests of the web app."""
+    data = tmp_path_factory.mktemp("demo") / "data"
+    async with ServerProcess(data, options=["--demo"]) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def town(server: ServerProcess) -> AsyncIterator[Town]:
     """A tenant of the server."""
     async with Town(server.url, server.root_key) as made:

@@ -48,6 +48,11 @@ window.stored = async () => {{
 window.tidings.start();
 </script>"""
 
+_TELL_VIOLATIONS: Final = """
+addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI, sample }) =>
+  window.violated(`${violatedDirective}: ${blockedURI} ${sample}`));
+"""
+
 
 class Visitors:
     """Everybody who uses the browser in one test."""
@@ -56,7 +61,7 @@ class Visitors:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
         self.errors: list[str] = []
-        """What no script caught."""
+        """What no script caught, and what the content security policy refused."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,6 +80,8 @@ class Visitors:
         context = await self._browser.new_context(**options)
         self._contexts.append(context)
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        await context.expose_function("violated", lambda what: self.errors.append(what))
+        await context.add_init_script(_TELL_VIOLATIONS)
         return context
 
     async def visitor(self, person: Person, url: str | None = None) -> "Visitor":

@@ -107,7 +107,8 @@ export class ChatView extends View {
   async #begin() {
     const page = await this.#core.ask({ chat: this.id, before: SEQUENCE_MAX, limit: PAGE_ROWS });
     this.#show(rowsOf(page), startOf(page), page.head);
-    if (!this.#core.cache.ranges.has(this.id)) {
+    // Otherwise entries after the page were applied to what is kept, and the page may be older.
+    if ((this.#core.at(this.id) ?? page.head) === page.head) {
       this.#core.cache.begin({ chat: this.id, start: this.#from, have: page.head }, this.#rows);
     }
     this.#core.follow(this.id, page.head);
