@@ -92,12 +92,19 @@ async def test_nothing_keeps_anybody_out(
     assert "\n".join(found) == ""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.soak),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.soak),
+        pytest.param(PHONE, "dark", id="phone-dark"),
+    ],
+)
 async def test_pictures_are_made(
     visitors: Visitors, tmp_path: Path, size: Any, scheme: Any, request: pytest.FixtureRequest
 ) -> None:
-    # With PICTURES=docs/images they replace those of the pages.
+    # With PICTURES=docs/images, those of the documentation are replaced.
     folder = Path(os.environ.get("PICTURES", tmp_path))
     profile = await visitors.profile(viewport=size, color_scheme=scheme, reduced_motion="reduce")
     page = await profile.new_page()

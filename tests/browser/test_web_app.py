@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import pytest
 from playwright.async_api import Locator, expect
 
 from tests.browser.visitors import Visitors
@@ -39,8 +38,6 @@ HARM: Final = """() => {
 }"""
 """What hostile text has done."""
 APP_BYTES_MAX: Final = 60 * 1_024
-MODULE_BYTES_MAX: Final = {"inbox": 25 * 1_024, "chat": 45 * 1_024}
-"""What a page with one element loads, with the client. Kits of this field need 150 to 550 KiB."""
 
 
 def row_of(app: WebApp, text: str) -> Locator:
@@ -212,14 +209,3 @@ async def test_the_app_is_small(visitors: Visitors, demo: ServerProcess) -> None
 
     assert sum(size for _, size in loaded) <= APP_BYTES_MAX
     assert sum(path.endswith(".js") for path, _ in loaded) >= 1
-
-
-@pytest.mark.parametrize("element", MODULE_BYTES_MAX)
-async def test_an_element_is_small(demo: ServerProcess, element: str) -> None:
-    async with httpx.AsyncClient(base_url=demo.url, trust_env=False) as http:
-        path = f"/assets/any/elements/{element}.js"
-        async with http.stream("GET", path, headers={"Accept-Encoding": "br"}) as answer:
-            assert answer.headers["content-encoding"] == "br"
-            size = len(b"".join([part async for part in answer.aiter_raw()]))
-
-    assert size <= MODULE_BYTES_MAX[element]
