@@ -9,7 +9,7 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate
 	--no-emit-trusted-host
 LOCK_OURS := $(LOCK) --build-deps-for editable
 # The folders that hold code; one without a Python file yet would trip the type checker.
-CODE := $(foreach d,src tests clients bench scripts,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
+CODE := $(foreach d,src tests clients bench scripts examples,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
 # An embedded store waits for the disk with every commit, the tests for nothing else so often. What
 # they check of disks does not depend on one: their folder is in memory where there is room.
