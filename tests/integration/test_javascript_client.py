@@ -45,7 +45,7 @@ async def test_its_rules_hold_without_any_io(tools: Path) -> None:
 
 
 async def test_its_types_fit_and_its_form_is_the_formatters(tools: Path) -> None:
-    await run(tools, "prettier", "--check", "src", "test")
+    await run(tools, "prettier", "--check", "src", "elements", "app", "test")
     await run(tools, "tsc", "--noEmit")
 
 

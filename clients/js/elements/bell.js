@@ -11,6 +11,7 @@ import { h } from "./view.js";
 
 export { SignedOut, Tidings } from "../src/index.js";
 
+const PARTS = "inbox, tabs, notification";
 const GAP_PX = 8;
 const COUNT_MAX = 99;
 
@@ -114,7 +115,7 @@ export class TidingsBell extends TidingsElement {
       h("div", { class: "panel", part: "panel", popover: "auto", ontoggle: this.#toggled }, [
         this.#found.length > 1 ? this.#choice() : null,
         this.#isOpen && tidings
-          ? h("tidings-inbox", { inbox: this.#chosen, tidings, strings })
+          ? h("tidings-inbox", { exportparts: PARTS, inbox: this.#chosen, tidings, strings })
           : null,
       ]),
     ];

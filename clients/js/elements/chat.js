@@ -39,7 +39,6 @@ export class TidingsChat extends ChatActions {
 
   attributeChangedCallback() {
     this.#follow();
-    this.tell("open", { chat: this.chat });
   }
 
   /** Look at the chat that is open now. */

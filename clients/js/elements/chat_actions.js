@@ -55,6 +55,7 @@ export class ChatActions extends TidingsElement {
    */
   open(chat, sequence) {
     const before = this.chat;
+    if (chat !== before && !this.tell("open", { chat })) return;
     this.dialogs.show(null);
     this.chat = chat;
     if (!chat) return this.focusChat(before);

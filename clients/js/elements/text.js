@@ -150,6 +150,9 @@ export function ago(at, now, { locale }) {
 
 // People.
 
+/** Pictures that could not be loaded, perhaps because the page does not allow them. */
+const FAILED = new Set();
+
 /**
  * Return a picture of a chat or a person: the avatar, or the first letter on a colour.
  *
@@ -158,8 +161,12 @@ export function ago(at, now, { locale }) {
  * @param {string} id
  */
 export const face = (title, avatar, id) =>
-  avatar?.startsWith("https://")
+  avatar?.startsWith("https://") && !FAILED.has(avatar)
     ? h("img", {
+        onerror: (/** @type {any} */ event) => {
+          FAILED.add(avatar);
+          event.target.hidden = true;
+        },
         class: "face",
         src: avatar,
         alt: "",
