@@ -223,10 +223,14 @@ def client_of(app: Router, peer: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
 
 
-async def chats_of(client: httpx.AsyncClient, user: str) -> list[dict[str, Any]]:
+async def bearer_of(client: httpx.AsyncClient, user: str) -> dict[str, str]:
     answer = await client.post("/demo/tokens", json={"user_id": user})
     assert answer.status_code == 201
-    bearer = {"Authorization": f"Bearer {answer.json()['token']}"}
+    return {"Authorization": f"Bearer {answer.json()['token']}"}
+
+
+async def chats_of(client: httpx.AsyncClient, user: str) -> list[dict[str, Any]]:
+    bearer = await bearer_of(client, user)
     inbox = await client.get("/v1/inboxes/news/notifications", headers=bearer)
     assert inbox.json()["data"], "there are notifications"
     chats: list[dict[str, Any]] = (await client.get("/v1/chats", headers=bearer)).json()["data"]
@@ -244,6 +248,8 @@ async def test_the_demo_is_made_once(tmp_path: Path) -> None:
                 {"user_id": "carol", "display_name": "Carol"},
             ],
         }
+        bob = await bearer_of(client, "bob")
+        await client.patch("/v1/me", json={"display_name": "Robert"}, headers=bob)
         first = [await chats_of(client, user) for user in ("alice", "bob", "carol")]
     names = [{(chat["type"], chat["name"], *chat["members"]) for chat in mine} for mine in first]
     assert names == [
