@@ -294,7 +294,7 @@ export class ChatView extends View {
 
   /** @param {string} user */
   types(user) {
-    clearTimeout(this.#typing.get(user));
+    this.#stopTyping(user);
     this.#typing.set(
       user,
       setTimeout(() => this.#stopTyping(user), TYPING_MS),

@@ -45,8 +45,8 @@ const CHANGING = new Set(["created", "added", "removed", "role", "renamed"]);
 export class ChatsView extends View {
   #core;
   #records = /** @type {Map<string, ChatRecord>} */ (new Map());
-  /** Where the next page begins; undefined until the first is loaded. */
-  #cursor = /** @type {string | null | undefined} */ (undefined);
+  /** Where the next page begins; undefined until the first is loaded. @type {?string | undefined} */
+  #cursor;
   #isLoaded = false;
   #stale = /** @type {Set<string>} */ (new Set());
 
