@@ -82,7 +82,7 @@ class Nginx(Proxy):
     file: ClassVar[str] = "nginx.conf"
 
     def replacements(self) -> Mapping[str, str]:
-        """Replace port, certificate and upstream."""
+        """Return replacements for port, certificate and upstream."""
         return {
             "listen 443 ssl": f"listen {HOST}:{self.port} ssl",
             "/etc/ssl/chat.pem": str(self.certificate),
@@ -122,7 +122,7 @@ class HAProxy(Proxy):
     file: ClassVar[str] = "haproxy.cfg"
 
     def replacements(self) -> Mapping[str, str]:
-        """Replace port, certificate and upstream."""
+        """Return replacements for port, certificate and upstream."""
         together = self.folder / "with-key.pem"
         self.folder.mkdir(parents=True, exist_ok=True)
         together.touch(mode=0o600)

@@ -24,7 +24,7 @@ class Question(msgspec.Struct):
 
 
 def main() -> int:
-    """Check the question on standard input and return the exit code."""
+    """Check the value on standard input against its schema, and return the exit code."""
     # The kernel kills a check that takes too long, whatever the library is doing.
     seconds = limits.SCHEMA_CHECK_SECONDS_MAX
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

@@ -19,7 +19,7 @@ from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
 from tidings.assembly.system import back_off
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.ports.bus import DeadLetter, Job
 
 SHORT_SECONDS: Final = 60

@@ -28,7 +28,7 @@ from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
 from tests.support.waiting import until
 from tidings.assembly.system import back_off
-from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.delivery.rounds import DeletionRunner
 from tidings.model import limits
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey

@@ -13,8 +13,8 @@ from tidings.actions.export.importing import Damaged, check
 from tidings.model.chats import ChatState, ChatType
 from tidings.model.entries import Entry, Kind, Person, Phase
 from tidings.model.ids import tenant_itself
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_facts import ChatFact, EntryFact
-from tidings.ports.ledger import LedgerEntry
 from tidings.ports.log import Kept
 
 NOBODY = tenant_itself("acme")

@@ -20,9 +20,9 @@ from tidings.model.notifications import Copy, ReadState
 from tidings.model.refusals import StoreUnavailable, UserDeleted
 from tidings.model.roles import Invite
 from tidings.ports.chats import RequestKey
-from tidings.ports.ledger import LedgerEntry
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.sessions import Revocation
-from tidings.stores.sqlite.identity.ledger import LEDGER, read_lines
+from tidings.stores.sqlite.identity.erasing import LEDGER, read_lines
 
 LATER = NOW + 5
 CHAT = ChatId(ulid(NOW, bytes(10)))

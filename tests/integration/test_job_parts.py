@@ -19,7 +19,7 @@ from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.ledger import LedgerEntry
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.people import Listed
 from tidings.ports.tenant_jobs import NotYet
 

@@ -9,7 +9,7 @@ from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.actions.chat.appender import Appender
 from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
-from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.delivery.rounds import DeletionRunner
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import ChatNotFound
 

@@ -11,7 +11,7 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tidings.actions.jobs.person_export import ExportPerson
 from tidings.assembly.system import back_off
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_key
 from tidings.ports.tenant_jobs import TenantJob

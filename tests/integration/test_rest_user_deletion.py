@@ -11,7 +11,7 @@ from tests.contract.identity_builders import a_code, a_session
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.assembly.system import back_off
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.limits import DAY_MS

@@ -12,13 +12,21 @@ import pytest
 
 from tests.integration.cores import all_of
 from tests.support.cluster import Services, a_cluster
-from tests.support.dynamo_tables import REGION, drop_tables, new_prefix, some_tables
+from tests.support.dynamo_tables import (
+    REGION,
+    drop_tables,
+    new_prefix,
+    open_tables,
+    some_tables,
+)
 from tests.support.engine import Settings, as_environment, on_tables
 from tests.support.people import Town
 from tests.support.server import ServerDied, ServerProcess
 from tests.support.settings import config_of
 from tidings.assembly import open_core
 from tidings.assembly.stores import make_local_tables
+from tidings.ports.erasing import LedgerEntry
+from tidings.stores.dynamodb.identity.erasing import record
 from tidings.stores.dynamodb.schema.live import live_tables
 
 NOBODY = "http://127.0.0.1:9"
@@ -179,3 +187,24 @@ async def test_the_embedded_server_loads_nothing_of_the_others(tmp_path: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
     async with open_core(config_of(data=tmp_path), lambda _: None) as core:
         assert core.deliveries is None
+
+
+async def test_after_a_restore_erasures_are_carried_out_again(
+    tmp_path: Path, tables: Settings
+) -> None:
+    """The ledger is in the table of keys, which is not restored; what the store knows is."""
+    async with server(tmp_path, tables) as process:
+        async with Town(process.url, process.root_key) as town:
+            await town.user("ann")
+            await process.terminate()
+            async with open_tables(
+                str(tables["dynamodb_endpoint"]), str(tables["dynamodb_prefix"])
+            ) as store:
+                await record(store.ledger._dynamo, LedgerEntry("user", "town:ann", 1))
+            for count in (1, 0):
+                done = tidings(tmp_path, tables, "erasures", "replay")
+                assert done.returncode == 0, done.stderr
+                assert done.stdout.startswith(f"{count} erasures are carried out again")
+            await process.start()
+            with pytest.raises(httpx.HTTPStatusError, match="409"):
+                await town.token("ann")

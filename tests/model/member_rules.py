@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.model.ground import NOBODY, USERS, Ground, names, picks, several, users
 from tidings.assembly.system import back_off
-from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.delivery.rounds import DeletionRunner
 from tidings.model.entries import Deletion
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import UserNotFound

@@ -18,7 +18,7 @@ from tests.support.engine import ENGINES
 from tidings.actions.chat.changes import change
 from tidings.actions.identity.caller import Root
 from tidings.assembly.system import back_off
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
 from tidings.model.chats import ChatType
 from tidings.model.entries import Entry, Person

@@ -10,7 +10,7 @@ from pathlib import Path
 async def run_in(
     folder: Path, tools: Path, *command: str, environment: Mapping[str, str] | None = None
 ) -> bytes:
-    """Return what a program prints, which has to succeed."""
+    """Run a program that must succeed, and return its output."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,

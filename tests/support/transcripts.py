@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transcripts of `clients/spec`, and how their frames are compared (its README)."""
+"""Reads the transcripts of `clients/spec`, and compares frames as its README describes."""
 
 import json
 import re
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One file."""
+    """One transcript file."""
 
     transcript: str
     about: str
@@ -27,7 +27,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def transcripts(side: str) -> list[Transcript]:
-    """All transcripts that this side replays, by name."""
+    """Return all transcripts that this side replays, by name."""
     return [one for path in sorted(FOLDER.glob("*.jsonl")) if side in (one := _read(path)).replay]
 
 
@@ -39,14 +39,14 @@ def _read(path: Path) -> Transcript:
 
 
 class Variables:
-    """The variables of a transcript: what the replaying side chose, and what it was told."""
+    """The variables of a transcript, with the values that either side has chosen."""
 
     def __init__(self, examples: Json, bound: Json) -> None:
         self.bound = bound
         self._examples = examples
 
     def fill(self, given: Any) -> Any:
-        """Return what to say: variables become values, and examples if they have none yet."""
+        """Return a frame to send, with variables replaced by their values or examples."""
         match given:
             case {"any": [first, *_]}:
                 return self.fill(first)
@@ -65,7 +65,8 @@ class Variables:
         return self.bound.setdefault(name, self._examples.get(name, name[1:]))
 
     def matches(self, expected: Any, actual: Any) -> bool:
-        """Return whether something is as expected; if so, variables without a value get theirs."""
+        """Return whether a value matches the transcript; if so, set the variables without a
+        value."""
         bound = dict(self.bound)
         if not _matches(expected, actual, bound):
             return False
@@ -95,19 +96,20 @@ def _matches(expected: Any, actual: Any, bound: Json) -> bool:
 
 
 class Heard:
-    """What one side has said or shown, until the transcript has named it."""
+    """Collects the frames or events of one side that no step of the transcript has named yet."""
 
     def __init__(self, variables: Variables, kind: str, automatic: frozenset[str]) -> None:
-        """`kind` is the field that tells frames apart; the automatic ones need not be named."""
+        """Set up the collection; `kind` is the field with the type, and automatic types need no
+        step."""
         self.unnamed: list[Json] = []
         self._variables = variables
         self._kind = kind
         self._automatic = automatic
 
     def take(self, expected: Json) -> Json | None:
-        """Remove the first one of the same kind and chat; None if none has come yet.
+        """Remove and return the first frame of the same kind and chat; None if there is none yet.
 
-        It has to match, but of those that come by themselves the first that matches is taken.
+        This frame has to match. Of automatic frames, the first one that matches is removed.
         """
         kind, chat = expected[self._kind], self._variables.fill(expected.get("chat"))
         for place, one in enumerate(self.unnamed):
@@ -118,6 +120,6 @@ class Heard:
         return None
 
     def check_nothing_left(self) -> None:
-        """Everything was named, but for what comes by itself."""
+        """Check that a step has named every frame, except automatic ones."""
         left = [one for one in self.unnamed if one[self._kind] not in self._automatic]
         assert left == [], left

@@ -16,7 +16,7 @@ from tests.support.users import ANN
 from tests.support.waiting import until
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery import rounds as rounds_module
-from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.delivery.rounds import DeletionRunner
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion
 from tidings.model.refusals import StoreUnavailable

@@ -21,7 +21,7 @@ from tests.unit.small_deployment import (
 from tidings.actions.identity.audit import AuditTrail, Intent
 from tidings.actions.identity.authenticate import LOOKS_MAX
 from tidings.actions.identity.caller import UserCaller
-from tidings.actions.identity.contacts import FindContacts
+from tidings.actions.identity.profiles import FindContacts
 from tidings.actions.identity.refresh_tokens import new_refresh_token, refresh_digest
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.revocation_watch import LoopLag, RevocationIndex, RevocationWatch

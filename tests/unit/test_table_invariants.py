@@ -10,7 +10,7 @@ import pytest
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
 from tidings.stores.dynamodb.client.access import Pattern
-from tidings.stores.dynamodb.identity import identity_patterns, job_patterns
+from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
@@ -48,7 +48,6 @@ DECLARED_IN = {
     "inbox_patterns.py": inbox_patterns,
     "identity_patterns.py": identity_patterns,
     "deletion_patterns.py": deletion_patterns,
-    "job_patterns.py": job_patterns,
     "head_patterns.py": head_patterns,
 }
 

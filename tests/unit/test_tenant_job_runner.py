@@ -15,8 +15,8 @@ from tests.support.clock import ManualClock
 from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tidings.actions.jobs.starting import StartJob
-from tidings.delivery import rounds, tenant_job_runner
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery import rounds
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.tenant_jobs import NotYet, TenantJob
@@ -79,11 +79,11 @@ async def test_many_jobs_of_one_tenant_do_not_delay_another(tmp_path: Path) -> N
     async with a_job_runner(tmp_path) as running:
         many = [f"many{number}" for number in range(50)]
         await running.begin("big", *many)
-        for number in range(tenant_job_runner.TENANTS_AT_ONCE):
+        for number in range(rounds.TENANTS_AT_ONCE):
             await running.begin(f"small{number}", f"one{number}")
         while any(name.startswith("one") for name in await running.rest()):
             assert await running.runner.round()
-        assert sum(running.work.steps[name] for name in many) <= 3 * tenant_job_runner.JOBS_AT_ONCE
+        assert sum(running.work.steps[name] for name in many) <= 3 * rounds.JOBS_AT_ONCE
         while await running.rest():
             await running.runner.round()
         assert set(running.work.steps.values()) == {3}
@@ -109,14 +109,14 @@ async def test_a_job_that_fails_keeps_no_other(tmp_path: Path, trouble: Exceptio
         assert await running.rest() == {"bad"} and running.runner.failed_steps == 1
         running.work.failing.clear()
         assert not await running.runner.round()
-        running.clock.time += tenant_job_runner.RETRY_MS
+        running.clock.time += rounds.RETRY_MS
         while await running.runner.round():
             pass
         assert await running.rest() == set()
 
 
 async def test_a_job_waits_until_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenant_job_runner, "WAITING_MAX", 1)
+    monkeypatch.setattr(rounds, "WAITING_MAX", 1)
     async with a_job_runner(tmp_path) as running:
         await running.begin("acme", "ann", "bob")
         for name in ("ann", "bob"):
@@ -132,7 +132,7 @@ async def test_a_job_waits_until_its_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 async def test_the_runner_rests_while_the_jobs_of_many_tenants_wait(tmp_path: Path) -> None:
     async with a_job_runner(tmp_path) as running:
-        for number in range(tenant_job_runner.TENANTS_AT_ONCE + 1):
+        for number in range(rounds.TENANTS_AT_ONCE + 1):
             await running.begin(f"t{number}", f"one{number}")
             running.work.failing[f"one{number}"] = NotYet(running.clock.now() + 5)
         assert await running.runner.round(), "the last tenant has not had its turn"

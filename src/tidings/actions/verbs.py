@@ -16,8 +16,8 @@ from tidings.actions.chat.reading import (
 )
 from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
-from tidings.actions.identity.contacts import FindContacts
 from tidings.actions.identity.logins import RequestCode
+from tidings.actions.identity.profiles import FindContacts
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
     ListDevices,

@@ -7,7 +7,7 @@ import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
-from tidings.actions.identity.contacts import Contact
+from tidings.actions.identity.profiles import Contact
 from tidings.actions.verbs import JobVerbs, LoginVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import (

@@ -9,11 +9,10 @@ from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, DynamoDb, Webhook
-from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
 from tidings.delivery.relay import Delivers, Relay, Republisher
-from tidings.delivery.tenant_job_runner import TenantJobRunner
+from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId

@@ -6,9 +6,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
-from tidings.actions.identity.contacts import FindContacts
 from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
+from tidings.actions.identity.profiles import FindContacts
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
     ListDevices,

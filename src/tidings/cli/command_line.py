@@ -183,3 +183,8 @@ def _add_data_commands(commands: "_Commands", folder: argparse.ArgumentParser) -
     )
     back.set_defaults(run=_with_settings(export.import_))
     export.add_import_options(back)
+    erasures = commands.add_parser("erasures", help="repeat erasures after a restore")
+    actions = erasures.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser(
+        "replay", parents=[folder], help="carry out the erasures that restored tables do not know"
+    ).set_defaults(run=_with_settings(keys.replay_erasures))

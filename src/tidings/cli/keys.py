@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings keys`: rotates the master key, with or without a running server, and shows its id."""
+"""`tidings keys`: rotates the master key, with or without a running server, and shows its id.
+
+`tidings erasures`: repeats erasures that a restore of the tables has undone.
+"""
 
 import argparse
 import asyncio
@@ -104,3 +107,18 @@ async def _rotate_here(config: Config) -> Rotation:
         async with tidings.audit.act(Intent("cli", None, "rotate_keys", "")):
             rotated = await tidings.rotate_keys()
     return Rotation(rotated.master_key_id, rotated.secrets)
+
+
+def replay_erasures(config: Config, _options: argparse.Namespace) -> int:
+    """Carry out the erasures of the ledger that a restored store does not know."""
+    count = asyncio.run(_replay_here(config))
+    print(f"{count:,} erasures are carried out again; the jobs continue when the server runs.")
+    return 0
+
+
+async def _replay_here(config: Config) -> int:
+    from tidings import assembly
+
+    async with assembly.open_for_maintenance(config) as tidings:
+        async with tidings.audit.act(Intent("cli", None, "replay_erasures", "")):
+            return await tidings.tenant_work.replay()

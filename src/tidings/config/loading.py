@@ -85,7 +85,7 @@ def _from_environment(
 
 
 def _region(environment: Mapping[str, str], choice: Choice) -> dict[str, tuple[str, str]]:
-    """Return the region setting of a section, if an environment variable for AWS tools has it."""
+    """Return the region from an environment variable of AWS tools, as a setting of a section."""
     for name, field in choice.settings():
         if field == "region":
             for variable in _REGIONS:

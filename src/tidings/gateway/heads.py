@@ -132,7 +132,7 @@ class UnfollowedChats:
     # Following.
 
     async def follow(self, chat: ChatId, after: int | None, *, is_same_epoch: bool) -> None:
-        """Follow a chat from the entry after `after`; None stands for a device without entries.
+        """Follow a chat from the entry after `after`, which is None for a device without entries.
 
         If too much is missing, or `after` does not match the log, the client gets `resync`. If the
         user is not a member, the client gets `gone`. If the connection follows the chat already,

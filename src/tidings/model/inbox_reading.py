@@ -114,7 +114,7 @@ def merged(
 
 
 def first_copy_below(position: NotificationPosition) -> str:
-    """Return an id: the copies after this position in the list are those with lower ids."""
+    """Return a bound for ids: a copy follows this position in the list if its id is lower."""
     time, notification_id = position
     if broadcast_sequence(notification_id) is None:
         return notification_id

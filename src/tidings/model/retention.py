@@ -2,7 +2,7 @@
 """How long the content of messages is kept: the object `chats` in a tenant's settings.
 
 Only the tenant decides, not the members of a chat. Retention follows from laws and contracts: a
-member must be able neither to make others' messages disappear early nor to keep them for longer.
+member must not be able to make messages of others disappear early, or to keep them for longer.
 """
 
 from collections.abc import Mapping

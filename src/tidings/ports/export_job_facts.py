@@ -3,8 +3,8 @@
 
 import msgspec
 
+from tidings.ports.erasing import ErasureKind
 from tidings.ports.export_inbox_facts import FactBase
-from tidings.ports.ledger import ErasureKind
 from tidings.ports.tenant_jobs import JobKind, JobState
 
 

@@ -16,14 +16,12 @@ from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.ports.audit import AuditLog
 from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
+from tidings.ports.erasing import Ledger, PersonalData, TenantData
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
-from tidings.ports.ledger import Ledger
 from tidings.ports.log import Log
 from tidings.ports.people import Tenants, UserStore
-from tidings.ports.personal_data import PersonalData
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
-from tidings.ports.tenant_data import TenantData
 from tidings.ports.tenant_jobs import ExportParts, TenantJobs
 
 CallClass = Literal["users", "credentials", "revocations"]

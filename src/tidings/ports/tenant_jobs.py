@@ -141,6 +141,6 @@ class JobSteps(Protocol):
         A repeated step does no harm, so a process may die at any moment.
 
         Raises:
-            NotYet: There is nothing to do before a time.
+            NotYet: The next step must not begin before a certain time.
         """
         ...

@@ -210,7 +210,7 @@ class NotAnEvent(Exception):
 
 
 def entry_event(entry: Entry) -> bytes:
-    """Encode an entry for the workers, without anything that was decrypted."""
+    """Encode an entry for the workers, without its decrypted content."""
     is_message = entry.kind == "message"
     stored = msgspec.structs.replace(
         entry,

@@ -182,7 +182,7 @@ class LogView:
         chat = self._chat(name)
         chat.ahead.clear()
         chat.restart_head = head
-        # A device that claims more than the log has must not wait for the rest.
+        # A device that has a higher sequence than the log must not wait for entries in between.
         chat.seen = max(chat.seen, head) if head >= (chat.have or 0) else head
         self._look(chat)
 

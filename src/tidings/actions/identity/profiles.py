@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and change profiles: names and avatars for chats, and when users were last seen."""
+"""Read and change profiles, show when users were last seen, and find users by phone number."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,15 @@ from typing import Final
 import msgspec
 
 from tidings.actions.identity.caller import Caller, require_user
+from tidings.actions.identity.phone_numbers import find_normal_form
 from tidings.actions.identity.users import ProfileWriter, check_profile, existing
 from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.chats import ChatRow, Profile
 from tidings.model.ids import USER, UserKey, tenant_of, user_key
-from tidings.model.refusals import Invalid, UserNotFound
+from tidings.model.refusals import Invalid, RateLimited, UserNotFound
 from tidings.ports.people import NO_FIELDS, ProfileFields, User, UserStore
+from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
 
 CACHED_BYTES_MAX: Final = 32 * limits.KIB * limits.KIB
@@ -82,7 +84,7 @@ class LastSeen:
     clock: Clock
 
     async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
-        """Return the users as another user sees them: last seen to the minute, or hidden.
+        """Return the users as another user sees them: each with the last minute online, or none.
 
         A viewer who hides their own last-seen time sees nobody's. Only the viewer's own phone
         number is shown.
@@ -182,3 +184,58 @@ class PatchProfile:
         user, _ = await self.writer.put(me, display_name, None, fields)
         (shown,) = await self.last_seen.seen_by(me, [user])
         return shown
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """A phone number, as it was written in the request, and the user whom it belongs to."""
+
+    phone_number: str
+    user: UserKey
+    display_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindContacts:
+    """Find users of the caller's tenant by phone number.
+
+    Each user has a daily limit of lookups, because unlimited lookups would reveal all users of the
+    tenant.
+    """
+
+    users: UserStore
+    budgets: Budgets
+    clock: Clock
+
+    async def __call__(self, caller: Caller, numbers: Sequence[str]) -> list[Contact]:
+        """Return a contact for each number that has a user, in the given order.
+
+        Malformed numbers are skipped.
+
+        Raises:
+            RateLimited: The daily limit of lookups is reached.
+        """
+        user = require_user(caller).user
+        if not 1 <= len(numbers) <= limits.CONTACTS_MAX:
+            raise Invalid(
+                f"phone_numbers must contain 1 to {limits.CONTACTS_MAX} numbers", "/phone_numbers"
+            )
+        await self._spend(user, len(numbers))
+        forms = {given: find_normal_form(given) for given in numbers}
+        wanted = [form for form in dict.fromkeys(forms.values()) if form is not None]
+        owners = await self.users.by_phone(tenant_of(user), wanted) if wanted else {}
+        found = await self.users.get_all(list(owners.values())) if owners else {}
+        return [
+            Contact(given, owner, found[owner].display_name)
+            for given, form in forms.items()
+            if form is not None and (owner := owners.get(form)) is not None and owner in found
+        ]
+
+    async def _spend(self, user: UserKey, count: int) -> None:
+        now = self.clock.now()
+        day = now // limits.DAY_MS
+        ends_at = (day + 1) * limits.DAY_MS
+        allowance = Allowance(
+            name=f"contacts:{user}:{day}", most=limits.USER_DAY_CONTACTS_MAX, expires_at=ends_at
+        )
+        if await self.budgets.add(allowance, count) > allowance.most:
+            raise RateLimited("too many numbers were looked up today", ends_at - now)

@@ -59,7 +59,7 @@ def session_record(session: Session) -> Record:
 
 
 def membership_record(row: ChatRow) -> Record:
-    """Return the record of a membership; that of a direct chat names the other user."""
+    """Return the record of a membership, which for a direct chat also names the other user."""
     record = {
         "kind": "membership",
         "chat": row.chat_id,

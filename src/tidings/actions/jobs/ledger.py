@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from tidings.ports.ledger import ErasureKind, Ledger, LedgerEntry
+from tidings.ports.erasing import ErasureKind, Ledger, LedgerEntry
 from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.jobs")

@@ -27,10 +27,9 @@ from tidings.model.ids import ChatId, UserKey, user_id, user_key
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import InboxNotFound, TenantNotFound
 from tidings.ports.chats import Chats
+from tidings.ports.erasing import PersonalData, TenantData
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.people import Tenants, UserStore
-from tidings.ports.personal_data import PersonalData
-from tidings.ports.tenant_data import TenantData
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
@@ -121,7 +120,8 @@ class InboxDeletion:
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with the items that the next step removes, and the position after them."""
+    """Return the job with the items that the next step removes, and with the position that
+    follows."""
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 

@@ -29,9 +29,9 @@ from tidings.model.entries import Entry
 from tidings.model.ids import USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
 from tidings.model.refusals import ChatNotFound, UserNotFound
 from tidings.ports.chats import Chats
+from tidings.ports.erasing import PersonalData
 from tidings.ports.inboxes import Copies, InboxSettings
 from tidings.ports.people import UserStore
-from tidings.ports.personal_data import PersonalData
 from tidings.ports.secrets import DataKeys
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock

@@ -31,7 +31,8 @@ class Later:
     seconds: int = 1
 
     def answer(self, headers: Headers) -> bytes:
-        """Return all bytes of the answer to a valid handshake; the connection is closed after."""
+        """Return all bytes of the answer to a valid handshake, after which the connection is
+        closed."""
         if not header_values(headers, b"origin"):
             return busy(self.detail, self.seconds)
         [key] = header_values(headers, b"sec-websocket-key")

@@ -34,7 +34,7 @@ GONE_MS: Final = 5 * 60 * SECOND_MS
 
 
 class Formats:
-    """Reads every minute which is the newest format that may be written."""
+    """Reads the newest format that may be written, once a minute."""
 
     def __init__(self, dynamo: Dynamo, clock: Clock, written: int) -> None:
         self._dynamo = dynamo

@@ -12,7 +12,7 @@ from typing import Final
 from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
-from tidings.stores.dynamodb.identity import identity_patterns, job_patterns
+from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.inbox import inbox_patterns
 
 # The log.
@@ -392,7 +392,7 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, job_patterns, deletion_patterns, head_patterns)
+    others = (inbox_patterns, identity_patterns, deletion_patterns, head_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

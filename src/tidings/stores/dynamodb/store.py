@@ -28,12 +28,14 @@ from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.formats import EPOCH, Formats, refuse_older, written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
-from tidings.stores.dynamodb.identity.ledger import DynamoLedger
+from tidings.stores.dynamodb.identity.erasing import (
+    DynamoLedger,
+    DynamoPersonalData,
+    DynamoTenantData,
+)
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
-from tidings.stores.dynamodb.identity.personal_data import DynamoPersonalData
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
-from tidings.stores.dynamodb.identity.tenant_data import DynamoTenantData
 from tidings.stores.dynamodb.identity.tenant_jobs import DynamoExportParts, DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
@@ -47,7 +49,7 @@ IMPORT: Final = value_key("import")
 
 
 async def first_answer(dynamo: Dynamo) -> Item | None:
-    """Return the item of the epoch, or None; as the first read, this checks that tables exist.
+    """Return the item of the epoch, or None. This is the first read, so it checks the tables.
 
     Raises:
         SetupError: The tables do not exist.

@@ -25,12 +25,14 @@ from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import SqliteAuditLog
-from tidings.stores.sqlite.identity.ledger import SqliteLedger
+from tidings.stores.sqlite.identity.erasing import (
+    SqliteLedger,
+    SqlitePersonalData,
+    SqliteTenantData,
+)
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
-from tidings.stores.sqlite.identity.personal_data import SqlitePersonalData
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
-from tidings.stores.sqlite.identity.tenant_data import SqliteTenantData
 from tidings.stores.sqlite.identity.tenant_jobs import SqliteExportParts, SqliteTenantJobs
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers

@@ -119,7 +119,7 @@ def copy_of(entry: Entry) -> HeadCopy:
 
 class ChatPair(msgspec.Struct, frozen=True):
     """Facts about a chat that hardly change: the users of a direct chat, its creator and its
-    time."""
+    age."""
 
     users: tuple[UserKey, ...]
     """Empty if the chat is a group."""
@@ -326,11 +326,11 @@ class Heads:
         return {**head_values(head), ":epoch": self._epoch}
 
     def head_in(self, item: Item) -> Head | None:
-        """Return the head that an item contains a copy of; None if it contains none."""
+        """Return the copied head in an item; None if the item has none."""
         return to_head(item) if item.get("epoch") == self._epoch else None
 
     def reached_in(self, item: Item) -> int:
-        """Return the sequence of the head that an item contains a copy of, or 0."""
+        """Return the sequence of the copied head in an item; 0 if the item has none."""
         head = self.head_in(item)
         return 0 if head is None else head.sequence
 

@@ -246,7 +246,8 @@ def to_receipt(item: Item) -> Receipt:
 
 
 def times_to_numbers(times: MarkTimes) -> list[int]:
-    """Convert times to a list of numbers: an update can append to a list that it has not read."""
+    """Convert times to a list of numbers, because an update can append to a list without reading
+    it."""
     return [sequence * _SECONDS_MAX + second for sequence, second in times]
 
 
@@ -282,7 +283,7 @@ def head_values(head: Head) -> dict[str, Any]:
 
 
 def to_head(item: Item) -> Head:
-    """Return the head that an item contains a copy of."""
+    """Return the copied head in an item."""
     return Head(item["sequence"], item["number"], item["last_message"], item["active_at"])
 
 
@@ -329,7 +330,7 @@ def packed(last: CopiedMessage) -> bytes:
 
 
 def to_last_message(item: Item) -> Entry | None:
-    """Return the message that an item contains a copy of; None if the message must be read.
+    """Return the copied message in an item; None if the message must be read from the log.
 
     A copy is valid only if it is the last message of the head beside it, and if the message was not
     changed after it was sent. `touched` is the sequence up to which messages were changed.

@@ -50,7 +50,7 @@ class _FullList(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReceiptTimes:
-    """The full lists of times that this process knows."""
+    """Plans how updates store times, and caches the lists of times that are full."""
 
     def __init__(self) -> None:
         self._known: LruCache[tuple[str, str, Mark], _FullList] = LruCache(KNOWN_LISTS_MAX)

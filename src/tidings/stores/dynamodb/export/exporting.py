@@ -61,8 +61,8 @@ from tidings.stores.dynamodb.export.items import (
 from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patient, whole_table
 from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY
 from tidings.stores.dynamodb.identity.items import session_facts
-from tidings.stores.dynamodb.identity.ledger import IS_DATA_KEY
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import invites_of, request_keys_of

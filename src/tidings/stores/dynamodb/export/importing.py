@@ -21,6 +21,7 @@ from tidings.model.formats import NEWEST
 from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
 from tidings.ports.audit import AuditEntry
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
@@ -44,7 +45,6 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.ledger import LedgerEntry
 from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
@@ -72,6 +72,7 @@ from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole
 from tidings.stores.dynamodb.formats import EPOCH, PROCESS
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.identity.audit import audit_item
+from tidings.stores.dynamodb.identity.erasing import record
 from tidings.stores.dynamodb.identity.items import (
     IS_SESSION,
     put_user,
@@ -80,7 +81,6 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant,
     with_own_numbers,
 )
-from tidings.stores.dynamodb.identity.ledger import record
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.identity.sessions import feed_items

@@ -12,6 +12,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
 from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, packed, unpacked
 from tidings.ports.bus import DeadLetter, Job
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_facts import (
     DataKeyFact,
     IssuerFact,
@@ -41,7 +42,6 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
-from tidings.ports.ledger import LedgerEntry
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import (
@@ -52,6 +52,7 @@ from tidings.stores.dynamodb.chat.items import (
     to_times,
 )
 from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.identity.erasing import KNOWN, known_item
 from tidings.stores.dynamodb.identity.items import (
     ISSUER,
     SIGNING,
@@ -64,7 +65,6 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant_fact,
     to_tenant_item,
 )
-from tidings.stores.dynamodb.identity.ledger import KNOWN, known_item
 from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
@@ -241,7 +241,7 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
 
 
 def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
-    """Convert the two items of a member to a fact; entries that were read are also delivered."""
+    """Convert the two items of a member to a fact, in which read entries are also delivered."""
     marks = to_receipt(receipt)
     return MemberFact(
         **membership,

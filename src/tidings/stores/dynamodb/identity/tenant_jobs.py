@@ -17,7 +17,7 @@ from tidings.ports.tenant_jobs import ExportPart, ExportParts, TenantJob, Tenant
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Item
 from tidings.stores.dynamodb.client.writes import Put
-from tidings.stores.dynamodb.identity import job_patterns as patterns
+from tidings.stores.dynamodb.identity import identity_patterns as patterns
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 OPEN: Final = "jobs"

@@ -22,8 +22,8 @@ from tidings.stores.dynamodb.schema.alarms import (
     all_alarms,
     all_scaled,
     backup_plans,
+    dashboard,
 )
-from tidings.stores.dynamodb.schema.dashboard import dashboard
 from tidings.stores.dynamodb.schema.policies import ANYTHING, Policy, policies
 from tidings.stores.dynamodb.tables import TABLES, Table
 

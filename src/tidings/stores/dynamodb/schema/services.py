@@ -17,8 +17,8 @@ from tidings.stores.dynamodb.schema.alarms import (
     Scaled,
     all_alarms,
     all_scaled,
+    dashboard,
 )
-from tidings.stores.dynamodb.schema.dashboard import dashboard
 from tidings.stores.dynamodb.tables import Table
 
 Request = dict[str, Any]
@@ -233,7 +233,7 @@ def alarm_request(alarm: Alarm, prefix: str) -> Request:
 
 
 def _comparable(value: Any) -> Any:  # noqa: ANN401 - any value of a request
-    """Return the value; dimensions, whose order does not matter, as a set."""
+    """Return a value that can be compared; the order of dimensions is ignored."""
     if isinstance(value, list):
         return {(one["Name"], one["Value"]) for one in value}
     return value

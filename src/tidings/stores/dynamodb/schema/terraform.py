@@ -21,8 +21,8 @@ from tidings.stores.dynamodb.schema.alarms import (
     all_alarms,
     all_scaled,
     backup_plans,
+    dashboard,
 )
-from tidings.stores.dynamodb.schema.dashboard import dashboard
 from tidings.stores.dynamodb.schema.policies import ANYTHING, Policy, policies
 from tidings.stores.dynamodb.schema.requests import attributes
 from tidings.stores.dynamodb.tables import PITR_DAYS, TABLES, Index, Table

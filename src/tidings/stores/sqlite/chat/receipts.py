@@ -97,7 +97,7 @@ class SqliteReceipts:
     """Stores receipts, one row for each user and chat."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
-        """Create the table's adapter; the writer's connection must know the function `noted`."""
+        """Set up the store; `make_functions` must have added `noted` to the writer's connection."""
         self._writer = writer
         self._readers = readers
 

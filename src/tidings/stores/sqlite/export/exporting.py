@@ -61,7 +61,7 @@ from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_ent
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
-from tidings.stores.sqlite.identity.ledger import known_erasures
+from tidings.stores.sqlite.identity.erasing import known_erasures
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.inbox.copies import read_state

@@ -64,7 +64,7 @@ from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, con
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
-from tidings.stores.sqlite.identity.ledger import (
+from tidings.stores.sqlite.identity.erasing import (
     LEDGER,
     NOTE_ERASURE,
     append_lines,
