@@ -79,7 +79,8 @@ async def hidden_tab(browser: Path, folder: Path, url: str) -> AsyncIterator[Hid
                 page = await answer.json()
             async with http.ws_connect(page["webSocketDebuggerUrl"]) as socket:
                 tab = HiddenTab(socket)
-                await until(lambda: tab.run("document.readyState"), equals="complete")
+                loaded = "document.readyState === 'complete' && location.href"
+                await until(lambda: tab.run(loaded), equals=url)
                 async with http.put("/json/new?about:blank"):
                     await until(lambda: tab.run("document.visibilityState"), equals="hidden")
                 yield tab
