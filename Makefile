@@ -8,21 +8,24 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate
 	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host
 LOCK_OURS := $(LOCK) --build-deps-for editable
-# The folders that hold code; one without a Python file yet would trip the type checker.
+# The folders with code. The type checker fails on a folder without a Python file.
 CODE := $(foreach d,src tests clients bench scripts examples,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
-# An embedded store waits for the disk with every commit, the tests for nothing else so often. What
-# they check of disks does not depend on one: their folder is in memory where there is room.
+# The embedded store waits for the disk at every commit, which would take most of the time of the
+# tests. No test depends on a real disk, so their folder is in memory if there is room.
 MEMORY_KIB := $(lastword $(shell df -k --output=avail /dev/shm 2>/dev/null))
 ROOM_KIB := 2000000
 TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && echo yes),/dev/shm/tidings-test-$(firstword $(shell echo "$(CURDIR)" | cksum)),$(TEST_DATA))
-# Tests wait for other programs a third of the time: three workers, a file at a time in the
-# order of the folders, which ends with the short ones.
+# Tests wait for other programs a third of the time, so three workers run them. Each worker runs
+# one file at a time, in the order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+# In a new clone the tests are compiled once, beside the type checker, which leaves a core alone;
+# otherwise each worker would compile all of them.
+FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
 # The other folders have no test that runs without a service or a process.
 QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
 PYTEST := $(BIN)/python -m pytest
-# What needs no server to be tested is tested to the last branch.
+# Tests must reach every branch of the packages that can be tested without a server.
 COVERS_LOGIC := $(BIN)/coverage report --fail-under=100 \
 	--include="src/tidings/model/*,src/tidings/actions/*,src/tidings/wire/*"
 SERVICES := $(BIN)/python -m scripts.services
@@ -30,7 +33,7 @@ ARGS ?=
 # Whoever says where to listen may let others in, and the demo is for this machine alone.
 DEMO ?= $(if $(findstring --host,$(ARGS)),,--demo)
 
-# Tests start hundreds of processes: each would compile the whole program, could it not keep that.
+# Tests start hundreds of processes, and each would compile the whole program without this cache.
 export PYTHONDONTWRITEBYTECODE :=
 
 # Stamps: present and newer than the lock means installed.
@@ -43,16 +46,17 @@ DOCS := $(DOCS_VENV)/.installed
 SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
+.PHONY: help run test compiled-tests quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
 	services-stop lock sbom audit clean
 
-help: ## Show what there is to make
+help: ## List all targets
 	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUNTIME) ## Start the server, with demo people (ARGS="--port 9000" for more, DEMO= for none)
 	@exec $(BIN)/tidings serve $(DEMO) $(ARGS)
 
-test: check ## Check, then run the tests
+test: $(DEV) ## Check, then run the tests
+	@$(MAKE) --no-print-directory --jobs=2 check $(FIRST_TIME)
 	@$(SERVICES) obtain
 	@rm -rf $(TEST_FOLDER)
 	$(PYTEST) $(SIDE_BY_SIDE) --basetemp=$(TEST_FOLDER) --junitxml=.test-results.xml --durations=15 $(ARGS)
@@ -60,58 +64,61 @@ test: check ## Check, then run the tests
 	$(BIN)/python tests/canary_scan.py $(TEST_FOLDER)
 	@rm -rf $(TEST_FOLDER)
 
+compiled-tests: $(DEV)
+	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null
+
 quick: $(DEV) ## Run the tests that start no service and no process: under a minute
 	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
 	@rm -rf $(TEST_FOLDER)-quick
 
-quick-coverage: $(DEV) ## Run these and all verbs in-process; fail unless they reach all logic
+quick-coverage: $(DEV) ## Run quick and the tests of all verbs; fail unless they reach every branch of the logic
 	@$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE) --in-process --basetemp=$(TEST_FOLDER)-quick $(ARGS)
 	@rm -rf $(TEST_FOLDER)-quick
 	@$(BIN)/coverage combine --quiet
 	$(COVERS_LOGIC)
 
-coverage: $(DEV) ## The same as test, and say which lines no test reaches; takes half as long again
+coverage: $(DEV) ## Run test, and list the lines that no test reaches; takes half as long again
 	@$(BIN)/coverage erase
 	$(MAKE) test PYTEST="$(BIN)/coverage run -m pytest"
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	$(COVERS_LOGIC)
 
-check: $(DEV) ## Look at the code without running it: format, lint, types, imports
+check: $(DEV) ## Check the code without running it: format, lint, types, imports
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 
-format: $(DEV) ## Bring the code into shape
+format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-generate: $(DEV) ## Write what is generated: parts of pages, and the files in deploy
+generate: $(DEV) ## Write the generated files: parts of pages, and the files in deploy
 	$(BIN)/python -m scripts.write_generated
 	$(BIN)/python -m tests.attacks.page
 
-hooks: $(DEV) ## Have git check what you commit (.pre-commit-config.yaml)
+hooks: $(DEV) ## Install the git hooks that check your commits (.pre-commit-config.yaml)
 	$(BIN)/pre-commit install
 
-docs: $(DOCS) ## Make the pages into a site in .site, and check every link
+docs: $(DOCS) ## Build the documentation as a site in .site, and check every link
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict $(ARGS)
 	@echo "Open $(SITE)/index.html"
 
-bench: $(DEV) ## Measure speed; a table, JSON and a chart in .bench
+bench: $(DEV) ## Measure speed; writes a table, JSON and a chart to .bench
 	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL beside us (installs both with apt, as root)
+bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL too (installs both with apt, as root)
 	$(BIN)/python -m bench.peers $(ARGS)
 
-soak: $(DEV) ## Run the long tests, however long they take
+soak: $(DEV) ## Run the long tests
 	SOAK=1 $(BIN)/python -m pytest -m soak --timeout=0 --basetemp=$(TEST_DATA) $(ARGS)
 
-services: | $(BIN)/python ## Start DynamoDB Local, Kafka, Redis and ElasticMQ on ports of their own
+services: | $(BIN)/python ## Start DynamoDB Local, Kafka, Redis and ElasticMQ on unusual ports
 	@$(SERVICES) start
 
-services-stop: | $(BIN)/python ## Stop what `make services` started
+services-stop: | $(BIN)/python ## Stop the services that `make services` started
 	@$(SERVICES) stop
 
 lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
@@ -120,13 +127,13 @@ lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
 	$(LOCK) $(ARGS) --output-file requirements-audit.lock scripts/audit.in
 	$(LOCK) $(ARGS) --output-file requirements-docs.lock scripts/docs.in
 
-sbom: | $(BIN)/python ## Write sbom.json: all that Tidings is built from, in the form of CycloneDX
+sbom: | $(BIN)/python ## Write sbom.json, a bill of materials in the CycloneDX format
 	@$(BIN)/python -m scripts.sbom $(ARGS)
 
-audit: $(AUDIT) ## Ask whether holes are known in what Tidings is built from; needs the internet
+audit: $(AUDIT) ## Look for known vulnerabilities in the dependencies; needs the internet
 	@$(BIN)/python -m scripts.audit $(AUDIT_VENV)/bin/pip-audit
 
-clean: ## Remove what building and testing left behind (your data folder stays)
+clean: ## Remove the files of builds and tests (your data folder stays)
 	$(if $(wildcard .services/running),-@$(PYTHON) -m scripts.services stop)
 	rm -rf $(VENV) $(AUDIT_VENV) $(DOCS_VENV) $(SITE) sbom.json $(TEST_DATA) $(TEST_FOLDER) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
@@ -142,26 +149,26 @@ $(BIN)/python:
 
 # A server imports a small part of these packages: what it does not import need not be compiled.
 $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
-	@echo "Installing what Tidings needs ..."
+	@echo "Installing the packages of Tidings ..."
 	@$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
 $(DEV): requirements-dev.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
-	@echo "Installing what working on Tidings needs ..."
+	@echo "Installing the packages for development ..."
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
-# Its libraries are many and not ours: they stay out of the environment that tests run in.
+# The audit has many libraries of its own, which stay out of the environment of the tests.
 $(AUDIT): requirements-audit.lock | $(BIN)/python
-	@echo "Installing what the audit needs ..."
+	@echo "Installing the packages for the audit ..."
 	@$(PYTHON) -m venv $(AUDIT_VENV)
 	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-audit.lock
 	@touch $@
 
 $(DOCS): requirements-docs.lock | $(BIN)/python
-	@echo "Installing what the site needs ..."
+	@echo "Installing the packages for the site ..."
 	@$(PYTHON) -m venv $(DOCS_VENV)
 	@$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-docs.lock
 	@touch $@

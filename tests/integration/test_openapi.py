@@ -4,16 +4,20 @@
 Schemathesis makes requests from the document, valid ones and broken ones, the same at every run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
 import httpx
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.schemas import BaseSchema
 
 from tests.integration.conformance import DOCUMENT
 from tests.integration.rest_server import serve_rest
@@ -21,16 +25,17 @@ from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
 from tidings.api.app import OPERATIONS
 from tidings.api.requests import Body
 
-EXAMPLES: Final = 15
+EXAMPLES: Final = 5
+"""Besides the cases that go through every field; these are drawn at random."""
+EXAMPLES_LONG: Final = 50
 MESSAGES: Final = 300
 NOTIFICATIONS: Final = 50
 KEYS: Final = {one.name: one.key for one in OPERATIONS}
 
-CONFIG: Final = {
+CONFIG: Final[dict[str, Any]] = {
     "seed": 1,
     "generation": {
         "deterministic": True,
-        "max-examples": EXAMPLES,
         "database": "none",
         "with-security-parameters": False,
     },
@@ -42,7 +47,7 @@ CONFIG: Final = {
         },
     },
 }
-SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=SchemathesisConfig.from_dict(CONFIG))
+PLACES: Final = [(method, path) for path, item in DOCUMENT["paths"].items() for method in item]
 Case = schemathesis.Case[Any]
 UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -57,6 +62,11 @@ class Inhabited:
     credentials: dict[str, str]
     chat: str
     turn: Iterator[int]
+    session: requests.Session
+
+    def call(self, case: Case) -> None:
+        """Send what was made, and look at the answer."""
+        case.call_and_validate(base_url=self.url, headers=self.headers(case), session=self.session)
 
     def headers(self, case: Case) -> dict[str, str]:
         """The credential that the operation asks for."""
@@ -97,28 +107,61 @@ async def inhabit(rest: Rest) -> tuple[dict[str, str], str]:
 def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inhabited]:
     folder = tmp_path_factory.mktemp("rest")
     with (
-        pytest.MonkeyPatch.context() as environment,
+        requests.Session() as session,
         serve_rest(folder, inhabit) as (url, (credentials, chat)),
     ):
-        environment.setenv("NO_PROXY", "127.0.0.1")
-        yield Inhabited(url, credentials, chat, count())
+        session.trust_env = False
+        yield Inhabited(url, credentials, chat, count(), session)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[EXAMPLES, pytest.param(EXAMPLES_LONG, marks=pytest.mark.soak)],
+    ids=lambda examples: f"{examples} examples",
+)
+def schema(request: pytest.FixtureRequest) -> BaseSchema:
+    generation = {**CONFIG["generation"], "max-examples": request.param}
+    config = SchemathesisConfig.from_dict({**CONFIG, "generation": generation})
+    return schemathesis.openapi.from_dict(DOCUMENT, config=config)
+
+
+def check(schema: BaseSchema, method: str, path: str, call: Callable[[Case], None]) -> None:
+    """Call an operation with every case that is made for it.
+
+    Schemathesis would make them at collection, which every worker of a run does. It also names all
+    operations alike under pytest 9.2, and of tests with one name pytest-xdist runs the first.
+    """
+    test = build_operation_test(
+        config=schema.config,
+        operation=schema[path][method],
+        test_func=lambda case: call(case),
+        given_kwargs={},
+        feedback=FeedbackSources(),
+        explicit_settings=UNHURRIED,
+    )
+    test()
 
 
 @pytest.mark.attack("E05")
-@SCHEMA.parametrize()
-@UNHURRIED
-def test_requests_for_what_is_hardly_ever_there(case: Case, inhabited: Inhabited) -> None:
-    case.call_and_validate(base_url=inhabited.url, headers=inhabited.headers(case))
+@pytest.mark.parametrize(("method", "path"), PLACES)
+def test_requests_for_what_is_hardly_ever_there(
+    schema: BaseSchema, inhabited: Inhabited, method: str, path: str
+) -> None:
+    check(schema, method, path, inhabited.call)
 
 
 @pytest.mark.attack("E05")
-@SCHEMA.include(path_regex="{").parametrize()
-@UNHURRIED
-def test_requests_for_what_is_there(case: Case, inhabited: Inhabited) -> None:
-    present = inhabited.present()
-    for name in case.path_parameters.keys() & present.keys():
-        case.path_parameters[name] = present[name]
-    case.call_and_validate(base_url=inhabited.url, headers=inhabited.headers(case))
+@pytest.mark.parametrize(("method", "path"), [place for place in PLACES if "{" in place[1]])
+def test_requests_for_what_is_there(
+    schema: BaseSchema, inhabited: Inhabited, method: str, path: str
+) -> None:
+    def call(case: Case) -> None:
+        present = inhabited.present()
+        for name in case.path_parameters.keys() & present.keys():
+            case.path_parameters[name] = present[name]
+        inhabited.call(case)
+
+    check(schema, method, path, call)
 
 
 def test_the_document_is_served_as_it_is_made(inhabited: Inhabited) -> None:

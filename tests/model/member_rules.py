@@ -15,7 +15,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import UserNotFound
 from tidings.model.roles import Role
 
-DELETED_ONE_IN: Final = 8
+DELETED_ONE_IN: Final = 4
 
 
 class Put(NamedTuple):

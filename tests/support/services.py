@@ -64,7 +64,7 @@ class Startable(Protocol):
 
 Service = TypeVar("Service", bound=Startable)
 
-TABLES_MAX: Final = 500
+TABLES_MAX: Final = 1_000
 
 _MISSING: Final = pytest.StashKey[dict[str, str]]()
 
@@ -86,7 +86,7 @@ def shared_dynamodb(
 def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
     """Return the endpoint of a DynamoDB Local with its tables in memory.
 
-    It becomes slow after some hundred tables, even if they were deleted. It is then restarted at
+    It becomes slow after a thousand tables, even if they were deleted. It is then restarted at
     the same address before the next module.
     """
     if isinstance(shared_dynamodb, str):

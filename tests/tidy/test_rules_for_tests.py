@@ -2,7 +2,10 @@
 """House rules for tests: how they wait, and what they may lean on. Each message names the cure."""
 
 import ast
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from tests.tidy.test_house_rules import TESTS, nodes_of, report, text_of
 
@@ -93,3 +96,9 @@ def test_only_files_that_sleep_may() -> None:
         if not any(map(is_fixed_pause, nodes_of(Path(path))))
     ]
     report("Take it off the list.", found)
+
+
+def test_no_two_tests_have_the_same_id(request: pytest.FixtureRequest) -> None:
+    """Workers side by side run the first of them, and nobody hears of the others."""
+    times = Counter(item.nodeid for item in request.session.items)
+    report("Give each case an id of its own.", [name for name, n in times.items() if n > 1])

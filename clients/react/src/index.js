@@ -11,11 +11,11 @@ import { createContext, createElement, useContext, useEffect, useSyncExternalSto
  */
 
 const Context = createContext(/** @type {Tidings | null} */ (null));
-/** Clients that were never started, whose views have what a server renders: nothing yet. */
+/** Clients that were never started; their empty views are what a server renders. */
 const pristine = /** @type {WeakMap<object, Tidings>} */ (new WeakMap());
 
 /**
- * Give a client to all hooks below, and keep it started as long as this is mounted.
+ * Provide a client to all hooks below; it runs as long as this component is mounted.
  *
  * @param {{client: Tidings, children?: import("react").ReactNode}} props
  */
@@ -27,7 +27,7 @@ export function TidingsProvider({ client, children }) {
   return createElement(Context.Provider, { value: client }, children);
 }
 
-/** Return the client, for everything that is no view: `useTidings().chat(id).send("Hi")`. */
+/** Return the client, to call its methods: `useTidings().chat(id).send("Hi")`. */
 export function useTidings() {
   const client = useContext(Context);
   if (!client) throw new Error("there is no <TidingsProvider>");
@@ -35,7 +35,7 @@ export function useTidings() {
 }
 
 /**
- * Return the present snapshot of a view of the client, and render again when it changes.
+ * Return the current snapshot of a view of the client, and render again when it changes.
  *
  * @template T
  * @param {(client: Tidings) => View<T>} viewOf - Returns the same view each time.
@@ -44,7 +44,7 @@ export function useTidings() {
 export function useView(viewOf) {
   const client = useTidings();
   const { subscribe, snapshot } = viewOf(client);
-  // A page from a server has nothing yet, and has to begin with the same on the client.
+  // A page from a server has empty views, and the first render in the browser must be the same.
   return useSyncExternalStore(subscribe, snapshot, () => viewOf(emptyTwin(client)).snapshot());
 }
 

@@ -125,7 +125,7 @@ class JobRunner:
         return {"taken": self._taken, "running": self._running}
 
     def start(self) -> None:
-        """Start. Services that are not reachable yet are tried again."""
+        """Start the background task. Services that are not reachable yet are tried again."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:

@@ -96,7 +96,7 @@ class DeletionRunner:
         bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
-        """Start. Services that are not reachable yet are tried again."""
+        """Start the background task. Services that are not reachable yet are tried again."""
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
@@ -192,7 +192,7 @@ class TenantJobRunner:
         self.failed_steps = 0
 
     def start(self) -> None:
-        """Start. Services that are not reachable yet are tried again."""
+        """Start the background task. Services that are not reachable yet are tried again."""
         self._tasks.repeat(self._run)
 
     def ask(self) -> None:

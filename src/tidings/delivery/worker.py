@@ -86,7 +86,7 @@ class Worker:
         self.failed_attempts = 0
 
     def start(self) -> None:
-        """Start. Services that are not reachable yet are tried again."""
+        """Start the background task. Services that are not reachable yet are tried again."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:

@@ -144,7 +144,7 @@ def count_unread(
 
 
 def copy_position(copy: Copy) -> NotificationPosition:
-    """Return the position of a copy in the list: at the time of the post."""
+    """Return the position of a copy in the list, which depends on the time of the post."""
     return ulid_time(copy.notification_id), copy.notification_id
 
 

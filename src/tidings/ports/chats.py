@@ -181,7 +181,7 @@ class Chats(Protocol):
     async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
         """Return a tenant's chats by id, newest first, without deleted ones, from a strong read.
 
-        `below` is the id of the chat before them; None starts at the top.
+        The list starts below the id `below`, or at the top if it is None.
         """
         ...
 

@@ -114,7 +114,7 @@ class Notifications(Protocol):
     ) -> list[Notification]:
         """Return the notifications for listed users by id, newest first, from a strong read.
 
-        `before` is the id of the notification before them; None starts at the newest.
+        The list starts below the id `before`, or with the newest notification if it is None.
         """
         ...
 

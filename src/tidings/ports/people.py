@@ -302,8 +302,8 @@ class UserStore(Protocol):
     ) -> Listed[User]:
         """Return a tenant's users whose ids begin with `prefix`, by id and without deleted ones.
 
-        `after` is the id of the user before them. A user whose creation was answered is in the
-        list; profiles may be a moment old.
+        The list starts after the id `after`. A user whose creation was answered is in the list;
+        profiles may be a moment old.
         """
         ...
 

@@ -47,7 +47,7 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
     def at(self, phase: str) -> "TenantJob":
-        """Return the job with this phase finished and the next part not begun."""
+        """Return the job after this phase, with the next part not begun."""
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 

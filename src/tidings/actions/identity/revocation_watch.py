@@ -89,7 +89,7 @@ class LoopLag:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure while the `with` block runs."""
+        """Measure the lag while the `with` block runs."""
         self.seconds = 0.0
         self._timer = self._next_tick()
         try:

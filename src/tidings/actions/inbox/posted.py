@@ -293,7 +293,8 @@ class ListPosted:
     async def _newest(
         self, tenant: str, inbox: str, passed: _Passed, limit: int
     ) -> list[Notification | Broadcast]:
-        """Return the newest entries of both kinds below the position, retractions included."""
+        """Return the newest notifications and broadcasts that follow the position, even retracted
+        ones."""
         listed = await self.notifications.newest(
             tenant, inbox, before=passed.notification_id, limit=limit
         )

@@ -53,7 +53,7 @@ def _tenant_chat(item: Item) -> TenantChat:
 
 
 class DynamoChats:
-    """Chats and memberships."""
+    """Stores chats and memberships."""
 
     def __init__(self, dynamo: Dynamo, maker: ChatMaker, listed: DynamoChatList) -> None:
         self._dynamo = dynamo

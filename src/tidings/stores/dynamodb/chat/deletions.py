@@ -54,7 +54,7 @@ _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
 
 
 class DynamoDeletions:
-    """Deletion jobs, shared by all processes; leases keep two processes from working on one job."""
+    """Stores and performs deletion jobs; leases keep two processes from working on one job."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

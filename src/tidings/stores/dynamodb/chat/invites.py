@@ -26,7 +26,7 @@ _IS_PENDING: Final = (
 
 
 class DynamoInvites:
-    """Pending and declined invitations."""
+    """Stores pending and declined invitations."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

@@ -36,7 +36,7 @@ MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
 
 
 class TransactionPlan:
-    """The writes of one run, which are carried out in one transaction."""
+    """Collects the writes of one run, which are carried out in one transaction."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []

@@ -134,5 +134,5 @@ class MarksUpdate(msgspec.Struct, frozen=True):
         return all(item.get(name[1:]) == value for name, value in self.new.items())
 
     def advances(self, item: Item) -> bool:
-        """Return whether the marks of the item would advance."""
+        """Return whether the update would advance the marks of an item."""
         return all(max(item[mark], item["read"]) < far for mark, far in self.moves.items())

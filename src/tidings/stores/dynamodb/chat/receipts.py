@@ -79,7 +79,7 @@ TIMES_ATTEMPTS_MAX: Final = 3
 
 
 class DynamoReceipts:
-    """How far each user has received and read each chat."""
+    """Stores how far each user has received and read each chat."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo

@@ -125,7 +125,10 @@ class DynamoPersonalData:
         raise StoreUnavailable
 
     async def _mark(self, user: UserKey, before: Item, now: int) -> Item | None:
-        """Store the mark; return None if the user was changed since `before` was read."""
+        """Replace the user by a row that only says that the user is deleted.
+
+        Returns None if the user was changed since `before` was read.
+        """
         ending = revocation_of(user, before, now)
         mark: Item = {
             **key_of(user),
