@@ -9,7 +9,7 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate
 	--no-emit-trusted-host
 LOCK_OURS := $(LOCK) --build-deps-for editable
 # The folders with code. The type checker fails on a folder without a Python file.
-CODE := $(foreach d,src tests clients bench scripts,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
+CODE := $(foreach d,src tests clients bench scripts examples,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
 # The embedded store waits for the disk at every commit, which would take most of the time of the
 # tests. No test depends on a real disk, so their folder is in memory if there is room.
@@ -30,6 +30,8 @@ COVERS_LOGIC := $(BIN)/coverage report --fail-under=100 \
 	--include="src/tidings/model/*,src/tidings/actions/*,src/tidings/wire/*"
 SERVICES := $(BIN)/python -m scripts.services
 ARGS ?=
+# Whoever says where to listen may let others in, and the demo is for this machine alone.
+DEMO ?= $(if $(findstring --host,$(ARGS)),,--demo)
 
 # Tests start hundreds of processes, and each would compile the whole program without this cache.
 export PYTHONDONTWRITEBYTECODE :=
@@ -50,8 +52,8 @@ SITE := .site
 help: ## List all targets
 	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
-	@exec $(BIN)/tidings serve $(ARGS)
+run: $(RUNTIME) ## Start the server, with demo people (ARGS="--port 9000" for more, DEMO= for none)
+	@exec $(BIN)/tidings serve $(DEMO) $(ARGS)
 
 test: $(DEV) ## Check, then run the tests
 	@$(MAKE) --no-print-directory --jobs=2 check $(FIRST_TIME)
@@ -145,9 +147,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
 
+# A server imports a small part of these packages: what it does not import need not be compiled.
 $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing the packages of Tidings ..."
-	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 

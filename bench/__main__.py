@@ -19,6 +19,7 @@ from bench import (
     hot_rate,
     idle,
     inbox,
+    long_chat,
     mixed,
     neighbours,
     packs,
@@ -52,6 +53,9 @@ PARTS: Final = {
     "restart": Part("restart to ready", restart.add_options, restart.run),
     "stalls": Part("stalls of the event loop", stalls.add_options, stalls.run),
     "inbox": Part("notifications", inbox.add_options, inbox.run),
+    "long-chat": Part(
+        "a long chat in a browser", long_chat.add_options, long_chat.run, is_in_all=False
+    ),
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
     "mixed": Part("an app in its proportions", mixed.add_options, mixed.run, is_in_all=False),
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),

@@ -25,6 +25,10 @@ OUTSIDE: Final = {
     "clients/react/README.md": "project/react.md",
     "clients/spec/README.md": "project/transcripts.md",
     "deploy/compose/README.md": "project/compose.md",
+    "examples/README.md": "project/examples.md",
+    "examples/embed_chat/README.md": "project/embed-chat.md",
+    "examples/first_notification/README.md": "project/first-notification.md",
+    "examples/sign_in/README.md": "project/sign-in.md",
 }
 """Pages outside of docs/, each with its path on the site."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.services import (
+    chromium,
     dynamodb_local,
     elasticmq,
     kafka_broker,
@@ -27,6 +28,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     elasticmq.ElasticMQ.name: elasticmq.obtain,
     node_tools.NAME: node_tools.obtain,
     node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
+    chromium.NAME: chromium.obtain,
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 

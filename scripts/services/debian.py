@@ -14,18 +14,23 @@ def obtain_program(name: str, package: str, folder: Path = FOLDER) -> Path:
     """Return the path of the program; unpack its package if the program is not installed."""
     if (installed := shutil.which(name)) is not None:
         return Path(installed)
-    unpacked = kept(folder / package.partition("-")[0], lambda part: _unpack(package, part))
+    unpacked = obtain_files(package, package.partition("-")[0], folder)
     for place in ("bin", "sbin"):
         if (found := unpacked / "usr" / place / name).is_file():
             return found
     raise Unavailable(f"the package {package} does not contain {name}")
 
 
+def obtain_files(package: str, name: str | None = None, folder: Path = FOLDER) -> Path:
+    """The folder with the files of a package; those that are installed are not in it."""
+    return kept(folder / (name or package), lambda part: _unpack(package, part))
+
+
 def library_path(path: Path) -> Mapping[str, str]:
     """Return the environment variables with which an unpacked program finds its libraries."""
     if FOLDER not in path.parents:
         return {}
-    libraries = {str(file.parent) for file in path.parents[1].glob("lib/*/*.so*")}
+    libraries = {str(file.parent) for file in path.parents[2].rglob("*.so*")}
     return {"LD_LIBRARY_PATH": ":".join(sorted(libraries))}
 
 

@@ -26,6 +26,7 @@ ATTACKS: Final[dict[str, str]] = {
     "A17": "a key where another kind is required",
     "A18": "a token of a removed key, and floods of unknown keys",
     "A19": "a socket older than its token",
+    "A20": "signing in as a demo person from elsewhere",
     # Phone login.
     "B01": "codes pumped to one prefix",
     "B02": "many codes for one number or address",
@@ -140,6 +141,7 @@ ATTACKS: Final[dict[str, str]] = {
     "H11": "a clock that is wrong by hours",
     "H12": "a route without a check",
     "H13": "backups that anybody can read",
+    "H14": "a path that leads out of the folders of the web app",
     # What a review with an attacker's eyes found.
     "S01": "pipelined requests that pile up",
     "S02": "endless trailers, and trailers treated as headers",

@@ -225,9 +225,14 @@ PAGES: Final[dict[str, Row]] = {
     path: public(200)
     for path in (
         "/",
+        "/about",
+        "/app.json",
         "/asyncapi.json",
+        "/assets/{version}/{folder}/{name}",
         "/docs",
+        "/manifest.webmanifest",
         "/openapi.json",
+        "/sw.js",
         "/web/docs.js",
         "/web/elements.js",
         "/web/icon.svg",

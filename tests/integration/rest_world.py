@@ -20,7 +20,7 @@ from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import make_limits
-from tidings.assembly.server import make_rest
+from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.ports.world import FailpointName
 
 Json = dict[str, Any]
@@ -214,7 +214,7 @@ async def open_rest(
     broke: list[Exception] = []
     async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
         access = access or Access(make_limits(config, None))
-        app = make_rest(core, condition, access=access)
+        app = make_rest(core, condition, make_identity_verbs(core), access=access)
         transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
         hooks = {"response": [texts_sent(core)]}
         async with httpx.AsyncClient(

@@ -106,7 +106,7 @@ async def test_options_that_ask_for_nothing_are_refused_as_ever(rest: Rest) -> N
 
 @pytest.mark.attack("E08")
 async def test_every_answer_is_kept_out_of_frames_and_guesses(rest: Rest) -> None:
-    for path in ("/", "/docs", "/healthz", "/v1/me", "/nowhere"):
+    for path in ("/about", "/docs", "/healthz", "/v1/me", "/nowhere"):
         headers = (await rest.http.get(path)).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"], path
         assert headers["x-frame-options"] == "DENY"
@@ -127,6 +127,12 @@ async def test_only_a_trusted_proxy_can_say_that_it_was(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     async with open_rest(tmp_path_factory.mktemp("rest"), access=Access()) as rest:
-        answer = await rest.http.get("/", headers={"X-Forwarded-Proto": "https"})
+        answer = await rest.http.get("/about", headers={"X-Forwarded-Proto": "https"})
         assert "strict-transport-security" not in answer.headers
         assert "vary" not in answer.headers
+
+
+async def test_a_cache_is_told_of_all_that_an_answer_depends_on(rest: Rest) -> None:
+    answer = await rest.http.get("/", headers={"Origin": APP})
+    assert answer.headers["vary"] == "Accept-Encoding, Origin"
+    assert answer.headers["access-control-allow-origin"] == APP

@@ -7,7 +7,7 @@ and wherever the socket is.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.cores import all_of
+from tests.support.breakable_proxy import BreakableProxy, a_proxy
 from tests.support.client_socket import Frame
 from tests.support.cluster import ROOT_KEY, Cluster, Services, a_cluster
 from tests.support.device import Device
@@ -36,59 +37,6 @@ ROLES: Final = {
 GATEWAYS: Final = ("gateway-1", "gateway-2")
 SETTLED_ENTRIES: Final = 20
 """So many messages after the last socket was closed, and the test has seen enough."""
-CHUNK_BYTES = 64 * 1024
-
-
-class BreakableProxy:
-    """Passes bytes on both ways until it is cut: then all connections end, and new ones at once."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._upstream = (host, port)
-        self._is_cut = False
-        self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
-
-    def cut(self) -> None:
-        """From now on nobody gets through."""
-        self._is_cut = True
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until one side ends it."""
-        if self._is_cut:
-            writer.transport.abort()
-            return
-        there, back = await asyncio.open_connection(*self._upstream)
-        self._writers |= {writer, back}
-        try:
-            await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
-        finally:
-            self._writers -= {writer, back}
-
-
-@asynccontextmanager
-async def a_proxy(host: str, port: int) -> AsyncIterator[BreakableProxy]:
-    """The way, open, on a port of its own."""
-    way = BreakableProxy(host, port)
-    server = await asyncio.start_server(way.serve, "127.0.0.1", 0)
-    way.port = server.sockets[0].getsockname()[1]
-    try:
-        yield way
-    finally:
-        server.close()
-        way.cut()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
 
 
 class Listener(Device):

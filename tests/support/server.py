@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -33,7 +33,8 @@ class ServerProcess:
     """A data folder and, while it runs, the server process on it.
 
     `environment` is added to an environment without any other `TIDINGS_*`; `launcher` is a script
-    that runs the command line in place of `-m tidings`; `preload` is a library for LD_PRELOAD.
+    that runs the command line in place of `-m tidings`; `preload` is a library for LD_PRELOAD;
+    `options` are further options of `tidings serve`.
     """
 
     def __init__(
@@ -44,8 +45,10 @@ class ServerProcess:
         launcher: Path | None = None,
         preload: Path | None = None,
         port: int | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         self.data = data
+        self._options = tuple(options)
         self.environment = dict(environment or {})
         self.launcher = launcher
         self.preload = preload
@@ -159,7 +162,8 @@ class ServerProcess:
             await self.kill()
 
     def _arguments(self) -> list[str]:
-        return ["serve", "--port", str(self.port), "--data", str(self.data.absolute())]
+        place = ["--port", str(self.port), "--data", str(self.data.absolute())]
+        return ["serve", *place, *self._options]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidings.model.addresses import counted_address, is_trusted, site_of
+from tidings.model.addresses import counted_address, is_loopback, is_trusted, site_of
 
 PROXIES = tuple(ipaddress.ip_network(text) for text in ("127.0.0.1", "10.0.0.0/8", "2001:db8::/48"))
 
@@ -74,3 +74,20 @@ def test_the_larger_network_that_an_address_is_in() -> None:
     assert site_of("2a00:1:2:3::/64") == site_of("2a00:1:2:ffff::/64") == "2a00:1:2::/48"
     assert site_of("2a00:1:3::/64") == "2a00:1:3::/48"
     assert site_of("198.51.100.7") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_own"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("::ffff:192.0.2.1", False),
+        ("localhost", False),
+        ("", False),
+    ],
+)
+def test_which_addresses_are_this_machine(text: str, is_own: bool) -> None:
+    assert is_loopback(text) == is_own

@@ -112,8 +112,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config | BaseException | int
     """What serving ends with, once a test has put it there; afterwards what was served."""
     ends: list[Config | BaseException | int] = []
 
-    async def serve(config: Config, append_broadcast: Callable[[str], None]) -> int:
-        append_broadcast("http://127.0.0.1:1")
+    async def serve(config: Config, announce: Callable[[str], None], *, has_demo: bool) -> int:
+        announce(f"http://127.0.0.1:{int(has_demo)}")
         [end] = ends
         ends[:] = [config]
         if isinstance(end, BaseException):
@@ -135,9 +135,44 @@ def test_serving_announces_itself_and_exits_with_its_code(
     assert main(["serve", "--port", "0", "--data", "d"]) == 3
     assert served == [config_of(port=0, data=Path("d"))]
     told = capsys.readouterr().out
-    assert "Tidings is serving at http://127.0.0.1:1\n" in told
+    assert "Tidings is serving at http://127.0.0.1:0\n" in told
+    assert "two windows" not in told
     assert f"cat {tmp_path / 'd' / 'root.key'}" in told
     assert str(tmp_path / "d" / "master.key") in told
+
+
+def test_the_demo_says_where_to_look(
+    served: list[Config | BaseException | int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.append(0)
+    assert main(["serve", "--demo", "--data", "d"]) == 0
+    told = capsys.readouterr().out
+    assert told.rstrip().splitlines()[-1].startswith("Open http://127.0.0.1:1 in two windows")
+
+
+@pytest.mark.attack("A20")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"TIDINGS_HOST": "0.0.0.0"},
+        {"TIDINGS_TRUSTED_PROXIES": "127.0.0.1"},
+        {"TIDINGS_ALLOWED_ORIGINS": "https://app.example.com"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_there_is_no_demo_where_others_can_come(
+    served: list[Config | BaseException | int],
+    settings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in {
+        **settings,
+        "TIDINGS_ROOT_KEY": "a-root-key-of-32-letters:bcdfghj",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert main(["serve", "--demo", "--data", "d"]) == 2
+    assert "leave --demo out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

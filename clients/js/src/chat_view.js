@@ -99,7 +99,7 @@ export class ChatView extends View {
         this.#isAtEnd = this.#to >= (this.#core.at(this.id) ?? 0);
         while (!this.#isAtEnd) await this.#append();
       } else await this.#begin();
-      void this.#loadReceipts();
+      void this.#loadReceipts().catch(() => {});
     });
   }
 
@@ -107,7 +107,8 @@ export class ChatView extends View {
   async #begin() {
     const page = await this.#core.ask({ chat: this.id, before: SEQUENCE_MAX, limit: PAGE_ROWS });
     this.#show(rowsOf(page), startOf(page), page.head);
-    if (this.#core.at(this.id) === null) {
+    // Otherwise entries after the page were applied to what is kept, and the page may be older.
+    if ((this.#core.at(this.id) ?? page.head) === page.head) {
       this.#core.cache.begin({ chat: this.id, start: this.#from, have: page.head }, this.#rows);
     }
     this.#core.follow(this.id, page.head);
@@ -293,18 +294,18 @@ export class ChatView extends View {
 
   /** @param {string} user */
   types(user) {
-    clearTimeout(this.#typing.get(user));
+    this.#stopTyping(user);
     this.#typing.set(
       user,
       setTimeout(() => this.#stopTyping(user), TYPING_MS),
     );
-    this.changed();
+    this.#core.chatChanged(this.id);
   }
 
   /** @param {string} user */
   #stopTyping(user) {
     clearTimeout(this.#typing.get(user));
-    if (this.#typing.delete(user)) this.changed();
+    if (this.#typing.delete(user)) this.#core.chatChanged(this.id);
   }
 
   // Actions of the user.

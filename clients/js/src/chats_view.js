@@ -45,7 +45,8 @@ const CHANGING = new Set(["created", "added", "removed", "role", "renamed"]);
 export class ChatsView extends View {
   #core;
   #records = /** @type {Map<string, ChatRecord>} */ (new Map());
-  #cursor = /** @type {string | null} */ (null);
+  /** Where the next page begins; undefined until the first is loaded. @type {?string | undefined} */
+  #cursor;
   #isLoaded = false;
   #stale = /** @type {Set<string>} */ (new Set());
 
@@ -60,7 +61,7 @@ export class ChatsView extends View {
     const chats = [...this.#records.values()].sort((a, b) =>
       a.last_activity_at < b.last_activity_at ? 1 : -1,
     );
-    return { chats, isLoaded: this.#isLoaded, hasMore: this.#cursor !== null };
+    return { chats, isLoaded: this.#isLoaded, hasMore: !!this.#cursor };
   }
 
   /** @param {string} chat */
@@ -75,14 +76,14 @@ export class ChatsView extends View {
       "GET",
       `/v1/chats?limit=${PAGE_CHATS}`,
     );
-    if (!this.#isLoaded) this.#cursor = next_cursor;
+    if (this.#cursor === undefined) this.#cursor = next_cursor;
     this.#isLoaded = true;
     this.#put(data);
   }
 
   /** Load the next page. */
   async more() {
-    if (this.#cursor === null) return;
+    if (!this.#cursor) return;
     const path = `/v1/chats?limit=${PAGE_CHATS}&cursor=${encodeURIComponent(this.#cursor)}`;
     const { data, next_cursor } = await this.#core.rest.request("GET", path);
     this.#cursor = next_cursor;
@@ -223,7 +224,7 @@ export class ChatsView extends View {
 
   clear() {
     this.#records.clear();
-    this.#cursor = null;
+    this.#cursor = undefined;
     this.#isLoaded = false;
     this.changed();
   }

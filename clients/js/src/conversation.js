@@ -110,7 +110,7 @@ export class Conversation {
    */
   tick(now, wall) {
     for (const message of this.#outbox.expired(wall)) {
-      const failed = { code: "send.expired", detail: "The message was not sent within six days" };
+      const failed = { code: "send.expired", detail: "Not sent within six days" };
       this.#listener.failed({ ...message, failed });
     }
     if (!this.#say) return false;

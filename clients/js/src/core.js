@@ -86,7 +86,7 @@ export class Core {
   }
 
   get #name() {
-    return `tidings ${this.#url}`;
+    return `tidings ${this.#options.name ?? this.#url}`;
   }
 
   // Starting and stopping.
@@ -348,7 +348,7 @@ export class Core {
         else if (frame.retryable) reject(new Unavailable(frame.detail));
         else reject(new Refused(frame.code, frame.detail));
       };
-      if (!this.#conversation) return reject(new Unavailable("the client is not started"));
+      if (!this.#conversation) return reject(new Unavailable("not started"));
       this.#conversation.ask({ ...part, answer }, this.clock.now());
     });
   }

@@ -18,6 +18,7 @@ export class Sending {
   #journal;
   #clock;
   #events;
+  #lastAt = 0;
 
   /**
    * @param {import("./journal.js").Journal} journal
@@ -59,7 +60,9 @@ export class Sending {
     if (size > CONTENT_BYTES_MAX) {
       throw new Refused("content.too_large", `${size} bytes are more than ${CONTENT_BYTES_MAX}`);
     }
-    const message = { ...options, id: crypto.randomUUID(), createdAt: this.#clock.wall() };
+    // A reload sorts unsent messages by this time, so no two of them have the same.
+    const createdAt = (this.#lastAt = Math.max(this.#clock.wall(), this.#lastAt + 1));
+    const message = { ...options, id: crypto.randomUUID(), createdAt };
     const done = new Promise((resolve, reject) => {
       this.#answers.set(keyOf(message), { resolve, reject });
     });

@@ -9,6 +9,8 @@ import { Core } from "./core.js";
  *   start, before the token expires, and when the server refuses it. It may throw `SignedOut`.
  * @property {import("./storage.js").Storage} [storage] - By default IndexedDB where there is one.
  * @property {"share" | "each"} [tabs] - Whether all tabs share one socket; by default they do.
+ * @property {string} [name] - The name of what this browser keeps and shares between tabs; by default
+ *   the server's. Two users at once need two names.
  * @property {string} [device] - The name of this device; by default a random one per browser.
  * @property {string} [client] - The name and version of the application, such as `shop/2.1`.
  * @property {typeof WebSocket} [WebSocket]

@@ -10,7 +10,8 @@
  */
 export class View {
   #make;
-  #value = /** @type {T | undefined} */ (undefined);
+  /** @type {T | undefined} */
+  #value;
   #listeners = /** @type {Set<() => void>} */ (new Set());
   #isScheduled = false;
 

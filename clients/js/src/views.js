@@ -108,7 +108,7 @@ export class Views {
         this.#chats.get(frame.chat)?.receipt(frame.user, frame.delivered, frame.read);
         break;
       case "typing":
-        this.#chats.get(frame.chat)?.types(frame.user);
+        this.chat(frame.chat).types(frame.user);
         break;
       case "chat_changed":
         this.chats.stale(frame.chat);

@@ -234,7 +234,9 @@ class HeadersMiddleware:
             headers.setdefault(name, value)
         headers.update(_ALWAYS)
         headers.update(rate_headers(scope))
-        headers.update(cors_headers(scope, self._access.allowed_origins))
+        if self._access.allowed_origins:
+            headers.add_vary_header("Origin")
+            headers.update(cors_headers(scope, self._access.allowed_origins))
         if came_encrypted(scope, self._access.trusted_proxies):
             headers.update(_ENCRYPTED)
         headers["X-Request-Id"] = request_id(scope, self._chance)
@@ -242,13 +244,10 @@ class HeadersMiddleware:
 
 def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
     """Return the CORS headers of the answer to a request from a web page."""
-    if not allowed:
-        return {}
     origin = _allowed_origin(scope["headers"], allowed)
     if origin is None:
-        return {"Vary": "Origin"}
+        return {}
     return {
-        "Vary": "Origin",
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Expose-Headers": EXPOSED,
     }

@@ -27,6 +27,7 @@ from tidings.api import (
     messages,
     notifications,
     reading,
+    sign_in,
     stack,
     tenants,
     unread,
@@ -39,6 +40,8 @@ from tidings.api.documents import make_document, make_socket_document
 from tidings.api.endpoints import JSON, Endpoint, LargeBodies, OperationResponder, Responder
 from tidings.api.health import METHODS, Page, PageResponder
 from tidings.api.operations import Operation
+from tidings.api.sign_in import SignIn
+from tidings.api.web_app import ASSET_PATH, WebApp, WebAppResponder
 from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
 
@@ -75,7 +78,9 @@ def make_app(
     own_health: health.Health,
     chance: Chance,
     pages: Mapping[str, Page],
+    web_app: WebApp,
     access: Access,
+    ways_to_sign_in: SignIn,
 ) -> Router:
     """Return the application that calls these verbs and serves these pages."""
     services = {
@@ -88,6 +93,7 @@ def make_app(
         "exports": exports,
         "audit_reading": audit_reading,
         "health": own_health,
+        "sign_in": ways_to_sign_in,
     }
     guard, large_bodies = Guard(identity_verbs.authenticate, access), LargeBodies()
     recorder = Recorder(audit_trail, chance)
@@ -95,7 +101,10 @@ def make_app(
         path: dict.fromkeys(METHODS, PageResponder(page, guard))
         for path, page in _files(pages).items()
     }
-    for operation in OPERATIONS:
+    for path in web_app.pages:
+        responders[path] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard, path))
+    responders[ASSET_PATH] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard))
+    for operation in (*OPERATIONS, *sign_in.operations(ways_to_sign_in)):
         responder = OperationResponder(operation, guard, large_bodies, services, recorder)
         responders.setdefault(operation.path, {})[operation.method] = responder
     return _make_router(responders, chance, access)

@@ -10,6 +10,7 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - `chat`, `sequence_in_path`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
 - `request_key`: the header `Idempotency-Key`;
 - `own_message`: the header `Tidings-After`, as chat and sequence;
+- `is_local`: whether the request comes from a browser on this machine;
 - `data`: the decoded body, which is read before the other arguments;
 - any other name: a service that the application was made with, for example `verbs`.
 
@@ -40,6 +41,7 @@ from tidings.api.requests import (
     check_host,
     check_media_type,
     check_path,
+    is_local,
     read_body,
     read_query,
     read_value,
@@ -58,6 +60,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
     "request_key": lambda request: request.headers.get("Idempotency-Key"),
     "own_message": lambda request: fields.own_message(request.headers.get("Tidings-After")),
+    "is_local": is_local,
 }
 
 JSON: Final = "application/json"

@@ -15,7 +15,7 @@ from tidings.model.refusals import Unavailable
 TAG: Final = "Health"
 _FOLDER: Final = Path(__file__).parent / "web"
 _FILES: Final = {
-    "/": ("landing.html", "text/html"),
+    "/about": ("landing.html", "text/html"),
     "/docs": ("docs.html", "text/html"),
     "/web/tidings.css": ("tidings.css", "text/css"),
     "/web/docs.js": ("docs.js", "text/javascript"),

@@ -127,7 +127,7 @@ async def post_message(
     `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
     sender has left the chat meanwhile, the answer has only the sequence, id and time of the
     message."""
-    entry, is_replay = await _post(verbs, user, chat, data)
+    entry, is_replay = await post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
     record = await _replayed(verbs, user, entry)
@@ -197,7 +197,7 @@ async def redact_message(
     await verbs.redact(user, chat, sequence_in_path)
 
 
-async def _post(
+async def post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
     """Post a message; when it is durable, return it and whether an earlier request stored it."""

@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.model import limits
+from tidings.model.addresses import is_loopback
 from tidings.model.refusals import Invalid, NotFound, TooLarge
 from tidings.wire.codes import explain
 
@@ -28,6 +29,11 @@ _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _PLAIN: Final = rb"\s*+(?:" + _TEXT + rb"|[^\s\",:\[\]{}]++)\s*+"
 _TEXT_OR_PLAIN_LIST: Final = re.compile(_TEXT + rb"|\[" + _PLAIN + rb"(?:," + _PLAIN + rb")*+\]")
+
+
+_FORWARDED: Final = ("forwarded", "via", "x-real-ip")
+"""Headers that only a proxy adds, besides those that begin with `x-forwarded-`."""
+_OWN_HOST: Final = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?")
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,6 +169,23 @@ def check_host(headers: Mapping[str, str]) -> None:
     """Refuse a request whose `Host` header has characters that no host name can have."""
     if _HOST.fullmatch(headers.get("host", "")) is None:
         raise Invalid
+
+
+def is_local(request: Request) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy or another page.
+
+    A page of another site, whose name an attacker lets point to this machine, has that name in
+    `Host`; any other page has its own origin in `Origin`.
+    """
+    headers = request.headers
+    if request.client is None or not is_loopback(request.client.host):
+        return False
+    if any(name in _FORWARDED or name.startswith("x-forwarded-") for name in headers):
+        return False
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or _OWN_HOST.fullmatch(hosts[0]) is None:
+        return False
+    return all(origin == f"http://{hosts[0]}" for origin in headers.getlist("origin"))
 
 
 def check_path(scope: Scope, template: str) -> None:

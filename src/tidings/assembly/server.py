@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the server: all roles of one process behind one port, and the REST API."""
+"""Runs the server: all roles of one process behind one port."""
 
 import asyncio
 import gc
@@ -9,45 +9,17 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from starlette.routing import Router
-
 from tidings.actions.chat.deleting import Sweeper
-from tidings.actions.identity.audit import ReadAudit
-from tidings.actions.identity.profiles import (
-    GetProfile,
-    LastSeen,
-    ListProfiles,
-    Online,
-    PatchProfile,
-)
-from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeyVerbs
-from tidings.actions.identity.tenants import (
-    GetTenant,
-    ListTenantKeys,
-    ListTenants,
-    MakeTenantKey,
-    MakeToken,
-    PutTenant,
-    RevokeTenantKey,
-)
-from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import (
-    EraseUserContent,
-    ListUsers,
-    ProfileWriter,
-    PutUser,
-)
-from tidings.actions.inbox.posted import DeadLetterJobs
-from tidings.actions.jobs.exports import PersonExports
 from tidings.api.access import Access
-from tidings.api.app import make_app, make_health_app
-from tidings.api.callers import IdentityVerbs
-from tidings.api.health import Health, Trouble, load_pages
+from tidings.api.health import Trouble
+from tidings.api.sign_in import SignIn
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_links
 from tidings.assembly.delivery import run_delivery
+from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.process import dump_state_on_signal, find_allocator
+from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
@@ -65,65 +37,6 @@ ABORT_SECONDS = 1.0
 """How long a server with a broken store refuses requests before it stops."""
 
 
-def make_rest(
-    core: Core,
-    health: Health,
-    *,
-    access: Access | None = None,
-    is_whole: bool = True,
-    online: Online | None = None,
-) -> Router:
-    """Return the REST application; without `is_whole`, it answers only health checks.
-
-    `online` finds connected users; None if there are no sockets.
-    """
-    if not is_whole:
-        return make_health_app(health, core.chance)
-    return make_app(
-        chat_verbs=core.verbs,
-        inbox_verbs=core.inbox,
-        identity_verbs=_identity(core, online or OnlineUsers(Hub(), None)),
-        login_verbs=core.logins,
-        job_verbs=core.tenant_work.verbs,
-        dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
-        exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
-        audit_trail=core.audit,
-        audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
-        own_health=health,
-        chance=core.chance,
-        pages=load_pages(),
-        access=access or Access(),
-    )
-
-
-def _identity(core: Core, online: Online) -> IdentityVerbs:
-    tenants, users = core.store.tenants, core.store.users
-    writer = ProfileWriter(users, core.profiles.forget, core.bus, core.clock)
-    last_seen = LastSeen(core.profiles, online, core.clock)
-    signing, clock, chance = core.signing, core.clock, core.chance
-    maker, cursors = SigningKeyMaker(core.vault.wrapping, chance), core.vault.cursors
-    return IdentityVerbs(
-        authenticate=core.authenticate,
-        put_tenant=PutTenant(tenants, signing, maker, clock),
-        get_tenant=GetTenant(tenants),
-        list_tenants=ListTenants(tenants, cursors),
-        list_tenant_keys=ListTenantKeys(tenants, cursors),
-        make_tenant_key=MakeTenantKey(tenants, clock, chance),
-        revoke_tenant_key=RevokeTenantKey(tenants, clock),
-        put_user=PutUser(tenants, writer, core.quotas),
-        list_users=ListUsers(tenants, users, cursors),
-        make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
-        signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
-        token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),
-        get_profile=GetProfile(users, last_seen),
-        list_profiles=ListProfiles(users, last_seen),
-        patch_profile=PatchProfile(users, writer, last_seen),
-        last_seen=last_seen,
-        erase_user_content=EraseUserContent(users, core.vault, core.erasures),
-        rotate_keys=core.rotate_keys,
-    )
-
-
 class ServerHealth:
     """Health of this process: the reason why it cannot serve requests, or None."""
 
@@ -135,7 +48,13 @@ class Server:
     """The server of this process, which is opened once and closed once."""
 
     def __init__(
-        self, core: Core, config: Config, others: ClusterLinks | None, health: ServerHealth
+        self,
+        core: Core,
+        config: Config,
+        others: ClusterLinks | None,
+        health: ServerHealth,
+        *,
+        has_demo: bool,
     ) -> None:
         self._core = core
         self._config = config
@@ -153,8 +72,12 @@ class Server:
         origins = frozenset(network.allowed_origins)
         access = Access(rate_limits, network.trusted_proxies, origins)
         is_whole = "api" in config.process.roles
-        online = OnlineUsers(hub, gateways)
-        rest = make_rest(core, health, access=access, is_whole=is_whole, online=online)
+        self._identity = make_identity_verbs(core, OnlineUsers(hub, gateways))
+        self._demo = demo_of(self._identity) if has_demo else None
+        sign_in = SignIn(config.sms != "off", self._demo)
+        rest = make_rest(
+            core, health, self._identity, access=access, is_whole=is_whole, sign_in=sign_in
+        )
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
@@ -177,6 +100,8 @@ class Server:
         if self._sockets is not None:
             self._sockets.open()
         host = self._config.network.host
+        if self._demo is not None:
+            await make_demo(core, self._identity)
         await self._listener.open(host, self._config.network.port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
@@ -253,7 +178,11 @@ def _tune_gc() -> None:
 
 @asynccontextmanager
 async def _server(
-    config: Config, health: ServerHealth, broken: Callable[[StoreBroken], None]
+    config: Config,
+    health: ServerHealth,
+    broken: Callable[[StoreBroken], None],
+    *,
+    has_demo: bool,
 ) -> AsyncIterator[Server]:
     """Open everything that a server needs, and yield the server, which is not open yet."""
     await make_local_tables(config)
@@ -262,11 +191,13 @@ async def _server(
         open_cluster_links(config, core) as others,
         run_delivery(config, core, others),
     ):
-        yield Server(core, config, others, health)
+        yield Server(core, config, others, health, has_demo=has_demo)
 
 
-async def serve(config: Config, announce: Callable[[str], None]) -> int:
+async def serve(config: Config, announce: Callable[[str], None], *, has_demo: bool = False) -> int:
     """Run the server until a signal to stop; return the exit code, which is 1 if the store broke.
+
+    With `has_demo`, there are demo people, whom everybody on this machine can sign in as.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -286,7 +217,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
         loop.add_signal_handler(name, stop.set)
     dump_state_on_signal()
     with suppress(StoreBroken):
-        async with _server(config, health, broken) as server:
+        async with _server(config, health, broken, has_demo=has_demo) as server:
             try:
                 url = await server.open()
                 _tune_gc()

@@ -106,6 +106,12 @@ def _add_server_commands(
     commands: "_Commands", address: argparse.ArgumentParser, folder: argparse.ArgumentParser
 ) -> None:
     server = commands.add_parser("serve", parents=[address, folder], help="run the server")
+    server.add_argument(
+        "--demo",
+        action="store_true",
+        help="create the demo people Alice, Bob and Carol, whom anybody on this machine can "
+        "sign in as",
+    )
     server.set_defaults(run=_with_settings(serve))
     config = commands.add_parser("config", help="check the configuration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -44,6 +44,10 @@ call GET "/v1/chats/$CHAT/messages" "$BOB"; echo
 # Users log in by phone only at a tenant whose settings say {{"login": {{"phone": true}}}}
 """
 
+_DEMO = """\
+Open {url} in two windows: in one sign in as Alice, in the other as Bob.
+"""
+
 _KEY_FILE = """\
 The master key, which encrypts all content, is in {path}, beside the data.
   It protects   a stolen copy of the database file alone, a backup made without the key file,
@@ -76,7 +80,7 @@ Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
 """
 
 
-def serve(config: Config, _options: argparse.Namespace) -> int:
+def serve(config: Config, options: argparse.Namespace) -> int:
     """Run the server until a signal to stop; return the exit code.
 
     Raises:
@@ -89,12 +93,20 @@ def serve(config: Config, _options: argparse.Namespace) -> int:
     from tidings import assembly
     from tidings.assembly import server
 
+    has_demo: bool = options.demo
+    if has_demo and config.network.is_public:
+        raise SetupError(
+            f"--demo lets everybody sign in, and {config.network.why_public}: leave --demo out "
+            "(in a clone of the repository: make run DEMO=)"
+        )
+
     def announce(url: str) -> None:
-        print(welcome(config, url, *assembly.key_files(config)), flush=True)
+        files = assembly.key_files(config)
+        print(welcome(config, url, *files, has_demo=has_demo), flush=True)
 
     start_logging(config.process.log_level)
     try:
-        return uvloop.run(server.serve(config, announce))
+        return uvloop.run(server.serve(config, announce, has_demo=has_demo))
     except OSError as error:
         raise SetupError(_in_words(error, config)) from error
 
@@ -110,7 +122,12 @@ def _in_words(error: OSError, config: Config) -> str:
 
 
 def welcome(
-    config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
+    config: Config,
+    url: str,
+    root_key_source: Path | None,
+    master_key_source: Path | None,
+    *,
+    has_demo: bool = False,
 ) -> str:
     """Return the start-up text.
 
@@ -121,12 +138,14 @@ def welcome(
     if config.process.roles != ROLES:
         lines.append(f"  roles    {', '.join(config.process.roles)}")
     if "api" in config.process.roles:
-        lines.insert(1, f"  API      {url}/docs")
+        lines[1:1] = [f"  web app  {url}/", f"  API      {url}/docs"]
         try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
         lines += [f"  root key {root_key}", "", try_it]
     if not config.network.is_loopback:
         lines.append(_IN_PUBLIC.format(host=config.network.host))
     lines.append(_about_master_key(config, master_key_source))
+    if has_demo:
+        lines.append(_DEMO.format(url=url))
     return "\n".join(lines)
 
 

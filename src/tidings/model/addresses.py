@@ -53,6 +53,12 @@ def is_trusted(peer: str | None, trusted: Networks) -> bool:
     return address is not None and _is_in(address, trusted)
 
 
+def is_loopback(text: str) -> bool:
+    """Return whether a text is an address of this machine itself."""
+    address = _address(text)
+    return address is not None and address.is_loopback
+
+
 def _behind(proxy: Address, forwarded: Sequence[str], trusted: Networks) -> Address:
     client = proxy
     hops = ",".join(forwarded).rsplit(",", HOPS_MAX)

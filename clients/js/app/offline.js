@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Keep the list of chats, so that it is there without a network. What was written in them is not
+ * kept here: the client keeps that, and deletes it when it must.
+ */
+
+/** @typedef {import("../src/tidings.js").Tidings} Tidings */
+
+const SAVE_MS = 1_000;
+
+/**
+ * @param {Tidings} tidings
+ * @param {string} user
+ */
+export function keepChats(tidings, user) {
+  const key = `tidings chats ${user}`;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let saving;
+  const save = () => {
+    saving = undefined;
+    const kept = tidings.chats.records.map((record) => ({ ...record, last_message: null }));
+    try {
+      localStorage.setItem(key, JSON.stringify(kept));
+    } catch {
+      localStorage.removeItem(key); // no room
+    }
+  };
+  tidings.chats.subscribe(() => {
+    if (tidings.user && tidings.chats.snapshot().isLoaded) saving ??= setTimeout(save, SAVE_MS);
+  });
+  tidings.on(({ type }) => {
+    if (type !== "signed-out") return;
+    clearTimeout(saving);
+    localStorage.removeItem(key);
+  });
+}
+
+/**
+ * Show the list that was kept, until the server has sent a newer one.
+ *
+ * @param {Tidings} tidings
+ * @param {string} user
+ */
+export function showKept(tidings, user) {
+  const kept = localStorage.getItem(`tidings chats ${user}`);
+  if (kept && !tidings.chats.snapshot().isLoaded) tidings.chats.take(JSON.parse(kept));
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The page on which somebody signs in. */
+
+import { h, render } from "../elements/view.js";
+import { requestCode, signInAsDemo, signInWithCode, signInWithToken, ways } from "./session.js";
+import { choose, language, LANGUAGES } from "./strings.js";
+
+/** @typedef {import("./session.js").Session} Session */
+/** @typedef {import("./strings.js").AppStrings} AppStrings */
+
+/**
+ * Show the page; resolves when somebody has signed in.
+ *
+ * @param {AppStrings} strings
+ * @returns {Promise<Session>}
+ */
+export function signIn(strings) {
+  return new Promise((resolve) => {
+    const page = new SignIn(strings, resolve);
+    page.update();
+    void ways().then((found) => page.show(found));
+  });
+}
+
+class SignIn {
+  #strings;
+  #done;
+  #ways = /** @type {import("./session.js").Ways | null} */ (null);
+  #trouble = "";
+  /** Whether a code was sent. */
+  #isSent = false;
+
+  /**
+   * @param {AppStrings} strings
+   * @param {(session: Session) => void} done
+   */
+  constructor(strings, done) {
+    this.#strings = strings;
+    this.#done = done;
+  }
+
+  /** @param {import("./session.js").Ways} ways */
+  show(ways) {
+    this.#ways = ways;
+    this.update();
+  }
+
+  update() {
+    const { signIn, welcome, pick, api } = this.#strings;
+    const hasPeople = !!this.#ways?.demo.length;
+    document.title = `${signIn} · Tidings`;
+    render(
+      document.body,
+      h("main", { class: "sign-in" }, [
+        h("header", null, [
+          h("img", { src: new URL("./icon.svg", import.meta.url).href, alt: "" }),
+          h("h1", null, "Tidings"),
+          h("p", null, hasPeople ? pick : welcome),
+        ]),
+        hasPeople ? this.#demo() : null,
+        this.#trouble ? h("p", { class: "warn", role: "alert" }, this.#trouble) : null,
+        this.#ways?.phone ? this.#byPhone(!hasPeople) : null,
+        this.#ways ? this.#byToken(!hasPeople && !this.#ways.phone) : null,
+        h("footer", { class: "foot" }, [h("a", { href: "/about" }, api), languages(this.#strings)]),
+      ]),
+    );
+  }
+
+  #demo() {
+    const one = (/** @type {{user_id: string, display_name: string}} */ person) =>
+      h("button", { onclick: () => this.#done(signInAsDemo(person.user_id)) }, [
+        h("span", { "aria-hidden": "true" }, person.display_name[0]),
+        person.display_name,
+      ]);
+    return h("div", { class: "people" }, this.#ways?.demo.map(one));
+  }
+
+  /** @param {boolean} isOpen */
+  #byPhone(isOpen) {
+    const { byPhone, tenant, phone, code, sendCode, signIn } = this.#strings;
+    const submit = (/** @type {FormData} */ form) => {
+      const [who, number] = [String(form.get("tenant")).trim(), String(form.get("phone")).trim()];
+      if (this.#isSent) return signInWithCode(who, number, String(form.get("code")).trim());
+      return requestCode(who, number).then(() => {
+        this.#isSent = true;
+        return null;
+      });
+    };
+    return h("details", { open: isOpen || this.#isSent }, [
+      h("summary", null, byPhone),
+      this.#form(submit, [
+        field(tenant, { name: "tenant", autocapitalize: "off", autocomplete: "organization" }),
+        field(phone, { name: "phone", type: "tel", autocomplete: "tel", placeholder: "+49 …" }),
+        this.#isSent
+          ? field(code, { name: "code", inputMode: "numeric", autocomplete: "one-time-code" })
+          : null,
+        h("button", { class: "main" }, this.#isSent ? signIn : sendCode),
+      ]),
+    ]);
+  }
+
+  /** @param {boolean} isOpen */
+  #byToken(isOpen) {
+    const { byToken, token, signIn } = this.#strings;
+    const submit = (/** @type {FormData} */ form) =>
+      signInWithToken(String(form.get("token")).trim());
+    return h("details", { open: isOpen }, [
+      h("summary", null, byToken),
+      this.#form(submit, [
+        h(
+          "label",
+          null,
+          token,
+          h("textarea", { name: "token", required: true, spellcheck: false }),
+        ),
+        h("button", { class: "main" }, signIn),
+      ]),
+    ]);
+  }
+
+  /**
+   * @param {(form: FormData) => Promise<Session | null>} submit
+   * @param {import("../elements/view.js").Child} children
+   */
+  #form(submit, children) {
+    const onsubmit = async (/** @type {any} */ event) => {
+      event.preventDefault();
+      this.#trouble = "";
+      try {
+        const session = await submit(new FormData(event.target));
+        if (session) return this.#done(session);
+      } catch (error) {
+        this.#trouble = /** @type {Error} */ (error).message || this.#strings.failed;
+      }
+      this.update();
+    };
+    return h("form", { onsubmit }, children);
+  }
+}
+
+/**
+ * @param {string} label
+ * @param {Record<string, unknown>} props
+ */
+const field = (label, props) => h("label", null, label, h("input", { required: true, ...props }));
+
+/** @param {AppStrings} strings */
+const languages = (strings) =>
+  h(
+    "select",
+    {
+      "aria-label": strings.language,
+      onchange: (/** @type {any} */ event) => choose(event.target.value),
+    },
+    Object.entries(LANGUAGES).map(([tag, { name }]) =>
+      h("option", { value: tag, selected: tag === language() }, name),
+    ),
+  );

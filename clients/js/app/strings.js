@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The texts of the app, in the language of the user, and those of the elements with them. */
+
+import { english } from "../elements/strings.js";
+
+/** @typedef {import("../elements/strings.js").Strings} Strings */
+/** @typedef {typeof ENGLISH} AppStrings */
+
+const KEY = "tidings language";
+
+const ENGLISH = {
+  signIn: "Sign in",
+  welcome: "Chat and notifications",
+  pick: "Continue as one of the people of the demo.",
+  byPhone: "With a phone number",
+  byToken: "With a token",
+  tenant: "Tenant",
+  phone: "Phone number",
+  code: "Code",
+  sendCode: "Send me a code",
+  token: "Token",
+  signOut: "Sign out",
+  notices: "Desktop notices",
+  newMessage: "New message from {who}",
+  language: "Language",
+  failed: "That did not work. Try again.",
+  api: "For developers",
+};
+
+/** @type {Record<string, {name: string, app: AppStrings, load: () => Promise<Strings>}>} */
+export const LANGUAGES = {
+  en: { name: "English", app: ENGLISH, load: async () => english },
+  de: {
+    name: "Deutsch",
+    app: {
+      signIn: "Anmelden",
+      welcome: "Chat und Mitteilungen",
+      pick: "Weiter als eine der Personen der Demo.",
+      byPhone: "Mit einer Telefonnummer",
+      byToken: "Mit einem Token",
+      tenant: "Mandant",
+      phone: "Telefonnummer",
+      code: "Code",
+      sendCode: "Code senden",
+      token: "Token",
+      signOut: "Abmelden",
+      notices: "Hinweise auf dem Desktop",
+      newMessage: "Neue Nachricht von {who}",
+      language: "Sprache",
+      failed: "Das hat nicht geklappt. Versuch es noch einmal.",
+      api: "Für Entwickler",
+    },
+    load: async () => (await import("../elements/strings_de.js")).german,
+  },
+  ar: {
+    name: "العربية",
+    app: {
+      signIn: "تسجيل الدخول",
+      welcome: "محادثات وإشعارات",
+      pick: "تابع كأحد أشخاص العرض.",
+      byPhone: "برقم الهاتف",
+      byToken: "برمز وصول",
+      tenant: "المستأجر",
+      phone: "رقم الهاتف",
+      code: "الرمز",
+      sendCode: "أرسل لي رمزًا",
+      token: "رمز الوصول",
+      signOut: "تسجيل الخروج",
+      notices: "إشعارات سطح المكتب",
+      newMessage: "رسالة جديدة من {who}",
+      language: "اللغة",
+      failed: "لم ينجح ذلك. حاول مرة أخرى.",
+      api: "للمطورين",
+    },
+    load: async () => (await import("../elements/strings_ar.js")).arabic,
+  },
+};
+
+/** Return the language that was chosen, or the first of the browser's that there is. */
+export function language() {
+  const wanted = [localStorage.getItem(KEY) ?? "", ...navigator.languages];
+  const known = wanted.map((tag) => tag.slice(0, 2)).find((tag) => tag in LANGUAGES);
+  return known ?? "en";
+}
+
+/** @param {string} tag */
+export function choose(tag) {
+  localStorage.setItem(KEY, tag);
+  location.reload();
+}
+
+/** Return all texts, and set the direction of the page. */
+export async function load() {
+  const tag = language();
+  const { app, load } = LANGUAGES[tag] ?? /** @type {any} */ (LANGUAGES.en);
+  document.documentElement.lang = tag;
+  document.documentElement.dir = tag === "ar" ? "rtl" : "ltr";
+  return { app: /** @type {AppStrings} */ (app), elements: /** @type {Strings} */ (await load()) };
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What the user does with chats and messages. */
+
+import { TidingsElement } from "./base.js";
+import { Dialogs } from "./dialogs.js";
+import { chatChoices, messageChoices } from "./menu.js";
+import { MessageList } from "./message_list.js";
+import { People } from "./people.js";
+
+/** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
+/** @typedef {import("../src/rows.js").Row} Row */
+/** @typedef {import("./chat.js").TidingsChat} TidingsChat */
+
+const UNDO_MS = 5_000;
+const NOTICE_MS = 4_000;
+
+export class ChatActions extends TidingsElement {
+  /** What is in the field, while it is written. */
+  text = "";
+  /** The lifetime in seconds of the messages to be sent; 0 if they stay. */
+  lifetime = 0;
+  people = /** @type {People | null} */ (null);
+  opened = /** @type {import("./menu.js").Menu | null} */ (null);
+  editing = /** @type {Row | null} */ (null);
+  notice = "";
+  messages = new MessageList(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
+  dialogs = new Dialogs(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
+  #undoable = /** @type {Map<number, {timer: ReturnType<typeof setTimeout>, send: () => void}>} */ (
+    new Map()
+  );
+
+  /** The chat that is open. */
+  get chat() {
+    return this.getAttribute("chat") ?? "";
+  }
+
+  set chat(chat) {
+    if (chat === this.chat) return;
+    if (chat) this.setAttribute("chat", chat);
+    else this.removeAttribute("chat");
+  }
+
+  /** The live view of the open chat. */
+  get view() {
+    return this.chat && this.tidings ? this.tidings.chat(this.chat) : null;
+  }
+
+  // Getting about.
+
+  /**
+   * Open a chat, at a message if one is given.
+   *
+   * @param {string} chat
+   * @param {number} [sequence]
+   */
+  open(chat, sequence) {
+    const before = this.chat;
+    if (chat !== before && !this.tell("open", { chat })) return;
+    this.dialogs.show(null);
+    this.chat = chat;
+    if (!chat) return this.focusChat(before);
+    if (sequence) return void this.goTo(sequence);
+    if (before === chat) this.focusField();
+  }
+
+  /**
+   * Show a message of the open chat.
+   *
+   * @param {number} sequence
+   */
+  async goTo(sequence) {
+    const { view } = this;
+    if (!view) return;
+    const find = () => view.snapshot().rows.find((row) => row.sequence === sequence);
+    this.messages.isAtBottom = false;
+    if (!find()) await this.attempt(view.around(sequence));
+    const row = find() ?? view.snapshot().rows.find((one) => one.sequence > sequence);
+    if (row && this.view === view) this.messages.toRow(row, true);
+  }
+
+  /** Show the newest message. */
+  async jump() {
+    this.messages.toBottom();
+    if (this.view?.snapshot().hasNewer) await this.attempt(this.view.latest());
+    this.messages.toBottom();
+    this.focusField();
+  }
+
+  /** @param {import("./dialogs.js").Dialog} dialog */
+  show(dialog) {
+    this.dialogs.show(dialog);
+  }
+
+  /** @param {import("./menu.js").Menu | null} menu */
+  menu(menu) {
+    this.opened = menu;
+    this.update();
+  }
+
+  /**
+   * @param {Row} row
+   * @param {HTMLElement} anchor
+   */
+  messageMenu(row, anchor) {
+    const element = /** @type {TidingsChat} */ (/** @type {unknown} */ (this));
+    this.menu({ ...messageChoices(element, row), anchor });
+  }
+
+  /**
+   * @param {ChatRecord} chat
+   * @param {HTMLElement} anchor
+   */
+  chatMenu(chat, anchor) {
+    const element = /** @type {TidingsChat} */ (/** @type {unknown} */ (this));
+    this.menu({ choices: chatChoices(element, chat), anchor });
+  }
+
+  /** Handle the keys of the whole element. @param {any} event */
+  pressed = (event) => {
+    const isInLog = event.target.closest(".log");
+    if (event.key === "Escape" && !event.target.closest("dialog, .menu, [slot]"))
+      return this.focusField();
+    if (!isInLog) return;
+    if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      this.messages.focus(event.key === "ArrowUp" ? -1 : 1);
+    } else if (event.key === "End") void this.jump();
+    else if (event.key === "Enter" || event.key === "ContextMenu") {
+      const { row, item } = this.messages.focused() ?? {};
+      if (!item || !row?.sequence || row.gone || event.target !== item) return;
+      this.messageMenu(row, item);
+    } else return;
+    event.preventDefault();
+  };
+
+  focusField() {
+    this.root.querySelector("textarea")?.focus({ preventScroll: true });
+  }
+
+  /** Put the focus on a chat of the list. @param {string} chat */
+  focusChat(chat) {
+    const buttons = [...this.root.querySelectorAll("ul .entry")];
+    const chats = this.tidings?.chats.snapshot().chats.filter((one) => !one.hidden) ?? [];
+    const at = chats.findIndex((one) => one.chat_id === chat);
+    // On a phone the list is shown only after the update.
+    requestAnimationFrame(() => /** @type {HTMLElement | undefined} */ (buttons[at])?.focus());
+  }
+
+  // Messages.
+
+  /** @param {string} text - What is in the field now. */
+  writing(text) {
+    this.text = text;
+    this.update();
+  }
+
+  /** @param {number} seconds - The lifetime of messages from now on; 0 for none. */
+  live(seconds) {
+    this.lifetime = seconds;
+    this.update();
+  }
+
+  /** @param {string} text */
+  send(text) {
+    const { view, editing, lifetime } = this;
+    if (!view || !text.trim()) return;
+    if (editing) {
+      this.edit(null);
+      return void this.attempt(view.edit(editing.sequence, text));
+    }
+    if (this.tell("send", { chat: this.chat, text })) {
+      view.send(text, lifetime ? { ttlSeconds: lifetime } : {});
+    }
+    view.draft("");
+    void this.jump();
+  }
+
+  /** @param {Row | null} row - The message to edit; null for none. */
+  edit(row) {
+    this.editing = row;
+    this.update();
+  }
+
+  /** Edit the last message of the user. */
+  editLast() {
+    const rows = this.view?.snapshot().rows ?? [];
+    const last = rows.findLast(
+      (row) =>
+        row.sender === this.tidings?.user && row.sequence && !row.gone && row.kind === "message",
+    );
+    if (last) this.edit(last);
+  }
+
+  /** Delete a message, unless this is undone in time. @param {number} sequence */
+  redact(sequence) {
+    const { view } = this;
+    const send = () => {
+      this.#undoable.delete(sequence);
+      void this.attempt(view?.redact(sequence));
+    };
+    this.#undoable.set(sequence, { timer: setTimeout(send, UNDO_MS), send });
+    this.say(this.strings.redacted);
+  }
+
+  /** @param {number} sequence */
+  undo(sequence) {
+    clearTimeout(this.#undoable.get(sequence)?.timer);
+    this.#undoable.delete(sequence);
+    this.notice = "";
+    this.update();
+  }
+
+  /** @param {number} sequence */
+  isUndoable(sequence) {
+    return this.#undoable.has(sequence);
+  }
+
+  /** Do not wait any longer with deletions, because the page ends. */
+  redactNow() {
+    for (const { timer, send } of [...this.#undoable.values()]) {
+      clearTimeout(timer);
+      send();
+    }
+  }
+
+  /**
+   * Add a reaction, or remove it if the user has it.
+   *
+   * @param {number} sequence
+   * @param {string} emoji
+   */
+  async toggle(sequence, emoji) {
+    const { view, tidings } = this;
+    const path = `/v1/chats/${this.chat}/messages/${sequence}/reactions`;
+    const answer = await this.attempt(tidings?.request("GET", path));
+    const isMine = answer?.data.some(
+      (/** @type {any} */ one) => one.emoji === emoji && one.user_id === tidings?.user,
+    );
+    if (answer)
+      await this.attempt(isMine ? view?.unreact(sequence, emoji) : view?.react(sequence, emoji));
+  }
+
+  /** @param {number} sequence */
+  linkTo(sequence) {
+    return `${location.origin}${location.pathname}#${this.chat}/${sequence}`;
+  }
+
+  /** @param {string} text */
+  async copy(text) {
+    await this.attempt(navigator.clipboard?.writeText(text));
+    this.say(this.strings.copied);
+  }
+
+  // Chats.
+
+  /** Open the direct chat with a user. @param {string} user */
+  async begin(user) {
+    const record = await this.tidings?.chats.direct(user);
+    if (record) this.open(record.chat_id);
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} from
+   */
+  async markUnread(chat, from) {
+    // An open chat would be read again at once.
+    if (chat === this.chat) this.open("");
+    await this.attempt(this.tidings?.chats.set(chat, "unread", { from }));
+  }
+
+  /** @param {string} chat */
+  async hide(chat) {
+    if (chat === this.chat) this.open("");
+    await this.attempt(this.tidings?.chats.set(chat, "hidden", { hidden: true }));
+  }
+
+  /** @param {string} chat */
+  async leave(chat) {
+    const user = encodeURIComponent(this.tidings?.user ?? "");
+    if (chat === this.chat) this.open("");
+    await this.attempt(this.tidings?.request("DELETE", `/v1/chats/${chat}/members/${user}`));
+  }
+
+  // Telling.
+
+  /**
+   * Wait for something, and say so if it fails.
+   *
+   * @template T
+   * @param {Promise<T> | undefined} work
+   * @returns {Promise<T | undefined>}
+   */
+  async attempt(work) {
+    try {
+      return await work;
+    } catch (error) {
+      const isRefused = /** @type {Error} */ (error).name === "Refused";
+      if (!this.tell("error", error)) return undefined;
+      const { wentWrong, offline } = this.strings;
+      this.say(isRefused ? /** @type {Error} */ (error).message || wentWrong : offline);
+      return undefined;
+    }
+  }
+
+  /** Show a short text for a moment. @param {string} text */
+  say(text) {
+    this.notice = text;
+    this.update();
+    setTimeout(() => {
+      if (this.notice !== text) return;
+      this.notice = "";
+      this.update();
+    }, NOTICE_MS);
+  }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The list of chats, with a search over it. */
+
+import { icon } from "./icons.js";
+import { brief, face, filled, said } from "./text.js";
+import { h } from "./view.js";
+
+/** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
+/** @typedef {import("./chat.js").TidingsChat} TidingsChat */
+/** @typedef {import("./view.js").Child} Child */
+
+/** A row under a moving pointer does not move itself for this long. */
+const STILL_MS = 1_500;
+const NONE = { chats: [], isLoaded: false, hasMore: false };
+
+export class ChatList {
+  #element;
+  #query = "";
+  #showsHidden = false;
+  #order = /** @type {string[]} */ ([]);
+  #movedAt = -Infinity;
+  #later = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+
+  /** @param {TidingsChat} element */
+  constructor(element) {
+    this.#element = element;
+  }
+
+  describe() {
+    const { strings, tidings } = this.#element;
+    const { chats, isLoaded, hasMore } = tidings?.chats.snapshot() ?? NONE;
+    const found = chats.filter((chat) => this.#matches(chat));
+    const shown = this.#ordered(found.filter((chat) => !chat.hidden || this.#showsHidden));
+    const isMore = hasMore || shown.length < found.length;
+    const empty = this.#query ? strings.noMatches : isLoaded ? strings.noChats : strings.loading;
+    return h("nav", { class: "list", part: "list", "aria-label": strings.chats }, [
+      h("slot", { name: "head" }),
+      this.#head(),
+      shown.length ? null : h("p", { class: "empty" }, empty),
+      h(
+        "ul",
+        {
+          role: "list",
+          "aria-label": strings.chats,
+          onkeydown: roving,
+          onpointermove: () => (this.#movedAt = performance.now()),
+          onpointerleave: () => this.#release(),
+        },
+        shown.map((chat) => h("li", { key: chat.chat_id }, this.#entry(chat))),
+      ),
+      this.#people(),
+      isMore ? this.#more(hasMore) : null,
+    ]);
+  }
+
+  #head() {
+    const { strings } = this.#element;
+    const search = (/** @type {any} */ event) => {
+      this.#query = event.target.value;
+      this.#element.update();
+    };
+    const button = (
+      /** @type {"direct" | "group"} */ kind,
+      /** @type {string} */ label,
+      /** @type {"write" | "group"} */ name,
+    ) =>
+      h(
+        "button",
+        {
+          class: "round",
+          "aria-label": label,
+          title: label,
+          onclick: () => this.#element.show({ kind }),
+        },
+        icon(name),
+      );
+    return h("div", { class: "tools" }, [
+      h("label", { class: "search grow" }, [
+        icon("search"),
+        h("input", {
+          type: "search",
+          "aria-label": strings.search,
+          placeholder: strings.search,
+          value: this.#query,
+          oninput: search,
+        }),
+      ]),
+      button("direct", strings.newChat, "write"),
+      button("group", strings.newGroup, "group"),
+    ]);
+  }
+
+  /** @param {boolean} hasMore */
+  #more(hasMore) {
+    const { strings, tidings } = this.#element;
+    const more = () => {
+      if (hasMore) return void tidings?.chats.more().catch(() => {});
+      this.#showsHidden = true;
+      this.#element.update();
+    };
+    return h(
+      "button",
+      { class: "wide", onclick: more },
+      hasMore ? strings.more : strings.showHidden,
+    );
+  }
+
+  /** Offer people whom the user has no chat of two with. */
+  #people() {
+    const { people, tidings } = this.#element;
+    const wanted = this.#query.trim().toLocaleLowerCase();
+    if (!wanted || !people) return null;
+    const { chats } = tidings?.chats.snapshot() ?? NONE;
+    const direct = new Set(chats.flatMap((chat) => (chat.type === "direct" ? chat.members : [])));
+    const found = people
+      .known()
+      .filter(([user, name]) => !direct.has(user) && name.toLocaleLowerCase().includes(wanted));
+    return found.map(([user, name]) =>
+      h("button", { key: user, class: "entry", onclick: () => void this.#element.begin(user) }, [
+        face(name, null, user),
+        h("bdi", { class: "grow cut" }, name),
+      ]),
+    );
+  }
+
+  /** @param {ChatRecord} chat */
+  #entry(chat) {
+    const element = this.#element;
+    const { strings, people } = element;
+    const title = people?.titleOf(chat) ?? "";
+    const menu = (/** @type {any} */ event) => {
+      event.preventDefault();
+      element.chatMenu(chat, event.currentTarget);
+    };
+    const props = {
+      class: "entry",
+      "aria-current": chat.chat_id === element.chat ? "true" : null,
+      "aria-haspopup": null,
+      onclick: () => element.open(chat.chat_id),
+      oncontextmenu: menu,
+    };
+    const at = chat.last_message && Date.parse(chat.last_message.created_at);
+    return h("button", props, [
+      h("span", { class: "portrait" }, [
+        face(title, chat.type === "direct" ? chat.others?.[0]?.avatar_url : null, chat.chat_id),
+        element.isOnline(chat)
+          ? h("span", { class: "dot", role: "img", "aria-label": strings.online })
+          : null,
+      ]),
+      h("span", { class: "grow lines" }, [
+        h("span", { class: "bar" }, [
+          h("bdi", { class: "grow cut title" }, title),
+          at ? h("span", { class: "faint" }, brief(at, Date.now(), strings)) : null,
+        ]),
+        h("span", { class: "bar faint" }, [
+          h("span", { class: "grow cut", dir: "auto" }, this.#preview(chat)),
+          chat.muted_until && Date.parse(chat.muted_until) > Date.now()
+            ? icon("muted", strings.muted)
+            : null,
+          badge(chat, strings),
+        ]),
+      ]),
+    ]);
+  }
+
+  /** @param {ChatRecord} chat @returns {Child} */
+  #preview(chat) {
+    const { strings, tidings, people, chat: open } = this.#element;
+    const { typing, draft } = tidings?.chat(chat.chat_id).snapshot() ?? { typing: [], draft: "" };
+    const [who] = typing;
+    if (who) {
+      const name = people?.named(who, chat) ?? who;
+      return h("span", { class: "typing" }, filled(strings.isTyping, { who: name }));
+    }
+    if (draft && chat.chat_id !== open) {
+      return [h("span", { class: "warn" }, strings.draft), " ", draft];
+    }
+    const last = chat.last_message;
+    if (!last) return "";
+    const gone = /** @type {"redacted" | "expired" | "erased"} */ (last.gone ?? "redacted");
+    const text = h("bdi", null, last.preview ?? strings[gone]);
+    if (last.sender_id === tidings?.user) return [strings.you, ": ", text];
+    return chat.type === "group" ? [people?.named(last.sender_id, chat), ": ", text] : text;
+  }
+
+  /** @param {ChatRecord} chat */
+  #matches(chat) {
+    const wanted = this.#query.trim().toLocaleLowerCase();
+    const { people } = this.#element;
+    if (!wanted || !people) return true;
+    const names = [people.titleOf(chat), ...chat.members.map((user) => people.nameOf(user, chat))];
+    return names.some((name) => name.toLocaleLowerCase().includes(wanted));
+  }
+
+  // The order.
+
+  /**
+   * Return the chats in order of activity, or in the order before while somebody points at one.
+   *
+   * @param {ChatRecord[]} chats
+   */
+  #ordered(chats) {
+    const left = STILL_MS - (performance.now() - this.#movedAt);
+    if (left <= 0) {
+      this.#order = chats.map((chat) => chat.chat_id);
+      return chats;
+    }
+    clearTimeout(this.#later);
+    this.#later = setTimeout(this.#element.update, left);
+    const place = new Map(this.#order.map((chat, index) => [chat, index]));
+    return chats.toSorted((a, b) => (place.get(a.chat_id) ?? -1) - (place.get(b.chat_id) ?? -1));
+  }
+
+  #release() {
+    this.#movedAt = -Infinity;
+    this.#element.update();
+  }
+}
+
+/**
+ * @param {ChatRecord} chat
+ * @param {import("./strings.js").Strings} strings
+ */
+function badge({ unread, unread_exact, marked_unread }, strings) {
+  if (!unread && !marked_unread) return null;
+  const text = unread ? `${unread}${unread_exact ? "" : "+"}` : "";
+  const label = unread ? said(strings.unread, { n: text }) : strings.markUnread;
+  return h("span", { class: "badge", role: "img", "aria-label": label }, text);
+}
+
+/** Move the focus with the arrow keys. @param {any} event */
+export function roving(event) {
+  const buttons = [...event.currentTarget.querySelectorAll("button")];
+  const at = buttons.indexOf(event.target.closest("button"));
+  const places = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 };
+  const to = places[/** @type {"Home"} */ (event.key)];
+  if (to === undefined) return;
+  event.preventDefault();
+  buttons[Math.max(0, Math.min(buttons.length - 1, to))]?.focus();
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Where a message is written. */
+
+import { icon } from "./icons.js";
+import { duration, said } from "./text.js";
+import { h } from "./view.js";
+
+/** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
+/** @typedef {import("../src/rows.js").Row} Row */
+/** @typedef {import("./chat.js").TidingsChat} TidingsChat */
+
+const BYTES_MAX = 4_096;
+const BYTES_NEAR = 3_500;
+const LIFETIMES_S = [30, 300, 3_600, 86_400, 604_800];
+
+const sizeOf = (/** @type {string} */ text) => new TextEncoder().encode(text).length;
+
+/**
+ * @param {TidingsChat} element
+ * @param {ChatSnapshot} chat
+ * @param {Row | null} editing - The message that is being edited.
+ */
+export function composer(element, chat, editing) {
+  const { strings } = element;
+  // A field of its own for each chat and each edit, so that no text gets to somebody else.
+  const key = `${chat.id} ${editing?.sequence ?? ""}`;
+  const fill = (/** @type {any} */ field) => {
+    field.value = editing?.content ?? chat.draft;
+    element.writing(field.value);
+    // A keyboard that covers half of a phone comes up only when it is asked for.
+    if (editing || !matchMedia("(pointer: coarse)").matches) {
+      queueMicrotask(() => field.focus({ preventScroll: true }));
+    }
+  };
+  const onsubmit = (/** @type {any} */ event) => {
+    event.preventDefault();
+    submit(element, event.target.querySelector("textarea"));
+  };
+  return h("form", { class: "composer", part: "composer", onsubmit }, [
+    editing ? editBar(element) : null,
+    h("div", { class: "field" }, [
+      h("textarea", {
+        key,
+        rows: 1,
+        "aria-label": strings.message,
+        placeholder: strings.message,
+        ref: fill,
+        onkeydown: (/** @type {any} */ event) => pressed(element, event),
+        oninput: (/** @type {any} */ event) => typed(element, editing, event.target.value),
+        // A draft that loads later than the field is made.
+        onfocus: (/** @type {any} */ event) => {
+          if (!event.target.value && !editing && chat.draft) event.target.value = chat.draft;
+        },
+      }),
+      counter(element),
+      editing ? null : lifetime(element),
+      h(
+        "button",
+        { class: "round main", "aria-label": editing ? strings.save : strings.send },
+        icon(editing ? "check" : "send"),
+      ),
+    ]),
+  ]);
+}
+
+/** @param {TidingsChat} element */
+const editBar = (element) =>
+  h("div", { class: "bar faint editing" }, [
+    icon("write"),
+    h("span", { class: "grow" }, element.strings.editing),
+    h(
+      "button",
+      { type: "button", class: "link", onclick: () => element.edit(null) },
+      element.strings.cancel,
+    ),
+  ]);
+
+/**
+ * @param {TidingsChat} element
+ * @param {any} event
+ */
+function pressed(element, event) {
+  const field = event.target;
+  if (event.key === "Escape") {
+    event.stopPropagation();
+    return element.edit(null);
+  }
+  if (event.key === "ArrowUp" && !field.value) {
+    event.preventDefault();
+    return element.editLast();
+  }
+  // While an input method composes a character, Enter chooses it.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  submit(element, field);
+}
+
+/**
+ * @param {TidingsChat} element
+ * @param {Row | null} editing
+ * @param {string} text
+ */
+function typed(element, editing, text) {
+  element.writing(text);
+  if (editing) return;
+  element.view?.draft(text);
+  if (text) element.view?.typing();
+}
+
+/** @param {TidingsChat} element */
+function counter({ strings, text }) {
+  const left = BYTES_MAX - sizeOf(text);
+  if (left > BYTES_MAX - BYTES_NEAR) return null;
+  const words = left < 0 ? strings.tooLong : strings.bytesLeft;
+  const label = said(words, { n: Math.abs(left) });
+  return h("span", { class: left < 0 ? "count warn" : "count faint", role: "status" }, label);
+}
+
+/** @param {TidingsChat} element */
+function lifetime(element) {
+  const { strings } = element;
+  const change = (/** @type {any} */ event) => element.live(Number(event.target.value));
+  const option = (/** @type {number} */ seconds) =>
+    h(
+      "option",
+      { value: String(seconds) },
+      seconds ? duration(seconds, strings, "long") : strings.never,
+    );
+  return h(
+    "label",
+    { class: element.lifetime ? "round timer on" : "round timer", title: strings.disappears },
+    [
+      icon("clock"),
+      h("select", { "aria-label": strings.disappears, onchange: change }, [
+        [0, ...LIFETIMES_S].map(option),
+      ]),
+    ],
+  );
+}
+
+/**
+ * @param {TidingsChat} element
+ * @param {HTMLTextAreaElement} field
+ */
+function submit(element, field) {
+  if (!field.value.trim() || sizeOf(field.value) > BYTES_MAX) return;
+  element.send(field.value);
+  field.value = "";
+  element.writing("");
+}

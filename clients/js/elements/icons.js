@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Small pictures, drawn with lines in the colour of the text around them. */
+
+import { h } from "./view.js";
+
+const PATHS = {
+  back: "M15 5l-7 7 7 7",
+  bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",
+  chat: "M5 5h14a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z",
+  check: "M5 12.5l4.5 4.5L19 7",
+  checks: "M2 12.5l4.5 4.5L16 7M11.5 16l1 1L22 7",
+  clock: "M12 7v5l3 2M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18z",
+  close: "M6 6l12 12M18 6L6 18",
+  down: "M12 5v14M6 13l6 6 6-6",
+  group:
+    "M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 20a6.5 6.5 0 0 1 13 0M16 4.5a3.5 3.5 0 0 1 0 6.5M18 14a6.5 6.5 0 0 1 3.5 6",
+  leave: "M14 4H6v16h8M10 12h11M17 8l4 4-4 4",
+  more: "M12 5.5v.01M12 12v.01M12 18.5v.01",
+  muted: "M4 9v6h4l5 4V5L8 9zM16.5 9.5l5 5M21.5 9.5l-5 5",
+  noScreen: "M4 5h16v11H4zM9 20h6M12 16v4M3 3l18 18",
+  screen: "M4 5h16v11H4zM9 20h6M12 16v4M8.5 10.5l2.5 2.5 4.5-5",
+  search: "M10.5 4a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13zM15.5 15.5L21 21",
+  send: "M4 12l16-8-5 16-3.5-6.5z",
+  warning: "M12 4l9 16H3zM12 10v4M12 17v.01",
+  write: "M4 20l1-4L16 5l3 3L8 19z",
+};
+
+/** @typedef {keyof typeof PATHS} IconName */
+
+/**
+ * @param {IconName} name
+ * @param {string} [label] - What the picture says, if no text beside it does.
+ */
+export const icon = (name, label) =>
+  h(
+    "svg",
+    {
+      class: `icon i-${name}`,
+      viewBox: "0 0 24 24",
+      ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }),
+    },
+    h("path", { d: PATHS[name] }),
+  );

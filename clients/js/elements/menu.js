@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The menu of a message or a chat. */
+
+import { said } from "./text.js";
+import { h } from "./view.js";
+
+/** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
+/** @typedef {import("../src/rows.js").Row} Row */
+/** @typedef {import("./chat.js").TidingsChat} TidingsChat */
+
+/**
+ * @typedef {{label: string, run: () => unknown, isDanger?: boolean}} Choice
+ * @typedef {{choices: Choice[], quick?: Choice[], anchor: HTMLElement}} Menu
+ */
+
+const REACTIONS = ["👍", "❤️", "😂", "😮", "😢", "🎉"];
+const MUTE_FOR_EVER = "9999-12-31T00:00:00Z";
+const GAP_PX = 8;
+
+/**
+ * Return what can be done with a message.
+ *
+ * @param {TidingsChat} element
+ * @param {Row} row
+ * @returns {Omit<Menu, "anchor">}
+ */
+export function messageChoices(element, row) {
+  const { strings, tidings, view } = element;
+  const isOwn = row.sender === tidings?.user;
+  const role = view?.snapshot().record?.role ?? "member";
+  /** @type {(Choice | false)[]} */
+  const choices = [
+    { label: strings.copy, run: () => element.copy(row.content ?? "") },
+    { label: strings.copyLink, run: () => element.copy(element.linkTo(row.sequence)) },
+    { label: strings.info, run: () => element.show({ kind: "info", row }) },
+    isOwn && { label: strings.edit, run: () => element.edit(row) },
+    !isOwn && { label: strings.markUnread, run: () => element.markUnread(row.chat, row.sequence) },
+    (isOwn || role !== "member") && {
+      label: strings.redact,
+      run: () => element.redact(row.sequence),
+      isDanger: true,
+    },
+  ];
+  const quick = REACTIONS.map((emoji) => ({
+    label: emoji,
+    run: () => element.toggle(row.sequence, emoji),
+  }));
+  return { choices: choices.filter((one) => !!one), quick };
+}
+
+/**
+ * Return what can be done with a chat.
+ *
+ * @param {TidingsChat} element
+ * @param {ChatRecord} chat
+ * @returns {Choice[]}
+ */
+export function chatChoices(element, chat) {
+  const { strings, tidings } = element;
+  const { chat_id, last_message } = chat;
+  const isMuted = !!chat.muted_until && Date.parse(chat.muted_until) > Date.now();
+  const set = (/** @type {"mute" | "hidden"} */ name, /** @type {object} */ body) => () =>
+    element.attempt(tidings?.chats.set(chat_id, name, body));
+  /** @type {(Choice | false | null)[]} */
+  const choices = [
+    chat.type === "group" && {
+      label: strings.members,
+      run: () => element.show({ kind: "members", chat: chat_id }),
+    },
+    isMuted
+      ? { label: strings.unmute, run: set("mute", { until: null }) }
+      : { label: strings.mute, run: set("mute", { until: MUTE_FOR_EVER }) },
+    last_message && {
+      label: strings.markUnread,
+      run: () => element.markUnread(chat_id, last_message.sequence),
+    },
+    { label: strings.hide, run: () => element.hide(chat_id) },
+    { label: strings.keys, run: () => element.show({ kind: "keys" }) },
+    chat.type === "group" && {
+      label: strings.leave,
+      run: () => element.leave(chat_id),
+      isDanger: true,
+    },
+  ];
+  return choices.filter((one) => !!one);
+}
+
+/**
+ * @param {TidingsChat} element
+ * @param {Menu} menu
+ */
+export function menuOf(element, { choices, quick, anchor }) {
+  const { strings } = element;
+  const run = (/** @type {Choice} */ choice) => () => {
+    element.menu(null);
+    anchor.focus({ preventScroll: true });
+    void choice.run();
+  };
+  const item = (/** @type {Choice} */ choice, /** @type {string} */ label) =>
+    h(
+      "button",
+      {
+        role: "menuitem",
+        class: choice.isDanger ? "warn" : null,
+        "aria-label": label,
+        onclick: run(choice),
+      },
+      choice.label,
+    );
+  const closed = (/** @type {any} */ event) => {
+    if (event.newState !== "closed") return;
+    element.menu(null);
+    anchor.focus({ preventScroll: true });
+  };
+  const props = {
+    key: "menu",
+    class: "menu",
+    role: "menu",
+    "aria-label": strings.actions,
+    popover: "auto",
+    ref: (/** @type {HTMLElement} */ menu) => queueMicrotask(() => show(menu, anchor)),
+    ontoggle: closed,
+    onkeydown: step,
+  };
+  return h("div", props, [
+    quick &&
+      h(
+        "div",
+        { class: "quick", role: "none" },
+        quick.map((one) => item(one, said(strings.react, { emoji: one.label }))),
+      ),
+    choices.map((one) => item(one, one.label)),
+  ]);
+}
+
+/**
+ * Show a menu beside what it belongs to, inside the window.
+ *
+ * @param {HTMLElement} menu
+ * @param {HTMLElement} anchor
+ */
+function show(menu, anchor) {
+  if (!menu.isConnected) return;
+  const at = anchor.getBoundingClientRect();
+  menu.showPopover();
+  const { width, height } = menu.getBoundingClientRect();
+  const isRight = at.left + at.width / 2 > innerWidth / 2;
+  const left = isRight ? at.right - width : at.left;
+  const below = at.bottom + GAP_PX / 2;
+  const top = below + height > innerHeight ? at.top - height - GAP_PX / 2 : below;
+  menu.style.left = `${Math.max(GAP_PX, Math.min(innerWidth - width - GAP_PX, left))}px`;
+  menu.style.top = `${Math.max(GAP_PX, Math.min(innerHeight - height - GAP_PX, top))}px`;
+  menu.querySelector("button")?.focus();
+}
+
+/** Move through the menu with the arrow keys. @param {any} event */
+function step(event) {
+  const items = [...event.currentTarget.querySelectorAll("button")];
+  const at = items.indexOf(event.target);
+  const forward = ["ArrowDown", "ArrowRight"].includes(event.key);
+  const to = forward ? at + 1 : ["ArrowUp", "ArrowLeft"].includes(event.key) ? at - 1 : null;
+  if (to === null) return;
+  event.preventDefault();
+  items.at(to % items.length)?.focus();
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What the elements decide without a page: texts, links, the window of a long list. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { english } from "../elements/strings.js";
+import { arabic } from "../elements/strings_ar.js";
+import { german } from "../elements/strings_de.js";
+import { brief, day, duration, filled, isEmojiOnly, linked, said } from "../elements/text.js";
+import { found, Heights, slide, WINDOW_ROWS, WINDOW_ROWS_MAX } from "../elements/window.js";
+
+const inEnglish = { ...english, locale: "en" };
+
+// Texts.
+
+test("every language has the texts of English, with the same values in them", () => {
+  const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
+  for (const strings of [german, arabic]) {
+    assert.deepEqual(Object.keys(strings), Object.keys(english));
+    for (const [name, text] of Object.entries(english)) {
+      assert.deepEqual(values(strings[name]), values(text), name);
+    }
+  }
+});
+
+test("values are put where a text wants them", () => {
+  assert.deepEqual(filled("{who} added {users}", { who: "A", users: "B" }), [
+    "",
+    "A",
+    " added ",
+    "B",
+    "",
+  ]);
+  assert.equal(said("Unread: {n}", { n: 3 }), "Unread: 3");
+});
+
+const hrefs = (text) => linked(text).flatMap((part) => part.props?.href ?? []);
+
+test("only https is a link, without the point after it", () => {
+  assert.deepEqual(hrefs("See https://example.com/a?b=1#c."), ["https://example.com/a?b=1#c"]);
+  assert.deepEqual(hrefs("http://example.com javascript:alert(1) ftp://x data:text/html,x"), []);
+  assert.deepEqual(hrefs('<a href="https://example.com">'), ["https://example.com"]);
+});
+
+test("all of a text is shown, with its links", () => {
+  const text = "a https://example.com/x, b https://example.org c";
+  const shown = linked(text).map((part) => (typeof part === "string" ? part : part.children[0]));
+  assert.equal(shown.join(""), text);
+});
+
+test("a link whose host is not what it looks like shows the host", () => {
+  const [, host] = linked("https://еxample.com/");
+  assert.match(String(host), /xn--/);
+  assert.equal(linked("https://example.com@evil.example/x").at(-1), " (evil.example)");
+});
+
+test("signs that turn text around end a link", () => {
+  assert.deepEqual(hrefs("https://example.com/\u202egpj.exe"), ["https://example.com/"]);
+});
+
+test("a few emoji alone are shown big", () => {
+  for (const text of ["👍", "👍🏽 🎉", "👨‍👩‍👧", "❤️", "🇩🇪"]) assert.ok(isEmojiOnly(text), text);
+  for (const text of ["", " ", "a👍", "1", undefined]) assert.ok(!isEmojiOnly(text), text);
+});
+
+test("days and times are as short as they can be", () => {
+  const now = new Date(2026, 10, 16, 12).getTime();
+  const before = (days) => new Date(2026, 10, 16 - days, 9, 5).getTime();
+  assert.equal(day(before(0), now, inEnglish), "Today");
+  assert.equal(day(before(1), now, inEnglish), "Yesterday");
+  assert.match(day(before(9), now, inEnglish), /November 7, 2026/);
+  assert.match(brief(before(0), now, inEnglish), /09:05/);
+  assert.equal(brief(before(2), now, inEnglish), "Sat");
+  assert.equal(duration(299, inEnglish), "4 min");
+  assert.equal(duration(30, inEnglish, "long"), "30 seconds");
+  assert.equal(duration(-3, inEnglish), "0 sec");
+});
+
+// The window.
+
+test("a short list is in the page as a whole", () => {
+  assert.deepEqual(slide(120, null, 0, 10), { from: 0, to: 120 });
+});
+
+test("the window does not move while what is seen is far from its edges", () => {
+  const old = { from: 100, to: 300 };
+  assert.equal(slide(1_000, old, 180, 195), old);
+  assert.deepEqual(slide(1_000, old, 140, 155), { from: 47, to: 247 });
+});
+
+test("a list that grows while its end is seen grows in the page, up to the limit", () => {
+  let range = slide(200, null, 185, 199);
+  for (let count = 201; count <= 1_000; count += 1) {
+    range = slide(count, range, count - 15, count - 1);
+    assert.equal(range.to, count);
+    assert.ok(range.to - range.from <= WINDOW_ROWS_MAX);
+    assert.ok(range.to - range.from >= WINDOW_ROWS);
+  }
+});
+
+test("wherever somebody looks in a long list, the page has it, and never too much", () => {
+  let range = null;
+  for (const at of [0, 99_999, 50_000, 3, 60_000, 59_950, 60_040]) {
+    range = slide(100_000, range, at, Math.min(99_999, at + 15));
+    assert.ok(range.from <= at && at < range.to);
+    assert.ok(range.to - range.from <= WINDOW_ROWS_MAX);
+  }
+});
+
+test("a window is found again after rows were added before it, and lost with its rows", () => {
+  assert.deepEqual(found(["x", "y", "a", "b", "c"], "a", "b"), { from: 2, to: 4 });
+  assert.equal(found(["x", "y"], "a", "b"), null);
+  assert.equal(found([], undefined, undefined), null);
+});
+
+test("rows that are not in the page take the room that they took, or the average", () => {
+  const heights = new Heights();
+  assert.equal(heights.of(["a"]), 56);
+  heights.set("a", 100);
+  heights.set("b", 50);
+  heights.set("b", 60);
+  assert.equal(heights.of(["a", "b", "c"]), 240);
+  for (let row = 0; row < 1_000; row += 1) heights.set(`r${row}`, 10);
+  heights.keep(["a"]);
+  assert.equal(heights.of(["a", "b"]), 200);
+});

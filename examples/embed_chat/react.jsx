@@ -1,0 +1,16 @@
+import { Tidings } from "@tidings/client/elements/chat.js";
+import { useEffect } from "react";
+import { createRoot } from "react-dom/client";
+
+const token = async () => (await fetch("/token")).text();
+const tidings = new Tidings("http://127.0.0.1:8080", { token });
+
+function Chat() {
+  useEffect(() => {
+    tidings.start();
+    return () => void tidings.stop();
+  }, []);
+  return <tidings-chat tidings={tidings} />;
+}
+
+createRoot(document.querySelector("#app")).render(<Chat />);

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chromium for tests in a browser: the one of this machine, or Debian's packages, unpacked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from scripts.services.debian import library_path, obtain_files, obtain_program
+from scripts.services.obtaining import FOLDER
+
+NAME: Final = "Chromium"
+
+_EMOJI: Final = "fonts-noto-color-emoji"
+_FONTS: Final = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+<dir>{browser}/usr/share/fonts</dir>
+<dir>{emoji}/usr/share/fonts</dir>
+<cachedir>{emoji}/cache</cachedir>
+</fontconfig>
+"""
+
+
+def obtain() -> Path:
+    """Return the path of the browser itself, not of the script that starts it on a desktop."""
+    script = obtain_program("chromium", "chromium", FOLDER)
+    obtain_files(_EMOJI)
+    browser = script.parents[1] / "lib" / "chromium" / "chromium"
+    return browser if browser.is_file() else script
+
+
+def environment(browser: Path) -> Mapping[str, str]:
+    """Return what tells a browser where its fonts are, and its libraries if it was unpacked."""
+    emoji = obtain_files(_EMOJI)
+    fonts = emoji / "fonts.conf"
+    fonts.write_text(_FONTS.format(browser=FOLDER / "chromium", emoji=emoji))
+    unpacked = FOLDER / "chromium" / "usr" / "bin" / "chromium"
+    libraries = library_path(unpacked) if FOLDER in browser.parents else {}
+    return {**libraries, "FONTCONFIG_FILE": str(fonts)}

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the web app and the modules of the JavaScript client, from the folders of `clients/js`.
+
+All files are below `/assets/{version}/`, where the version is a digest of all of them, so browsers
+may keep them for ever. Any other version, such as `latest`, gets the same files, but browsers ask
+again each time: a page in another site can name them, and a page that came from a server of another
+version, while a deployment is upgraded, still works. Our own pages name the files without the
+version, and get it inserted. A module comes joined with its imports. Files are prepared and
+compressed when they are first asked for, in a thread, and kept.
+"""
+
+import asyncio
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import brotli
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tidings import __version__
+from tidings.api.callers import Guard
+from tidings.api.modules import bundle
+from tidings.model.refusals import NotFound
+
+_PACKAGED: Final = Path(__file__).parent / "web" / "client"
+_CHECKOUT: Final = Path(__file__).parents[3] / "clients" / "js"
+FOLDERS: Final = ("src", "elements", "app")
+"""Folders of the JavaScript client that are served."""
+_MEDIA_TYPES: Final = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+}
+_PAGES: Final = {
+    "/": "app/index.html",
+    "/manifest.webmanifest": "app/manifest.webmanifest",
+    "/sw.js": "app/sw.js",
+}
+_REFUSED: Final = re.compile(r"q=0(\.0*)?")
+ASSETS: Final = "/assets/"
+ASSET_PATH: Final = "/assets/{version}/{folder}/{name}"
+Encoding = Literal["br", "gzip", "identity"]
+FOR_EVER: Final = "public, max-age=31536000, immutable"
+ASK_AGAIN: Final = "no-cache"
+CONTENT_SECURITY_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self'",
+        "manifest-src 'self'",
+        "worker-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types tidings",
+    )
+)
+
+
+class WebFile:
+    """One file, plain and compressed; each form is made at its first use."""
+
+    def __init__(self, path: str, make: Callable[[], bytes], making: asyncio.Lock) -> None:
+        """`making` is shared by all files, so that only one thread works at a time."""
+        self.media_type = _MEDIA_TYPES[Path(path).suffix]
+        self._make = make
+        self._making = making
+        self._forms: dict[Encoding, bytes] = {}
+
+    async def form(self, encoding: Encoding) -> bytes:
+        """Return the content in an encoding."""
+        if encoding not in self._forms:
+            async with self._making:
+                if encoding not in self._forms:
+                    self._forms[encoding] = await asyncio.to_thread(self._prepare, encoding)
+        return self._forms[encoding]
+
+    def _prepare(self, encoding: Encoding) -> bytes:
+        plain = self._forms.get("identity") or self._make()
+        match encoding:
+            case "br":
+                compressed: bytes = brotli.compress(plain)
+                return compressed
+            case "gzip":
+                return gzip.compress(plain, mtime=0)
+            case "identity":
+                return plain
+
+
+class WebApp:
+    """The files of the web app by their path, and the version of them all."""
+
+    def __init__(self, sources: Mapping[str, bytes]) -> None:
+        self.version = _digest(sources)
+        self._modules = {
+            path: content.decode() for path, content in sources.items() if _is_module(path)
+        }
+        making = asyncio.Lock()
+        self.files = {
+            path: WebFile(path, self._maker(path, content), making)
+            for path, content in sources.items()
+        }
+        self.pages = {path: self.files[source] for path, source in _PAGES.items()}
+
+    def _maker(self, path: str, content: bytes) -> Callable[[], bytes]:
+        versioned = f"{ASSETS}{self.version}/".encode()
+
+        def make() -> bytes:
+            made = bundle(self._modules, path).encode() if _is_module(path) else content
+            return made.replace(ASSETS.encode(), versioned) if path in _PAGES.values() else made
+
+        return make
+
+
+def load_web_app() -> WebApp:
+    """Return the web app of this installation."""
+    root = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+    return WebApp(
+        {
+            f"{folder}/{file.name}": file.read_bytes()
+            for folder in FOLDERS
+            for file in sorted((root / folder).glob("*"))
+            if file.suffix in _MEDIA_TYPES
+        }
+    )
+
+
+def _is_module(path: str) -> bool:
+    return path.endswith(".js")
+
+
+def _digest(sources: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(sources):
+        digest.update(hashlib.sha256(path.encode()).digest())
+        digest.update(hashlib.sha256(sources[path]).digest())
+    return digest.hexdigest()[:16]
+
+
+class WebAppResponder:
+    """Answers the requests for one page of the web app, or for all of its files."""
+
+    def __init__(self, app: WebApp, guard: Guard, page: str | None = None) -> None:
+        """Without `page`, the path of a request names the file."""
+        self._app = app
+        self._guard = guard
+        self._page = page
+
+    async def __call__(self, request: Request) -> Response:
+        """Return the file, or 304 if the client has it, unless it is over its rate limit."""
+        await self._guard.admit(request.scope, None)
+        file, headers = self._find(request)
+        if _knows(request, headers["ETag"]):
+            return Response(status_code=304, headers=headers)
+        encoding = chosen_encoding(request.headers.get("accept-encoding", ""))
+        if encoding != "identity":
+            headers["Content-Encoding"] = encoding
+        return Response(await file.form(encoding), 200, headers, file.media_type)
+
+    def _find(self, request: Request) -> tuple[WebFile, dict[str, str]]:
+        """Return the file for a request, and the headers that do not depend on its encoding."""
+        headers = {
+            "Cache-Control": ASK_AGAIN,
+            "ETag": f'W/"{self._app.version}"',
+            "Vary": "Accept-Encoding",
+        }
+        if self._page is not None:
+            headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+            return self._app.pages[self._page], headers
+        asked = request.path_params
+        file = self._app.files.get(f"{asked['folder']}/{asked['name']}")
+        if file is None:
+            raise NotFound
+        # Pages of other origins import the modules too, and browsers ask for them as for any data.
+        headers["Access-Control-Allow-Origin"] = "*"
+        if asked["version"] == self._app.version:
+            headers["Cache-Control"] = FOR_EVER
+        return file, headers
+
+
+def _knows(request: Request, tag: str) -> bool:
+    return tag in (item.strip() for item in request.headers.get("if-none-match", "").split(","))
+
+
+def chosen_encoding(accepted: str) -> Encoding:
+    """Return the best encoding for a client that sends this `Accept-Encoding`."""
+    names = set()
+    for item in accepted.lower().split(","):
+        name, _, quality = item.replace(" ", "").partition(";")
+        if not _REFUSED.fullmatch(quality):
+            names.add(name)
+    if "br" in names:
+        return "br"
+    return "gzip" if "gzip" in names else "identity"

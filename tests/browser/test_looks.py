@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each view of the web app: for assistive technology, in all colours, on a phone; as pictures."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Page, expect
+
+from scripts.services import node_tools
+from scripts.services.obtaining import Unavailable
+from tests.browser.visitors import Visitors
+from tests.browser.web_app import WebApp
+from tests.support.server import ServerProcess
+from tests.support.services import do_without
+
+DESKTOP: Final = {"width": 1000, "height": 680}
+PHONE: Final = {"width": 390, "height": 760}
+SERIOUS: Final = ("serious", "critical")
+PICTURES: Final = ("sign-in", "conversation", "notifications", "members")
+FIND_PROBLEMS: Final = """(rules) =>
+  axe.run(document, rules ? { runOnly: rules } : {}).then(({ violations }) =>
+    violations.map(({ id, impact, nodes }) =>
+      [impact, `${id}: ${nodes.map((node) => node.html).join(" ").slice(0, 600)}`]))"""
+
+
+@pytest.fixture(scope="session")
+def axe(request: pytest.FixtureRequest) -> str:
+    """The program that looks for obstacles, to run in a page."""
+    try:
+        tools = node_tools.obtain()
+    except Unavailable as error:
+        do_without(request.config, node_tools.NAME, str(error))
+    return (tools.parent / "axe-core" / "axe.min.js").read_text()
+
+
+async def views(page: Page, url: str) -> AsyncIterator[str]:
+    """Walk through the web app as Alice; the name of each view while it is shown."""
+    await page.goto(url)
+    app = WebApp(page)
+    await expect(app.button("Carol")).to_be_visible()
+    yield "sign-in"
+    await app.button("Alice").click()
+    await expect(app.chat("Lunch")).to_be_visible()
+    yield "chats"
+    await app.button("Notifications").click()
+    await expect(page.get_by_text("Your report is ready")).to_be_visible()
+    yield "notifications"
+    await page.keyboard.press("Escape")
+    await app.open("Lunch")
+    await expect(app.message("Noodles it is.")).to_be_visible()
+    yield "conversation"
+    row = app.messages.get_by_role("article").filter(has_text="Noodles it is.")
+    await row.hover()
+    await row.get_by_role("button", name="Actions").click()
+    await expect(page.get_by_role("menu")).to_be_visible()
+    yield "actions"
+    await page.keyboard.press("Escape")
+    await app.button("Chat options").click()
+    await page.get_by_role("menuitem", name="Members").click()
+    await expect(page.get_by_role("dialog").get_by_text("Carol").first).to_be_visible()
+    yield "members"
+    await page.keyboard.press("Escape")
+
+
+async def problems(page: Page, rules: list[str] | None = None) -> list[str]:
+    """What keeps people from using the page, as far as a program can tell."""
+    found: list[tuple[str, str]] = await page.evaluate(FIND_PROBLEMS, rules)
+    return [what for impact, what in found if impact in SERIOUS]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+async def test_nothing_keeps_anybody_out(
+    visitors: Visitors, demo: ServerProcess, axe: str, size: Any
+) -> None:
+    profile = await visitors.profile(viewport=size, bypass_csp=True)
+    page = await profile.new_page()
+    found: list[str] = []
+    async for view in views(page, demo.url):
+        await page.evaluate(axe)
+        found += [f"{view}: {one}" for one in await problems(page)]
+        # Of all rules, only those about colours depend on them.
+        await page.emulate_media(color_scheme="dark")
+        found += [f"{view}, dark: {one}" for one in await problems(page, ["color-contrast"])]
+        await page.emulate_media(color_scheme="light", forced_colors="active")
+        found += [f"{view}, forced: {one}" for one in await problems(page, ["color-contrast"])]
+        await page.emulate_media(color_scheme="light", forced_colors="none")
+        is_wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not is_wide, f"{view} is wider than the window"
+    assert "\n".join(found) == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.soak),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.soak),
+        pytest.param(PHONE, "dark", id="phone-dark"),
+    ],
+)
+async def test_pictures_are_made(
+    visitors: Visitors, tmp_path: Path, size: Any, scheme: Any, request: pytest.FixtureRequest
+) -> None:
+    # With PICTURES=docs/images, those of the documentation are replaced.
+    folder = Path(os.environ.get("PICTURES", tmp_path))
+    profile = await visitors.profile(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    page = await profile.new_page()
+    async with ServerProcess(tmp_path / "data", options=["--demo"]) as fresh:
+        async for view in views(page, fresh.url):
+            if view in PICTURES:
+                made = await page.screenshot(path=folder / f"{view}-{request.node.callspec.id}.png")
+                assert len(made) > 5_000

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web app as its users find it: by the names of what they see, and by nothing else."""
+
+from typing import Any
+
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.visitors import Visitors
+
+expect.set_options(timeout=60_000)
+
+
+class WebApp:
+    """One window with the web app."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.chats = page.get_by_role("list", name="Chats")
+        self.messages = page.get_by_role("log", name="Messages")
+        self.box = page.get_by_role("textbox", name="Message", exact=True)
+
+    def button(self, name: str) -> Locator:
+        """A button."""
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def chat(self, title: str) -> Locator:
+        """An entry of the list of chats."""
+        return self.chats.get_by_role("button").filter(has_text=title)
+
+    def message(self, text: str) -> Locator:
+        """A message of the open chat."""
+        return self.messages.get_by_text(text)
+
+    async def open(self, title: str) -> None:
+        """Open a chat."""
+        await self.chat(title).click()
+        await expect(self.box).to_be_visible()
+
+    async def send(self, text: str) -> None:
+        """Write a message and send it with Enter."""
+        await self.box.fill(text)
+        await self.box.press("Enter")
+
+
+async def sign_in(visitors: Visitors, url: str, name: str, **options: Any) -> WebApp:
+    """Somebody of the demo, in a browser of their own."""
+    profile = await visitors.profile(**options)
+    page = await profile.new_page()
+    await page.goto(url)
+    app = WebApp(page)
+    await app.button(name).click()
+    await expect(app.chats.get_by_role("button").first).to_be_visible()
+    return app

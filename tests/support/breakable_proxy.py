@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP proxy that a test cuts and mends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+CHUNK_BYTES: Final = 64 * 1024
+
+
+class BreakableProxy:
+    """Passes bytes on both ways until it is cut: then all connections end, and new ones at once."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._upstream = (host, port)
+        self._is_cut = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.port = 0
+
+    def cut(self) -> None:
+        """From now on nobody gets through."""
+        self._is_cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        """Let everybody through again."""
+        self._is_cut = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until one side ends it."""
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection(*self._upstream)
+        self._writers |= {writer, back}
+        try:
+            await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+        finally:
+            self._writers -= {writer, back}
+
+
+@asynccontextmanager
+async def a_proxy(host: str, port: int) -> AsyncIterator[BreakableProxy]:
+    """The way, open, on a port of its own."""
+    way = BreakableProxy(host, port)
+    server = await asyncio.start_server(way.serve, "127.0.0.1", 0)
+    way.port = server.sockets[0].getsockname()[1]
+    try:
+        yield way
+    finally:
+        server.close()
+        way.cut()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
