@@ -41,6 +41,7 @@ NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
 ERASE: Final = "erase all that a user has written"
+DELETE_USER: Final = "delete a user with a session, a key and a group"
 MISSED_ERASURES: Final = "erasures at hello, the first time in a process and tenant"
 MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
 RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
@@ -136,6 +137,7 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(END_SESSION, identity_costs.end_session())
     yield IdentityCase(END_ALL, identity_costs.end_all())
     yield IdentityCase(ERASE, identity_costs.erase())
+    yield IdentityCase(DELETE_USER, identity_costs.delete_user())
     yield IdentityCase(MISSED_ERASURES, identity_costs.missed_erasures())
     yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
     yield IdentityCase(RECORD_ACT, identity_costs.record_act())

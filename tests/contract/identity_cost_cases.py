@@ -11,6 +11,7 @@ import pytest
 
 from scripts import cost_page as cases
 from tests.contract.cost_cases import Bill, Ground, a_ground
+from tests.contract.identity_builders import a_session
 from tests.contract.metering import Process, person
 from tests.support.clock import ManualClock
 from tests.support.phones import PHONE_LOGIN
@@ -20,7 +21,11 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.sessions import TokenPair
 from tidings.actions.identity.signing_keys import SigningKeyMaker
 from tidings.actions.identity.tenants import MakeToken, PutTenant
+from tidings.actions.jobs import user_deletion
+from tidings.assembly.system import wait_patiently
+from tidings.delivery.rounds import TenantJobRunner
 from tidings.model.ids import UserKey, user_id
+from tidings.model.limits import DAY_MS
 
 TENANT = "acme"
 DEVICE = "phone"
@@ -95,6 +100,8 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
     with pytest.MonkeyPatch.context() as patch:
         # What the feed tells is a case of its own, and comes when that says so.
         patch.setattr(RevocationWatch, "sees", True)
+        # A busy machine needs longer, and the step would be repeated.
+        patch.setattr(user_deletion, "ERASE_SECONDS", 60)
         async with a_ground(endpoint, folder) as ground:
             await make_tenant(ground.home)
             await logins(ground)
@@ -103,6 +110,7 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await numbers(ground)
             await lists(ground)
             await ends(ground)
+            await deletion(ground)
             return ground.bills
 
 
@@ -218,3 +226,34 @@ async def ends(ground: Ground) -> None:
 
     await step(ground, cases.ERASE, erase)
     await step(ground, cases.MISSED_ERASURES, missed)
+
+
+async def deletion(ground: Ground) -> None:
+    """A user with one thing of each kind; then the steps of the job, one after the other."""
+    home, (chat, members) = ground.home, await ground.chat(cases.FEW)
+    user, now = members[1], home.core.clock.now()
+    await home.store.users.put(user, display_name=None, phone_number=None, now=now)
+    await home.core.vault.seal_text(user, "", "text")
+    await home.store.sessions.open(a_session(user, created_at=now, expires_at=now + DAY_MS))
+    async with warm(ground) as process:
+        work, store = process.core.tenant_work, process.store
+        await process.warm_up(members[0], chat)
+        runner = TenantJobRunner(
+            jobs=store.tenant_jobs,
+            kinds=work.kinds,
+            clock=process.core.clock,
+            holder="one",
+            back_off=wait_patiently,
+        )
+        await work.verbs.receipts.published()
+        ground.start(process)
+        job = await work.verbs.delete_user(Root(), TENANT, user_id(user))
+        answer = process.meter.reading()
+        while job.state != "done":
+            await runner.round()
+            pass_time(process)
+            found = await home.store.tenant_jobs.get(TENANT, job.job_id)
+            assert found is not None
+            job = found
+        assert job.counts == {"sessions": 1, "keys": 1, "groups_left": 1}
+    ground.keep(cases.DELETE_USER, answer, process)

@@ -76,9 +76,8 @@ async def test_marks_of_another_process_are_seen_with_the_next_own_message(
     await send(ANN, chat)  # what Bob wrote stays unread
     await watched.called(1)
 
-    await store.mark_unread(
-        ANN, chat, 2
-    )  # through another process, of which this one hears nothing
+    # Through another process, of which this one hears nothing.
+    await store.mark_unread(ANN, chat, 2)
     await send(ANN, chat)
     await coalesced.settle(ANN, chat)
     (receipt,) = [one for one in await store.of_chat(chat, ANN) or () if one.user == ANN]

@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 from tidings.tools.charges import Charge, Units, strong_units
-from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
+from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost, change_members
 
 SESSION_BYTES: Final = 360
 """Size of a session's item after a refresh, including attribute names and digests."""
@@ -171,6 +171,52 @@ def erase() -> Cost:
             _writes("revoke", "tenants", IN_TRANSACTION, 0),
         ]
     )
+
+
+def delete_user() -> Cost:
+    """Return the cost of deleting a user who has a session, a data key and a group.
+
+    Before the answer, the ledger, the job (two items), and the mark with its feed entry are
+    written. The job has 13 steps: it checks the mark, removes something from three of its five
+    parts, for which a part takes three steps instead of one, and looks at all parts again at the
+    end. For each step, a round looks for jobs twice, and the job is leased and recorded.
+    """
+    steps, receipt_units = 1 + 3 * 3 + 2 + 1, 2
+    begun = [
+        _reads("show_user", "users", 0.5),
+        _reads("find_job", "tenants", 1),
+        _writes("record_erasure", "keys", 1),
+        _writes("note_erasure", "tenants", 1),
+        _writes("create_job", "tenants", 2 * IN_TRANSACTION),
+        _reads("find_user", "users", 1),
+        *_revoked("users", 1),
+        _writes("revoke", "listings", IN_TRANSACTION, 0),
+    ]
+    job = [
+        _reads("list_jobs", "tenants", 2 * steps, 2 * steps),
+        _writes("move_job", "tenants", 2 * steps + receipt_units, 2 * steps),
+        _reads("read_value", "tenants", 1),
+        _writes("unlist_job", "tenants", 1),
+        _writes("count_users", "inbox", 1),
+    ]
+    return Cost(begun, [*job, *_parts_of_deletion()])
+
+
+def _parts_of_deletion() -> list[Charge]:
+    """Return the charges for what the steps of a deletion look at and remove."""
+    return [
+        _reads("find_user", "users", 2, 2),
+        _reads("list_sessions", "sessions", 1.5, 3),
+        _writes("forget_sessions", "sessions", 2),
+        _reads("read_data_key", "keys", 3, 3),
+        *erase().to_the_answer,
+        _reads("list_personal_claims", "idempotency_keys", 4, 4),
+        _reads("list_user_chats", "delivery_state", 3, 3),
+        _reads("show_listed_chats", "chats", 1),
+        *change_members(joins=False).in_all,
+        _reads("list_inboxes", "inbox", 2, 2),
+        _reads("list_jobs", "tenants", 2, 2),
+    ]
 
 
 def missed_erasures() -> Cost:

@@ -75,6 +75,11 @@ REMAINS: Final = (
         "the id of the user in entries of logs: as sender, and where members joined or left",
         "the other members' logs stay as they were",
     ),
+    Remains(
+        "the id of the user in the records of these chats: as creator, and as the other user of a"
+        " direct chat",
+        "the other members' chats stay as they were",
+    ),
     Remains("names that the user gave to groups", "they belong to the groups"),
     Remains("the user's reactions to messages", "they are part of the others' messages"),
     Remains(
@@ -97,6 +102,10 @@ REMAINS: Final = (
         "encrypted parts of an export of the user",
         "they expire by themselves; the key is destroyed, so nobody can read them",
         "7 days at most",
+    ),
+    Remains(
+        "the id of the user in the lists of revocations and of destroyed keys",
+        "processes and devices learn from them what they must forget",
     ),
     Remains(
         "the jobs about the user, with their counts, and the ledger of erasures",
