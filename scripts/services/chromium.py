@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chromium for tests in a browser: the one of this machine, or Debian's packages, unpacked."""
+"""Finds Chromium for tests in a browser: the installed program, or Debian's unpacked packages."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ def obtain() -> Path:
 
 
 def environment(browser: Path) -> Mapping[str, str]:
-    """Return what tells a browser where its fonts are, and its libraries if it was unpacked."""
+    """Return the environment variables with which the browser finds its fonts and libraries."""
     emoji = obtain_files(_EMOJI)
     fonts = emoji / "fonts.conf"
     fonts.write_text(_FONTS.format(browser=FOLDER / "chromium", emoji=emoji))

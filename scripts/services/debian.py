@@ -22,7 +22,8 @@ def obtain_program(name: str, package: str, folder: Path = FOLDER) -> Path:
 
 
 def obtain_files(package: str, name: str | None = None, folder: Path = FOLDER) -> Path:
-    """The folder with the files of a package; those that are installed are not in it."""
+    """Return the folder with the unpacked files of a package, without packages that are
+    installed."""
     return kept(folder / (name or package), lambda part: _unpack(package, part))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that a test cuts and mends."""
+"""A TCP proxy that a test can interrupt and restore."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ CHUNK_BYTES: Final = 64 * 1024
 
 
 class BreakableProxy:
-    """Passes bytes on both ways until it is cut: then all connections end, and new ones at once."""
+    """Forwards bytes in both directions; while it is cut, it closes all connections."""
 
     def __init__(self, host: str, port: int) -> None:
         self._upstream = (host, port)
@@ -19,17 +19,17 @@ class BreakableProxy:
         self.port = 0
 
     def cut(self) -> None:
-        """From now on nobody gets through."""
+        """Close all connections, and each new one at once."""
         self._is_cut = True
         for writer in self._writers:
             writer.transport.abort()
 
     def mend(self) -> None:
-        """Let everybody through again."""
+        """Forward connections again."""
         self._is_cut = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until one side ends it."""
+        """Forward one connection until one side closes it."""
         if self._is_cut:
             writer.transport.abort()
             return
@@ -43,7 +43,7 @@ class BreakableProxy:
 
 @asynccontextmanager
 async def a_proxy(host: str, port: int) -> AsyncIterator[BreakableProxy]:
-    """The way, open, on a port of its own."""
+    """Run a proxy on a free port."""
     way = BreakableProxy(host, port)
     server = await asyncio.start_server(way.serve, "127.0.0.1", 0)
     way.port = server.sockets[0].getsockname()[1]

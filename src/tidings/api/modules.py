@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepares ES modules for browsers: joins a module with its imports, and strips comments.
 
-Only the forms that our own modules use are known: named imports and exports of constants, functions
-and classes, and no circle of imports. Any other form raises `ModuleError`, which a test reports
-before a browser could.
+Only the syntax of our own modules is supported: named imports and exports of constants, functions
+and classes, without circular imports. Anything else raises `ModuleError`, which a test detects
+before a release.
 """
 
 import posixpath
@@ -19,14 +19,15 @@ _STRINGS: Final = {
 _TEMPLATE: Final = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*+(?:`|\$\{)", re.S)
 _REGEX: Final = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
 _OPERAND: Final = re.compile(r"((?:\.\s*)?[\w$]+|[\])}])\s*\Z")
-"""The end of code after which a slash divides, unless its last word is one of the following."""
+"""Pattern for code after which a slash means a division, unless the code ends with one of the words
+below."""
 _LOOK_BACK: Final = 80
 _BEFORE_OPERAND: Final = frozenset(
     "await case delete do else in instanceof new of return throw typeof void yield".split()
 )
 _LINE_EDGES: Final = re.compile(r"[ \t]*\n[ \t\n]*")
 _SPACED_MARK: Final = re.compile(r" *([{}()\[\];,:?=&|]) *")
-"""A mark that means the same with and without spaces around it, unlike `+` and `<`."""
+"""Punctuation that means the same with and without spaces around it, unlike `+` and `<`."""
 
 _IMPORT: Final = re.compile(
     r'^import ?(?:(?:\{([^}]*)\}|\* as (\w+)) ?from ?)?"([^"]+)";$', re.MULTILINE
@@ -40,13 +41,13 @@ _UNKNOWN: Final = re.compile(r"^(?:import(?![\w$(.])|export\b).*$", re.MULTILINE
 
 
 class ModuleError(Exception):
-    """A module has a form that is not known here."""
+    """A module uses syntax that is not supported here."""
 
 
 def strip(source: str) -> str:
     """Return a script without comments, indentation, empty lines and most spaces.
 
-    Lines stay lines, so that no statement depends on where a semicolon would be inserted.
+    Line breaks are kept, because JavaScript may insert a semicolon at a line break.
 
     Raises:
         ModuleError: A comment, string or template has no end.
@@ -55,7 +56,7 @@ def strip(source: str) -> str:
 
 
 class _Script:
-    """A script that is read once, from its start to its end."""
+    """Reads a script once, from its start to its end."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -107,7 +108,8 @@ class _Script:
         self._position = end + len("*/")
 
     def _follows_operand(self) -> bool:
-        """Return whether a slash divides here; otherwise it begins a regular expression."""
+        """Return whether a slash means a division here; otherwise it begins a regular
+        expression."""
         if not self._code.strip() and self._parts:
             return not self._parts[-1].endswith("${")
         found = _OPERAND.search(self._code[-_LOOK_BACK:])
@@ -146,7 +148,7 @@ def bundle(sources: Mapping[str, str], entry: str) -> str:
 
 
 class _Bundle:
-    """The modules of one bundle, in the order in which they run."""
+    """Collects the modules of one bundle, in the order in which they run."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._sources = sources
@@ -174,7 +176,8 @@ class _Bundle:
         return name
 
     def _read(self, path: str) -> tuple[str, dict[str, str]]:
-        """Return the code of a module without its imports and exports, and what it exports."""
+        """Return the code of a module without its imports and exports, and the names that it
+        exports."""
         if path not in self._sources:
             raise ModuleError(f"there is no module {path}")
         exports: dict[str, str] = {}

@@ -32,7 +32,7 @@ _TEXT_OR_PLAIN_LIST: Final = re.compile(_TEXT + rb"|\[" + _PLAIN + rb"(?:," + _P
 
 
 _FORWARDED: Final = ("forwarded", "via", "x-real-ip")
-"""Headers that only a proxy adds, besides those that begin with `x-forwarded-`."""
+"""Headers that only proxies add. Those that begin with `x-forwarded-` are recognised, too."""
 _OWN_HOST: Final = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?")
 
 
@@ -172,10 +172,10 @@ def check_host(headers: Mapping[str, str]) -> None:
 
 
 def is_local(request: Request) -> bool:
-    """Return whether a request comes from this machine, and not through a proxy or another page.
+    """Return whether a request comes from this machine, without a proxy, and from our own page.
 
-    A page of another site, whose name an attacker lets point to this machine, has that name in
-    `Host`; any other page has its own origin in `Origin`.
+    An attacker can make the name of another site point to this machine. Requests of its pages then
+    have that name in `Host`. Requests of all other pages have another origin in `Origin`.
     """
     headers = request.headers
     if request.client is None or not is_loopback(request.client.host):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the web app before anybody is signed in: how people sign in, and tokens for the
-people of the demo.
+"""Operations for signing in at the web app: the ways to sign in, and tokens for demo users.
 
-They are not in the OpenAPI document, because they belong to the page that comes from the same
-server and may change with it. Demo people exist only with `tidings serve --demo`, and only for
-browsers on the same machine.
+They are not in the OpenAPI document, because only the web app of the same server uses them, and
+both may change together. Demo users exist only with `tidings serve --demo`, and only for browsers
+on the same machine.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ TOKEN_SECONDS: Final = 900
 
 
 class DemoPerson(msgspec.Struct, frozen=True):
-    """A user whom everybody on this machine can sign in as."""
+    """A demo user, as whom anybody on this machine can sign in."""
 
     user_id: str
     display_name: str
@@ -34,7 +33,7 @@ class DemoPerson(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The people of the demo, and their tenant."""
+    """The demo users, and their tenant."""
 
     tenant: str
     people: tuple[DemoPerson, ...]
@@ -46,7 +45,10 @@ class SignIn:
     """The ways to sign in, besides with a token."""
 
     has_phone_login: bool = False
-    """Whether this server can send login codes. Whether a tenant allows it is not told."""
+    """Whether this server can send login codes.
+
+    It does not show whether a tenant allows phone login.
+    """
     demo: Demo | None = None
 
 
@@ -58,7 +60,7 @@ class WaysToSignIn(msgspec.Struct):
 
 
 class DemoTokenRequest(Body, frozen=True):
-    """The demo person to sign in as."""
+    """The demo user as whom to sign in."""
 
     user_id: UserId
 
@@ -80,7 +82,7 @@ async def list_ways_to_sign_in(is_local: bool, sign_in: SignIn) -> WaysToSignIn:
     refusals=(NotFound, LimitReached, UserDeactivated, UserDeleted),
 )
 async def make_demo_token(data: DemoTokenRequest, is_local: bool, sign_in: SignIn) -> TokenRecord:
-    """Create a short-lived token for one of the demo people."""
+    """Create a short-lived token for one of the demo users."""
     demo = sign_in.demo
     assert demo is not None, "without a demo this operation does not exist"
     if not is_local or data.user_id not in {one.user_id for one in demo.people}:
@@ -92,7 +94,7 @@ async def make_demo_token(data: DemoTokenRequest, is_local: bool, sign_in: SignI
 
 
 def operations(sign_in: SignIn) -> tuple[Operation, ...]:
-    """Return the operations that exist at a server with these ways to sign in."""
+    """Return the operations of a server with these ways to sign in."""
     if sign_in.demo is None:
         return (list_ways_to_sign_in,)
     return list_ways_to_sign_in, make_demo_token

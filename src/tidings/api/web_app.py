@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves the web app and the modules of the JavaScript client, from the folders of `clients/js`.
 
-All files are below `/assets/{version}/`, where the version is a digest of all of them, so browsers
-may keep them for ever. Any other version, such as `latest`, gets the same files, but browsers ask
-again each time: a page in another site can name them, and a page that came from a server of another
-version, while a deployment is upgraded, still works. Our own pages name the files without the
-version, and get it inserted. A module comes joined with its imports. Files are prepared and
-compressed when they are first asked for, in a thread, and kept.
+All files are below `/assets/{version}/`. The version is a digest of all files, so browsers may
+cache them for ever. Any other version, such as `latest`, returns the same files, but browsers must
+check them each time. A page on another site can therefore use `latest`, and a page from a server of
+another version still works during an upgrade. Our own pages name the files without the version,
+which the server inserts. A module is joined with its imports. Files are prepared and compressed in
+a thread when they are first requested, and then cached.
 """
 
 import asyncio
@@ -67,10 +67,11 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
 
 
 class WebFile:
-    """One file, plain and compressed; each form is made at its first use."""
+    """One file, plain and compressed; each form is created at its first use."""
 
     def __init__(self, path: str, make: Callable[[], bytes], making: asyncio.Lock) -> None:
-        """`making` is shared by all files, so that only one thread works at a time."""
+        """Set up the file; all files share the lock `making`, so that only one thread works at a
+        time."""
         self.media_type = _MEDIA_TYPES[Path(path).suffix]
         self._make = make
         self._making = making
@@ -97,7 +98,7 @@ class WebFile:
 
 
 class WebApp:
-    """The files of the web app by their path, and the version of them all."""
+    """The files of the web app by path, and their common version."""
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         self.version = _digest(sources)
@@ -150,7 +151,7 @@ class WebAppResponder:
     """Answers the requests for one page of the web app, or for all of its files."""
 
     def __init__(self, app: WebApp, guard: Guard, page: str | None = None) -> None:
-        """Without `page`, the path of a request names the file."""
+        """Set up the responder; without `page`, the path of a request names the file."""
         self._app = app
         self._guard = guard
         self._page = page
@@ -180,7 +181,7 @@ class WebAppResponder:
         file = self._app.files.get(f"{asked['folder']}/{asked['name']}")
         if file is None:
             raise NotFound
-        # Pages of other origins import the modules too, and browsers ask for them as for any data.
+        # Pages of other origins import the modules too, and browsers then require CORS headers.
         headers["Access-Control-Allow-Origin"] = "*"
         if asked["version"] == self._app.version:
             headers["Cache-Control"] = FOR_EVER

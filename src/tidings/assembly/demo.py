@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the demo of `tidings serve --demo`: three people, their chats and their notifications."""
+"""Creates the demo of `tidings serve --demo`: three users, their chats and their notifications."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from tidings.model.ids import ChatId, user_key
 from tidings.model.notifications import InboxConfig, Posting
 
 TENANT: Final = "demo"
-"""The tenant of `tidings chat` too, so that a terminal and a browser can talk to each other."""
+"""The tenant that `tidings chat` uses too, so that a terminal and a browser can chat."""
 TITLE: Final = "Demo"
 INBOX: Final = "news"
 ALICE: Final = DemoPerson("alice", "Alice")
@@ -77,5 +77,5 @@ async def _notify(core: Core) -> None:
 
 
 def demo_of(identity: IdentityVerbs) -> Demo:
-    """Return the demo, for whoever signs people in."""
+    """Return the demo users, for the operations that sign users in."""
     return Demo(TENANT, PEOPLE, identity.make_token)

@@ -197,7 +197,7 @@ async def _server(
 async def serve(config: Config, announce: Callable[[str], None], *, has_demo: bool = False) -> int:
     """Run the server until a signal to stop; return the exit code, which is 1 if the store broke.
 
-    With `has_demo`, there are demo people, whom everybody on this machine can sign in as.
+    With `has_demo`, there are demo users, as whom anybody on this machine can sign in.
 
     Raises:
         SetupError: The operator has to change something first.
