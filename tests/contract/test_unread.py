@@ -89,7 +89,7 @@ async def recount(store: Store, state: ChatState, user: UserKey) -> int:
 
 @given(steps)
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
