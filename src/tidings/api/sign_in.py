@@ -76,7 +76,7 @@ async def list_ways_to_sign_in(is_local: bool, sign_in: SignIn) -> WaysToSignIn:
     "POST",
     "/demo/tokens",
     tag=TAG,
-    summary="Create a token for a demo person",
+    summary="Create a token for a demo user",
     key=None,
     statuses=(201,),
     refusals=(NotFound, LimitReached, UserDeactivated, UserDeleted),

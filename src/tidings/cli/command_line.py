@@ -109,8 +109,8 @@ def _add_server_commands(
     server.add_argument(
         "--demo",
         action="store_true",
-        help="create the demo people Alice, Bob and Carol, whom anybody on this machine can "
-        "sign in as",
+        help="create the demo users Alice, Bob and Carol, as whom anybody on this machine can "
+        "sign in",
     )
     server.set_defaults(run=_with_settings(serve))
     config = commands.add_parser("config", help="check the configuration")
