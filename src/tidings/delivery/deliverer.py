@@ -162,8 +162,8 @@ class Deliverer:
 def _end(event: EntryEvent | HintEvent) -> int:
     """Return the sequence up to which the event's entry is delivered.
 
-    A pack is always delivered as a whole. The relay learns only the sequence of its first message,
-    so a head copy within a pack would hide that the rest is not delivered.
+    A pack is always delivered as a whole. The relay sees only the sequence of its first message. A
+    head copy within a pack would therefore hide that the rest of the pack is not delivered.
     """
     return max(event.sequence, event.until if isinstance(event, EntryEvent) else 0)
 

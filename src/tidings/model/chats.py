@@ -113,8 +113,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     chat: ChatId
     spans: tuple[OwnSpan, ...]
     last: Entry | None = None
-    """The last of these messages, if the chat is direct, and if no other was appended together
-    with it and after it. A store may copy it for chat lists, as the head of the log."""
+    """The last of these messages, if the chat is direct and the same append did not add a later
+    message. A store may copy it for chat lists, as the head of the log."""
     is_behind: bool = False
     """Whether older messages were unread when the user last sent messages."""
 

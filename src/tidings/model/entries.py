@@ -73,7 +73,7 @@ class Entry(msgspec.Struct, kw_only=True):
     box_key: int = 0
     """Generation of the sender's data key that encrypted the box."""
     digest: bytes | None = None
-    """Of a message without an idempotency key: the digest that the key would have."""
+    """The digest that the idempotency key would have, for a message without a key."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False

@@ -100,13 +100,14 @@ CACHED_PROFILES_MAX: Final = 50_000
 CACHED_PROFILE_MS: Final = 60 * SECOND_MS
 """Age up to which a chat may show an earlier name or avatar."""
 REMEMBERED_SENDS_MAX: Final = 50_000
-"""Last messages of all chats that an appender remembers, to recognise repeats without a key."""
+"""Number of recent messages, over all chats, that an appender remembers to recognise repeats
+without a key."""
 PREPARED_AT_ONCE: Final = 16
 """Requests of one chat whose authors' keys are read together."""
 SHORT_SEARCH_ENTRIES: Final = 200
 LONG_SEARCHES_BURST: Final = 30
-"""Searches for a repeat through more than `SHORT_SEARCH_ENTRIES` that a process makes at once in
-one chat. After that it makes one per second."""
+"""Number of long searches for a repeat, through more than `SHORT_SEARCH_ENTRIES`, that a process
+makes at once in one chat. After that, it makes one per second."""
 
 # The socket.
 FRAME_BYTES_MAX: Final = 64 * KIB

@@ -91,7 +91,7 @@ class Sent(msgspec.Struct, kw_only=True):
     """A claimed key with the message that was sent under it."""
 
     digest: bytes | None
-    """None if it is not known any more."""
+    """None if the digest is no longer known."""
     entry: Entry | None
     """The message in its current state; None if the claim has no entry (yet)."""
 
@@ -102,7 +102,7 @@ class Log(Protocol):
 
     @property
     def takes_after(self) -> bool:
-        """Whether a message whose key has `after` may be appended without its key.
+        """Whether a message with `after` may be appended without an idempotency key.
 
         The appender must know that the log does not contain the message. The entry then has the
         key's digest.
@@ -157,8 +157,8 @@ class Log(Protocol):
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
         """Return the next entries after a sequence, for a writer whose slot was taken.
 
-        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. There may be a
-        few more.
+        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more may
+        be returned.
         """
         ...
 

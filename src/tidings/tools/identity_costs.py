@@ -177,9 +177,9 @@ def delete_user() -> Cost:
     """Return the cost of deleting a user who has a session, a data key and a group.
 
     Before the answer, the ledger, the job (two items), and the mark with its feed entry are
-    written. The job has 13 steps: it checks the mark, removes something from three of its five
-    parts, for which a part takes three steps instead of one, and looks at all parts again at the
-    end. For each step, a round looks for jobs twice, and the job is leased and recorded.
+    written. The job has 13 steps. It checks the mark, goes through its five parts, and goes through
+    all of them again at the end. A part takes one step, or three if it removes items, as three
+    parts do here. For each step, a round looks for jobs twice, and the job is leased and recorded.
     """
     steps, receipt_units = 1 + 3 * 3 + 2 + 1, 2
     begun = [
@@ -203,7 +203,7 @@ def delete_user() -> Cost:
 
 
 def _parts_of_deletion() -> list[Charge]:
-    """Return the charges for what the steps of a deletion look at and remove."""
+    """Return the charges for the items that the steps of a deletion read and remove."""
     return [
         _reads("find_user", "users", 2, 2),
         _reads("list_sessions", "sessions", 1.5, 3),

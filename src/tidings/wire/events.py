@@ -159,7 +159,7 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
 
     entry: Entry
     until: int = 0
-    """Sequence of the last entry that was appended together with this one, or of a later one."""
+    """Sequence of the last entry that was appended together with this entry, or of a later one."""
 
     @property
     def chat(self) -> ChatId:

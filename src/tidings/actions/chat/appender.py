@@ -156,7 +156,8 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests together: in a hot chat, many wait for their author's key."""
+        """Prepare the first requests together, because in a busy chat many wait for their author's
+        key."""
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
@@ -324,7 +325,7 @@ class Appender:
         if self._log.takes_after:
             self._chat_queues.remember(chat_queue, entries)
         elif entries:
-            # The log may begin to take messages without keys at any time.
+            # From some moment on, the log may accept messages without keys.
             chat_queue.remembered_after = entries[-1].sequence
 
     def _answer_and_publish(self, outgoing: _Outgoing) -> None:

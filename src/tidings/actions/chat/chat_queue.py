@@ -198,7 +198,8 @@ class Repeats:
         self._clock = clock
 
     async def answer_or_refuse(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Do as `answer_if_sent`, but refuse the request if the chat has too many searches."""
+        """Do the same as `answer_if_sent`, but refuse the request if the chat has too many
+        searches."""
         if not self._may_search(chat_queue, request):
             request.refused(ChatBusy())
             return True
@@ -290,7 +291,7 @@ class Repeats:
 
 
 def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
-    """Return whether a new message at this sequence would be remembered had it been sent before."""
+    """Return whether an earlier send of this message would be remembered; then no key is needed."""
     key = request.key
     if key is None or key.after is None or request.is_claimed:
         return False
@@ -298,7 +299,8 @@ def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -
 
 
 def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
-    """Return whether the sender knows later entries than the queue, whose slot is then taken."""
+    """Return whether the sender has later entries than the queue, so that the next slot is
+    taken."""
     key, state = request.key, chat_queue.state
     if key is None or key.after is None or state is None or request.was_looked_into:
         return False
@@ -306,7 +308,7 @@ def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
 
 
 def gave_up(request: AppendRequest) -> bool:
-    """Count a lost slot; refuse the request and return True if it has lost too many."""
+    """Count a lost slot of a request; after too many, refuse the request and return True."""
     request.attempts += 1
     if request.attempts < limits.SLOT_ATTEMPTS_MAX:
         return False

@@ -236,7 +236,8 @@ class CoalescedReceipts:
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
         if state.type == "direct" and state.head == entry.sequence:
-            # Within a pack, this is no head: the other messages may not be delivered.
+            # Within a pack, this sequence is not a head, because the other messages may not be
+            # delivered.
             self._last[key] = entry
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:

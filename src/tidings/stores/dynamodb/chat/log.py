@@ -140,7 +140,7 @@ class DynamoLog:
             claim = None
         if claim is not None:
             start = claim["hint"]
-        elif key.after is not None:  # a process that may write packs already may have sent it
+        elif key.after is not None:  # another process may have packed this message
             start = key.after + 1
         else:
             return None

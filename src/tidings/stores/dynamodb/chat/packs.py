@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs: several messages of a log in one item, because a unit pays for a kilobyte.
+"""Stores several messages of a log in one item, a pack, because one write unit covers a kilobyte.
 
-A pack has the sequence of its first message, so that a writer with an outdated head loses its claim
-to whoever wrote the pack. The messages in it have the next sequences and numbers, and all of them
-have the same mark.
+A pack has the sequence of its first message, so a writer with an outdated head cannot claim this
+slot. The messages in it have the next sequences and numbers, and all of them have the same mark.
 
 Readers get the messages of a pack as if each had its own item. Such an item has the attribute
 `IN_PACK`, which is not stored.
@@ -24,10 +23,11 @@ from tidings.stores.dynamodb.client.writes import Update
 PACK: Final = "pack"
 IN_PACK: Final = "in_pack"
 PACK_MESSAGES_MAX: Final = 16
-"""A message costs no less in a longer pack, and a change of one message writes all of them again.
-The largest pack has less than 100 KB: all messages were edited to 4 KB and have 20 reactions."""
+"""Maximum number of messages in a pack. A longer pack would not be cheaper per message, and each
+change of one message rewrites the whole pack. The largest possible pack, in which all messages have
+4 KB and 20 reactions, has less than 100 KB."""
 PACK_BYTES_MAX: Final = 16 * KIB
-"""Content of a new pack; edits may enlarge it."""
+"""Maximum size of the content of a new pack; edits may enlarge it."""
 
 
 class PackPlace(NamedTuple):
@@ -44,11 +44,11 @@ class _Packed(msgspec.Struct, array_like=True):
     sender: UserKey
     client_message_id: str | None
     later: int = 0
-    """Milliseconds after the time of the pack, which is that of its first message."""
+    """Milliseconds after the time of the pack, which is the time of its first message."""
     box: bytes | None = None
     box_key: int = 0
     content_type: str | None = None
-    """None stands for plain text."""
+    """None for plain text."""
     digest: bytes | None = None
     edited_at: int | None = None
     redacted: bool = False
@@ -67,7 +67,7 @@ _decode = msgspec.msgpack.Decoder(_Packed).decode
 def fits(run: Sequence[Entry], entry: Entry) -> bool:
     """Return whether a message may be packed with the messages of a run.
 
-    The content of an expiring message is a separate item, so such a message stays alone.
+    An expiring message cannot be packed, because its content is a separate item.
     """
     if len(run) >= PACK_MESSAGES_MAX or entry.expires_at is not None:
         return False
@@ -141,7 +141,8 @@ def _messages(pack: Item) -> list[Item]:
 
 
 def _to_item(stored: bytes, began_at: int) -> Item:
-    """Convert a message of a pack to attributes; as in other items, empty ones are left out."""
+    """Convert a message of a pack to attributes; empty attributes are left out, as in other
+    items."""
     packed = _decode(stored)
     item: Item = {"sender": packed.sender, "created_at": began_at + packed.later}
     for name in _IF_ANY:
@@ -153,7 +154,7 @@ def _to_item(stored: bytes, began_at: int) -> Item:
 def unread_in(pack: Item, reader: UserKey, read: int, last: int) -> list[tuple[UserKey, int]]:
     """Return the author and data key of each message in a pack that the user has not read.
 
-    The rule is that of `counts_as_unread`, for messages after the read mark, up to `last`.
+    The rule is the same as in `counts_as_unread`, for messages after the read mark, up to `last`.
     """
     first: int = pack["sequence"]
     messages = map(_decode, pack["packed"][max(0, read + 1 - first) : last + 1 - first])

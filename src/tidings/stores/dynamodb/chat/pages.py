@@ -50,8 +50,9 @@ async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> l
 async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
     """Return entries as `items_after` does, after a sequence that the log has reached.
 
-    The entry there is read too. If it has its own item, nothing after it is in an earlier pack, so
-    a writer at the end of the log learns from one request that it is there.
+    The entry at that sequence is read too. If it has its own item, no later entry is in an earlier
+    pack. A writer at the end of the log therefore needs only one request to find out that nothing
+    follows.
     """
     found = await _items_between(dynamo, chat, after, after + limit)
     if not found or found[0]["sequence"] > after + 1:
@@ -62,7 +63,7 @@ async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int
 async def _items_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int
 ) -> tuple[list[Item], Head | None]:
-    """Return entries as `items_after` does, or none and the head, if the log ends before them.
+    """Return entries as `items_after` does; if the log ends before them, return none and the head.
 
     Logs have no gaps. If the next entry has no item of its own, it is in the pack before it.
     """
@@ -100,8 +101,8 @@ async def items_before(
 ) -> list[Item]:
     """Return up to `limit` entries before a sequence, newest first, as items.
 
-    The log reaches `head_min` or further. This bounds the read: an item may be a pack, so `limit`
-    items could be far too many.
+    The head of the log is at least `head_min`. This limits the read: an item may be a pack, so
+    `limit` items could have far too many entries.
     """
     last = before - 1
     if last < 1:

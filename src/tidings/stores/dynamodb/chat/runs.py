@@ -126,10 +126,11 @@ class Runs:
     # Keys.
 
     async def _claim_keys(self, run: Run) -> KeyTaken:
-        """Claim the keys; return which ones another send has claimed, and which ones this run has.
+        """Claim the keys; return those that another send has claimed, and those that this run has.
 
-        Keys with `after` count as taken, even if they were free: the message may be in the log
-        without a key, because other processes may write packs a minute before this one.
+        Keys with `after` are treated as taken, even if they were free. The message may be in the
+        log without a key, because other processes may start to write packs a minute before this
+        one.
         """
         wanted = [(index, key) for index, key in enumerate(run.keys) if key is not None]
         if len(wanted) == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the log as a reader sees them: with own reactions and receipts, if the reader may."""
+"""Builds pages of the log for a reader, with the reader's own reactions and with receipts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

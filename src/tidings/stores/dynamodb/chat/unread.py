@@ -77,7 +77,7 @@ async def _counts(
             counts.update(unread_in(pack, receipt.user, read, last))
             entries += len(pack["packed"]) - 1
     if read > 0 and found.items:
-        entries -= read - found.items[0]["sequence"] + 1  # those up to the read mark
+        entries -= read - found.items[0]["sequence"] + 1  # without the messages up to the read mark
     return counts, min(entries, last - read)
 
 
