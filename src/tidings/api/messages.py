@@ -88,8 +88,8 @@ async def remove_reaction(
 
 
 class NewMessage(Body, frozen=True, kw_only=True):
-    """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is the last sequence of the
-    chat that the client had when it first sent the message; a repeat must have the same value."""
+    """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
+    had seen in the chat when it first sent the message; a repeat must have the same value."""
 
     client_message_id: ClientMessageId
     content: Content
