@@ -52,7 +52,7 @@ async def views(page: Page, url: str) -> AsyncIterator[str]:
     await app.open("Lunch")
     await expect(app.message("Noodles it is.")).to_be_visible()
     yield "conversation"
-    row = app.messages.get_by_role("article").filter(has_text="Noodles it is.")
+    row = app.row("Noodles it is.")
     await row.hover()
     await row.get_by_role("button", name="Actions").click()
     await expect(page.get_by_role("menu")).to_be_visible()

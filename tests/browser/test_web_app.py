@@ -10,13 +10,12 @@ import httpx
 from playwright.async_api import Locator, expect
 
 from tests.browser.visitors import Visitors
-from tests.browser.web_app import WebApp, sign_in
+from tests.browser.web_app import TICKS, WebApp, sign_in
 from tests.support.server import WELCOME_FILE, ServerProcess
 from tests.support.waiting import until
 
 FIRST_TALK_SECONDS_MAX: Final = 60.0
 TABS_MAX: Final = 60
-TICKS: Final = re.compile("Sent|Delivered|Read")
 HOSTILE: Final = (
     "<img src=x onerror='harmed = 1'>",
     "<script>harmed = 1</script>",
@@ -38,11 +37,6 @@ HARM: Final = """() => {
 }"""
 """What hostile text has done."""
 APP_BYTES_MAX: Final = 60 * 1_024
-
-
-def row_of(app: WebApp, text: str) -> Locator:
-    """The row of a message in the open chat."""
-    return app.messages.get_by_role("article").filter(has_text=text)
 
 
 async def test_two_people_talk_within_a_minute(visitors: Visitors, tmp_path: Path) -> None:
@@ -71,7 +65,7 @@ async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerPr
     text = "Do you see the ticks?"
     await alice.send(text)
 
-    row = row_of(alice, text)
+    row = alice.row(text)
     await expect(row.get_by_role("img", name="Delivered")).to_be_visible()
     await expect(bob.chat("Alice").get_by_role("img", name=re.compile("Unread"))).to_be_visible()
     await expect(bob.page).to_have_title(re.compile(r"^\(\d+\) "))
@@ -158,7 +152,7 @@ async def test_the_keyboard_is_enough(visitors: Visitors, demo: ServerProcess) -
     await expect(app.box).to_be_focused()
     await page.keyboard.type("Without a mause")
     await page.keyboard.press("Enter")
-    await expect(row_of(app, "Without a mause").get_by_role("img", name=TICKS)).to_be_visible()
+    await expect(app.row("Without a mause").get_by_role("img", name=TICKS)).to_be_visible()
     await page.keyboard.press("ArrowUp")
     await expect(app.box).to_have_value("Without a mause")
     await page.keyboard.press("Control+A")
@@ -195,7 +189,7 @@ async def test_the_app_opens_without_a_network(visitors: Visitors, demo: ServerP
     await bob.send("Written under ground")
     await expect(bob.page.get_by_text("Messages waiting to be sent: 1")).to_be_visible()
     await bob.page.context.set_offline(False)
-    row = row_of(bob, "Written under ground")
+    row = bob.row("Written under ground")
     await expect(row.get_by_role("img", name=TICKS)).to_be_visible()
 
 
