@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people do with messages in the web app, and what becomes of it at the other end."""
 
+import re
+
 from playwright.async_api import expect
 
 from tests.browser.visitors import Visitors
@@ -108,3 +110,42 @@ async def test_an_arabic_page_goes_from_right_to_left(
     width = (page.viewport_size or {"width": 0})["width"]
     assert box["x"] > width / 2 - box["width"] / 2
     assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+async def test_a_link_leads_to_a_message_and_back(visitors: Visitors, demo: ServerProcess) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await bob.open("Lunch")
+    for number in range(40):
+        await bob.send(f"Line {number} of a long story")
+    await expect(bob.row("Line 39 of a long story").get_by_role("img", name=TICKS)).to_be_visible()
+    await expect(bob.message("Lunch at half past twelve?")).not_to_be_in_viewport()
+    await bob.page.goto(f"{bob.page.url}/2")
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+    await bob.page.get_by_role("button", name="Jump to the latest").click()
+    await expect(bob.message("Line 39 of a long story")).to_be_in_viewport()
+    # What is read above stays where it is when something comes below.
+    await bob.page.goto(f"{bob.page.url}/2")
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.open("Lunch")
+    await carol.send("A late answer")
+    await expect(bob.page.get_by_role("button", name="Jump to the latest")).to_be_visible()
+    await expect(bob.message("A late answer")).not_to_be_in_viewport()
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+
+
+async def test_a_chat_is_muted_and_a_message_is_sent_for_an_hour(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.open("Lunch")
+    await expect(carol.message("Noodles it is.")).to_be_attached()
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Mute").click()
+    await expect(carol.chat("Lunch").get_by_role("img", name="muted")).to_be_visible()
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Unmute").click()
+    await expect(carol.chat("Lunch").get_by_role("img", name="muted")).to_have_count(0)
+    await carol.page.get_by_label("Disappears after").select_option("1 hour")
+    await carol.send("Not for ever")
+    await expect(carol.row("Not for ever").get_by_text(re.compile("min|59"))).to_be_visible()
