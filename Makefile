@@ -150,7 +150,7 @@ $(BIN)/python:
 # A server imports a small part of these packages: what it does not import need not be compiled.
 $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing the packages of Tidings ..."
-	@$(PIP) install --quiet --no-compile --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --require-hashes -r requirements.lock --no-compile
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 

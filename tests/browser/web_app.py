@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web app as its users find it: by the names of what they see, and by nothing else."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.visitors import Visitors
 
 expect.set_options(timeout=60_000)
+
+TICKS: Final = re.compile("Sent|Delivered|Read")
 
 
 class WebApp:
@@ -30,6 +33,10 @@ class WebApp:
     def message(self, text: str) -> Locator:
         """A message of the open chat."""
         return self.messages.get_by_text(text)
+
+    def row(self, text: str) -> Locator:
+        """The row of a message, with its ticks and buttons."""
+        return self.messages.get_by_role("article").filter(has_text=text)
 
     async def open(self, title: str) -> None:
         """Open a chat."""

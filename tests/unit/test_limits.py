@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits are consistent with each other."""
 
+import re
+from pathlib import Path
+
+import tidings_client.client
 from tidings.model import limits
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_frames_hold_what_they_must() -> None:
@@ -118,3 +124,12 @@ def test_the_largest_chat_and_the_largest_audience_fit() -> None:
     assert limits.SMALL_CHAT_MEMBERS_MAX <= limits.PRESENCE_PEERS_MAX, (
         "presence covers everyone in a small chat"
     )
+
+
+def test_clients_refuse_the_same_messages_as_the_server() -> None:
+    # They check the size themselves, so that a message that is too long fails at once.
+    source = (ROOT / "clients/js/src/sending.js").read_text(encoding="utf-8")
+    in_javascript = re.search(r"CONTENT_BYTES_MAX = ([\d_]+);", source)
+    assert in_javascript is not None
+    assert int(in_javascript[1]) == limits.CONTENT_BYTES_MAX
+    assert tidings_client.client.CONTENT_BYTES_MAX == limits.CONTENT_BYTES_MAX

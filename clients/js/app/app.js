@@ -102,6 +102,8 @@ class App {
   #goTo() {
     const [chat = "", sequence] = location.hash.slice(1).split("/");
     this.#chat?.open(chat, Number(sequence) || undefined);
+    // The same link leads there again, after the user has gone elsewhere in the chat.
+    if (sequence) history.replaceState(null, "", `#${chat}`);
   }
 
   async #leave() {

@@ -32,7 +32,8 @@ async function fill() {
   const page = new URL("/", location.href).href;
   const wanted = [page, ...new Set(files)];
   // The page changes under the same name; the others never do.
-  await cache.addAll(wanted.filter((file) => file === page || !kept.has(file)));
+  const missing = wanted.filter((file) => file === page || !kept.has(file));
+  await cache.addAll(missing.map((file) => new Request(file, { cache: "force-cache" })));
   for (const old of kept) {
     if (!wanted.includes(old)) await cache.delete(old);
   }

@@ -28,6 +28,8 @@ export class TidingsChat extends ChatActions {
   /** The first unread row when the chat was opened, where the divider stays; null until found. */
   #dividesAt = /** @type {number | null} */ (null);
   #isFinding = false;
+  /** Whether the chat was opened before there was a connection. */
+  #isEarly = false;
   #announced = "";
   #isLate = false;
   #dayTimer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
@@ -48,6 +50,7 @@ export class TidingsChat extends ChatActions {
     this.#dividesAt = null;
     this.messages.reset();
     const { view } = this;
+    this.#isEarly = this.tidings?.state.snapshot().connection !== "live";
     this.#endView = view && this.isConnected ? view.subscribe(this.update) : () => {};
     this.update();
   }
@@ -152,11 +155,7 @@ export class TidingsChat extends ChatActions {
             onscroll: () => this.messages.scrolled(),
           },
           [
-            chat.isLoaded && chat.rows.length
-              ? null
-              : h("p", { class: "empty", key: "none" }, [
-                  chat.isLoaded ? strings.noMessages : strings.loading,
-                ]),
+            chat.rows.length ? null : h("p", { class: "empty", key: "none" }, this.#why(chat)),
             this.messages.describe(chat, this.#dividesAt ?? 0),
           ],
         ),
@@ -170,6 +169,14 @@ export class TidingsChat extends ChatActions {
       ]),
       composer(this, chat, this.editing),
     ];
+  }
+
+  /** Return why there are no messages. @param {ChatSnapshot} chat */
+  #why({ isLoaded, record }) {
+    const { strings, tidings } = this;
+    if (isLoaded) return strings.noMessages;
+    const { isLoaded: isListed, hasMore } = tidings?.chats.snapshot() ?? {};
+    return isListed && !hasMore && !record ? strings.notMember : strings.loading;
   }
 
   /** @param {ChatSnapshot} chat */
@@ -229,8 +236,16 @@ export class TidingsChat extends ChatActions {
 
   rendered() {
     this.messages.after();
+    this.#loadLate();
     this.#findUnread();
     this.#readIfSeen();
+  }
+
+  /** Load a chat that was opened before the client was started: the client gave up on it. */
+  #loadLate() {
+    if (!this.#isEarly || this.tidings?.state.snapshot().connection !== "live") return;
+    this.#isEarly = false;
+    if (!this.view?.snapshot().isLoaded) void this.view?.latest().catch(() => {});
   }
 
   /** Find the first unread message of a chat that was opened, and show it. */

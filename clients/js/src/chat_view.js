@@ -83,7 +83,7 @@ export class ChatView extends View {
   }
 
   watched() {
-    if (!this.#isLoaded) void this.latest();
+    if (!this.#isLoaded) void this.latest().catch(() => {});
   }
 
   // The window.

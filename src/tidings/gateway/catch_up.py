@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catch-up: `plan_catch_up` decides at hello how each chat catches up; `Pump` reads the entries.
 
-If too many entries of a chat are missing, none of them is sent, and the client is asked to load the
-chat again. A gap is never hidden from the client.
+If too many entries of a chat are missing (`CATCH_UP_CHAT_ENTRIES_MAX` and
+`CATCH_UP_HELLO_ENTRIES_MAX` in `model.limits`), none of them is sent, and the client is asked to
+load the chat again. A gap is never hidden from the client.
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send text messages through a webhook of the operator, or through Amazon SNS. Each is tried once.
 
+The texts are written in `actions.identity.code_sending`.
+
 The webhook gets the JSON body `{"phone_number", "text"}`, signed like every webhook. A text counts
 as sent if the answer has a status from 200 to 299 and arrives before the deadline. A status of 400
 or 422 rejects the number or the text; everything else means that the webhook does not work.

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people do with messages in the web app, and what becomes of it at the other end."""
+
+import re
+
+from playwright.async_api import expect
+
+from tests.browser.visitors import Visitors
+from tests.browser.web_app import TICKS, WebApp, sign_in
+from tests.support.server import ServerProcess
+
+
+async def choose(app: WebApp, text: str, action: str) -> None:
+    """Choose one of the actions on a message."""
+    row = app.row(text)
+    await row.hover()
+    await row.get_by_role("button", name="Actions").click()
+    await app.page.get_by_role("menuitem", name=action, exact=True).click()
+
+
+async def test_changes_of_a_message_are_seen_by_the_other(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    carol = await sign_in(visitors, demo.url, "Carol")
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await carol.open("Lunch")
+    await bob.open("Lunch")
+    await carol.send("See you at twelv")
+    await expect(bob.row("See you at twelv")).to_be_visible()
+
+    await choose(carol, "See you at twelv", "Edit")
+    await carol.box.fill("See you at twelve")
+    await carol.box.press("Enter")
+    await expect(bob.row("See you at twelve").get_by_text("edited")).to_be_visible()
+    await choose(bob, "See you at twelve", "React with 🎉")
+    await expect(carol.row("See you at twelve").get_by_text("🎉")).to_be_visible()
+    await choose(carol, "See you at twelve", "Delete")
+    await carol.button("Undo").click()
+    await expect(carol.row("See you at twelve")).to_be_visible()
+    await choose(carol, "See you at twelve", "Delete")
+    await expect(bob.row("See you at twelve")).to_have_count(0)
+    await expect(bob.message("This message was deleted")).to_be_visible()
+
+
+async def test_a_draft_stays_with_its_chat(visitors: Visitors, demo: ServerProcess) -> None:
+    alice = await sign_in(visitors, demo.url, "Alice")
+    await alice.open("Lunch")
+    await alice.box.fill("For everybody at lunch")
+    await alice.open("Bob")
+    await expect(alice.box).to_have_value("")
+    await expect(alice.chat("Lunch").get_by_text("Draft:")).to_be_visible()
+    await alice.open("Lunch")
+    await expect(alice.box).to_have_value("For everybody at lunch")
+    await alice.box.fill("")
+
+
+async def test_a_group_is_made_searched_and_left(visitors: Visitors, demo: ServerProcess) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await bob.button("New group").click()
+    dialog = bob.page.get_by_role("dialog")
+    await dialog.get_by_role("textbox", name="Name").fill("Holiday plans")
+    await dialog.get_by_role("checkbox", name="Carol").check()
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(bob.box).to_be_visible()
+    await bob.send("Where to?")
+    await expect(carol.chat("Holiday plans")).to_be_visible()
+    search = carol.page.get_by_role("searchbox", name="Search")
+    await search.fill("holi")
+    await expect(carol.chat("Lunch")).to_have_count(0)
+    await carol.open("Holiday plans")
+    await expect(carol.message("Where to?")).to_be_visible()
+    await search.fill("")
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Leave the group").click()
+    await expect(carol.chat("Holiday plans")).to_have_count(0)
+    await expect(bob.message("Carol left")).to_be_visible()
+
+
+async def test_two_tabs_of_one_browser_are_two_people(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    alice = await sign_in(visitors, demo.url, "Alice")
+    page = await alice.page.context.new_page()
+    await page.goto(demo.url)
+    bob = WebApp(page)
+    await bob.button("Bob").click()
+    await bob.open("Alice")
+    await bob.send("From the tab beside yours")
+    await alice.open("Bob")
+    await expect(alice.message("From the tab beside yours")).to_be_visible()
+    await bob.button("Sign out").click()
+    await expect(bob.button("Carol")).to_be_visible()
+    await alice.send("I am still here")
+    await expect(alice.row("I am still here").get_by_role("img", name=TICKS)).to_be_visible()
+
+
+async def test_an_arabic_page_goes_from_right_to_left(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    profile = await visitors.profile(locale="ar")
+    page = await profile.new_page()
+    await page.goto(demo.url)
+    await page.get_by_role("button", name="Alice").click()
+    chats = page.get_by_role("navigation")
+    await expect(chats).to_be_visible()
+    assert await page.evaluate("document.documentElement.dir") == "rtl"
+    box = await chats.bounding_box()
+    assert box is not None
+    width = (page.viewport_size or {"width": 0})["width"]
+    assert box["x"] > width / 2 - box["width"] / 2
+    assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+async def test_a_link_leads_to_a_message_and_back(visitors: Visitors, demo: ServerProcess) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await bob.open("Lunch")
+    for number in range(40):
+        await bob.send(f"Line {number} of a long story")
+    await expect(bob.row("Line 39 of a long story").get_by_role("img", name=TICKS)).to_be_visible()
+    await expect(bob.message("Lunch at half past twelve?")).not_to_be_in_viewport()
+    await bob.page.goto(f"{bob.page.url}/2")
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+    await bob.page.get_by_role("button", name="Jump to the latest").click()
+    await expect(bob.message("Line 39 of a long story")).to_be_in_viewport()
+    # What is read above stays where it is when something comes below.
+    await bob.page.goto(f"{bob.page.url}/2")
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.open("Lunch")
+    await carol.send("A late answer")
+    await expect(bob.page.get_by_role("button", name="Jump to the latest")).to_be_visible()
+    await expect(bob.message("A late answer")).not_to_be_in_viewport()
+    await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
+
+
+async def test_a_chat_is_muted_and_a_message_is_sent_for_an_hour(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.open("Lunch")
+    await expect(carol.message("Noodles it is.")).to_be_attached()
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Mute").click()
+    await expect(carol.chat("Lunch").get_by_role("img", name="muted")).to_be_visible()
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Unmute").click()
+    await expect(carol.chat("Lunch").get_by_role("img", name="muted")).to_have_count(0)
+    await carol.page.get_by_label("Disappears after").select_option("1 hour")
+    await carol.send("Not for ever")
+    await expect(carol.row("Not for ever").get_by_text(re.compile("min|59"))).to_be_visible()
