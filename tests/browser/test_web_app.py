@@ -37,6 +37,17 @@ HARM: Final = """() => {
   return [window.harmed ?? null, found.length, isWide];
 }"""
 """What hostile text has done."""
+IS_KEPT: Final = """async () => {
+  const done = (request) =>
+    new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const [{ name }] = await indexedDB.databases();
+  const database = await done(indexedDB.open(name));
+  const rows = await done(database.transaction("rows").objectStore("rows").count());
+  database.close();
+  const shell = (await caches.match("/")) && navigator.serviceWorker.controller;
+  return Boolean(rows && shell && localStorage.getItem("tidings chats bob"));
+}"""
+"""Whether the page, the list of chats and what was read are there without a network."""
 APP_BYTES_MAX: Final = 60 * 1_024
 
 
@@ -185,7 +196,7 @@ async def test_the_app_opens_without_a_network(visitors: Visitors, demo: ServerP
     bob = await sign_in(visitors, demo.url, "Bob")
     await bob.open("Lunch")
     await expect(bob.message("Noodles it is.")).to_be_visible()
-    await until(lambda: bob.page.evaluate("caches.keys().then((all) => all.length)"))
+    await until(lambda: bob.page.evaluate(IS_KEPT))
     await bob.page.context.set_offline(True)
     await bob.page.reload()
     await expect(bob.message("Noodles it is.")).to_be_visible()

@@ -17,6 +17,7 @@ export function keepChats(tidings, user) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let saving;
   const save = () => {
+    clearTimeout(saving);
     saving = undefined;
     const kept = tidings.chats.records.map((record) => ({ ...record, last_message: null }));
     try {
@@ -28,9 +29,11 @@ export function keepChats(tidings, user) {
   tidings.chats.subscribe(() => {
     if (tidings.user && tidings.chats.snapshot().isLoaded) saving ??= setTimeout(save, SAVE_MS);
   });
+  addEventListener("pagehide", () => void (saving && save()));
   tidings.on(({ type }) => {
     if (type !== "signed-out") return;
     clearTimeout(saving);
+    saving = undefined;
     localStorage.removeItem(key);
   });
 }
