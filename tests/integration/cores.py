@@ -148,7 +148,7 @@ async def open_deployment(
     *,
     clock: ManualClock | None = None,
     failpoints: Failpoints | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Deployment]:
     """Open a folder; closing it is a clean stop."""
     broke: list[Exception] = []

@@ -41,11 +41,13 @@ class Ground(RuleBasedStateMachine):
     """Chats in the product and in the reference."""
 
     chats: Bundle[ChatId] = Bundle("chats")
+    processes = 1
+    """Number of processes that serve the users in turn."""
 
     def __init__(self, engine: Engine, folder: Path, happened: Counter[str]) -> None:
         super().__init__()
         self.happened = happened
-        self.product = Product(engine, folder, USERS)
+        self.product = Product(engine, folder, USERS, self.processes)
         self.rooms: dict[ChatId, Room] = {}
         self.pairs: dict[frozenset[UserKey], ChatId] = {}
         self.touched: set[ChatId] = set()
@@ -77,7 +79,8 @@ class Ground(RuleBasedStateMachine):
         return self.rooms[chat]
 
     def who(self, chat: ChatId, pick: int) -> UserKey:
-        """A member of the chat; now and then anybody."""
+        """A member of the chat, now and then anybody, who asks the next process."""
+        self.product.switch()
         members = sorted(self.rooms[chat].members)
         if pick % 8 == 0 or not members:
             return USERS[pick // 8 % len(USERS)]

@@ -190,6 +190,7 @@ class MemberRules(Ground):
     def _mark_unread(self, chat: ChatId, user: UserKey, pick: int | None) -> None:
         room = self.rooms[chat]
         first = None if pick is None else pick % (len(room.log) + 2)
+        self.product.run(self.product.flush(user, chat))
         both = self.same(
             lambda: room.mark_unread(user, first),
             self.product.verbs.mark_unread(user, chat, first),

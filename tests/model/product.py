@@ -2,7 +2,7 @@
 """The product under test, driven step by step from code that is not asynchronous."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -13,6 +13,8 @@ from tests.support.clock import ManualClock
 from tests.support.engine import Settings
 from tests.support.waiting import until
 from tidings.actions.verbs import ChatVerbs
+from tidings.buses.in_process import InProcessBus
+from tidings.delivery.relay import Republisher
 from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -25,6 +27,15 @@ Engine = Callable[[], AbstractAsyncContextManager[Settings]]
 """Makes an engine with nothing in it, for as long as the context is open."""
 
 SETTLED_WITHIN_S: Final = 60
+NOT_ALONE: Final[dict[str, Any]] = {
+    "bus": "kafka",
+    "kafka_bootstrap": "127.0.0.1:9",
+    "registry": "redis",
+    "redis_url": "redis://127.0.0.1:9",
+    "root_key": "root-key-of-the-tests-0123456789abcdef",
+    "master_key": bytes(range(32)),
+}
+"""Settings of processes that share tables. A core alone talks to neither service."""
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
@@ -41,15 +52,32 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 class Product:
     """One deployment on one event loop, closed and opened again at will."""
 
-    def __init__(self, engine: Engine, folder: Path, users: list[UserKey]) -> None:
+    def __init__(
+        self, engine: Engine, folder: Path, users: list[UserKey], processes: int = 1
+    ) -> None:
+        """With several processes, the engine must be one that they can share."""
         self.clock = ManualClock()
+        self.is_alone = processes == 1
         self._folder = folder
         self._loop = SkippingLoop()
         self._engine = AsyncExitStack()
-        self._settings = self.run(self._engine.enter_async_context(engine()))
+        self._settings: dict[str, Any] = {
+            **self.run(self._engine.enter_async_context(engine())),
+            **({} if self.is_alone else NOT_ALONE),
+        }
         self._stack = AsyncExitStack()
-        self.deployment = self._open()
+        self._current = 0
+        self._deployments = [self._open() for _ in range(processes)]
         self.run(self.deployment.people(*users))
+
+    @property
+    def deployment(self) -> Deployment:
+        """The process that does what is asked for."""
+        return self._deployments[self._current]
+
+    def switch(self) -> None:
+        """Let the next process do what is asked for from now on."""
+        self._current = (self._current + 1) % len(self._deployments)
 
     @property
     def verbs(self) -> ChatVerbs:
@@ -67,11 +95,27 @@ class Product:
     def restart(self) -> None:
         """Stop cleanly and start again on the same data."""
         self.run(self._stack.aclose())
-        self.deployment = self._open()
+        self._deployments = [self._open() for _ in self._deployments]
 
     def _open(self) -> Deployment:
         opening = open_deployment(self._folder, clock=self.clock, settings=self._settings)
         return self.run(self._stack.enter_async_context(opening))
+
+    async def deliver(self, chats: Iterable[ChatId]) -> None:
+        """Write the head copies up to the ends of the logs, as delivery does in a fleet."""
+        core = self.deployment.core
+        if self.is_alone or core.deliveries is None:
+            return
+        again = Republisher(core.store.log, core.deliveries, core.vault, InProcessBus(), core.clock)
+        for chat, reached in (await core.deliveries.reached(list(chats))).items():
+            state = await core.store.log.state(chat)
+            if state is not None and state.head > reached:
+                await again.deliver(chat, after=reached, up_to=state.head)
+
+    async def flush(self, user: UserKey, chat: ChatId) -> None:
+        """Write what waits in any process; what is marked in another does not wait for it."""
+        for deployment in self._deployments:
+            await deployment.core.receipts.settle(user, chat)
 
     def check_copies(self) -> None:
         """No copy of a message shows what the message is not."""

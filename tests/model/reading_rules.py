@@ -87,6 +87,7 @@ class ReadingRules(Ground):
 
     @rule(user=users, limit=st.integers(1, 3))
     def chat_list(self, user: UserKey, limit: int) -> None:
+        self.product.run(self.product.deliver(self.rooms))
         for chat, room in self.rooms.items():
             if user in room.members:
                 row = self.product.run(self.product.verbs.get(user, chat))

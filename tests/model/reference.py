@@ -69,6 +69,8 @@ class Membership:
     """From where the chat is marked as unread; 0: it is not."""
     mark_may_end: bool = False
     """Whether something happened that ends the mark now or a little later."""
+    mark_must_end: bool = False
+    """Whether the user has sent a message since, which certainly ends it."""
     hidden_number: int = -1
     reads: list[tuple[int, int]] = field(default_factory=list)
     """Each mark that may have moved what is read, and when."""
@@ -162,7 +164,7 @@ class Room:
         )
         self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
         member = self.members[user]
-        member.mark_may_end = True
+        member.mark_may_end = member.mark_must_end = True
         member.due = max(member.due, member.read)
         if self.number(member.due) == self.number(sequence) - 1:
             member.due = sequence
@@ -283,7 +285,8 @@ class Room:
         member = self.member(user)
         if first is not None and not max(1, member.joined) <= first <= len(self.log):
             raise Invalid("out of range")
-        member.unread_from, member.mark_may_end = first or 0, False
+        member.unread_from = first or 0
+        member.mark_may_end = member.mark_must_end = False
 
     def hide(self, user: str, is_hidden: bool) -> None:
         self.member(user).hidden_number = self.number(len(self.log)) if is_hidden else -1

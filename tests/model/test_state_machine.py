@@ -9,15 +9,20 @@ from typing import Final, get_args
 
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
 
+from tests.model.ground import picks
 from tests.model.member_rules import MemberRules
-from tests.model.message_rules import MessageRules
+from tests.model.message_rules import ONE, MessageRules, Send
 from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
 from tests.model.time_rules import TimeRules
 from tests.support.engine import ENGINES
 from tidings.model.entries import Kind
+from tidings.model.ids import ChatId
+from tidings.stores.dynamodb.chat import heads
 
 EVERYTHING: Final = {
     *get_args(Kind),
@@ -27,6 +32,8 @@ EVERYTHING: Final = {
     *("SendConflict", "MessageGone", "DirectChatFixed", "LastOwner", "ReceiptBeyondHead"),
 }
 """What a run that tests anything has met at least once."""
+MARKS: Final = ("marked unread", "mark ended", "read mark moved by itself")
+FEW: Final = settings(SHORT, max_examples=4)
 SEEDS: Final = 2
 SEEDS_MAX: Final = 16
 """What a seed leads to changes with the code: if the first have not met everything, more follow."""
@@ -65,6 +72,52 @@ def test_the_product_does_so_on_dynamodb(
     """Fewer steps: each is a few requests to another process."""
     happened = run_until(get_args(Kind), engine_of("dynamodb"), tmp_path, SHORT, seeds=1)
     assert {kind for kind in get_args(Kind) if not happened[kind]} == set()
+
+
+class FleetMachine(ChatMachine):
+    """The same users, whose requests go to two processes in turn."""
+
+    processes = 2
+
+    @rule(chat=ChatMachine.chats, pick=picks, others=st.booleans())
+    def write_after_a_mark(self, chat: ChatId, pick: int, others: bool) -> None:
+        """A process in which older messages were unread hears nothing of the mark in the other."""
+        room, message = self.room(chat), Send(0, None, ONE, None)
+        user, other = self.who(chat, pick), self.who(chat, pick + 8)
+        for sender in (other, user) if others else (user,):
+            self._send(chat, sender, message)
+            self.product.run(self.product.flush(sender, chat))
+        self.product.switch()
+        self._mark_unread(chat, user, len(room.log))
+        self.product.switch()
+        self._send(chat, user, message)
+        self.product.run(self.product.flush(user, chat))
+        if user in room.members:
+            receipt = self.product.run(self.product.receipts(user, chat))[user]
+            assert not receipt.is_marked_unread
+
+
+@pytest.fixture
+def swift_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Head copies are written at once, not once a second."""
+    monkeypatch.setattr(heads, "WRITE_SECONDS_MIN", 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0 if IS_SOAK else 300)
+@pytest.mark.usefixtures("swift_copies")
+def test_two_processes_do_so_together(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
+    happened = run(FleetMachine, engine_of("dynamodb"), tmp_path, FEW, [0])
+    assert {what for what in MARKS if not happened[what]} == set()
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("swift_copies")
+def test_two_processes_do_so_together_for_long(
+    engine_of: Callable[[str], Engine], tmp_path: Path
+) -> None:
+    seeds = (random.randrange(2**32) for _ in range(50))
+    run(FleetMachine, engine_of("dynamodb"), tmp_path, LONG, seeds)
 
 
 @pytest.mark.soak

@@ -69,15 +69,18 @@ class TimeRules(Ground):
             line.content = None
 
     def _settle(self) -> None:
-        """Once everything is written, read marks stand where own messages have taken them."""
+        """Once everything is written, read marks stand where own messages have taken them, and
+        own messages have ended marks as unread."""
 
         async def is_settled() -> bool:
             for chat, room in self.rooms.items():
                 if room.members:
                     reader = UserKey(min(room.members))
                     receipts = await self.product.receipts(reader, chat)
-                    if any(receipts[user].read < m.due for user, m in room.members.items()):
-                        return False
+                    for user, member in room.members.items():
+                        is_left = member.mark_must_end and receipts[user].is_marked_unread
+                        if is_left or receipts[user].read < member.due:
+                            return False
             return True
 
         self.product.run(self.product.settle(is_settled))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catch-up: `plan_catch_up` decides at hello how each chat catches up; `Pump` reads the entries.
+"""Catch-up: `plan_catch_up` makes a plan at hello; `Pump` reads and sends the missing entries.
 
 If too many entries of a chat are missing (`CATCH_UP_CHAT_ENTRIES_MAX` and
 `CATCH_UP_HELLO_ENTRIES_MAX` in `model.limits`), none of them is sent, and the client is asked to
@@ -69,7 +69,7 @@ def welcome(user: UserKey, device: str, connection: str, epoch: str) -> bytes:
 
 
 class CatchUpPlan(msgspec.Struct, frozen=True):
-    """How each chat of a device catches up."""
+    """How a device catches up on each chat."""
 
     gone: list[ChatId]
     """Chats that the device has stored although the user is not a member of them."""
@@ -77,15 +77,16 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
     """Chats that the device must load again: too many entries are missing, or the entries that the
     device has do not match the log."""
     follow: list[tuple[ChatHead, int]]
-    """Chats to catch up, in this order, each with the sequence after which entries are sent."""
+    """Chats whose missing entries are sent, in this order, with the sequence to start after."""
 
 
 def plan_catch_up(
     chats: Sequence[ChatHead], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
-    """Decide how each chat catches up. One hello sends a limited number of entries.
+    """Decide how a device catches up on each chat.
 
-    `chats` is sorted by latest activity, so the limit is spent on the most recent chats first.
+    After one hello, a limited number of entries is sent in total. `chats` is sorted by latest
+    activity, so the limit is spent on the most recent chats first.
     """
     present = {row.chat_id for row in chats}
     gone = [ChatId(chat) for chat in have if chat not in present]

@@ -42,11 +42,10 @@ def is_last(offer: Offer, user: UserKey) -> bool:
 
 
 def start_before(offer: Offer, user: UserKey) -> int:
-    """Return the sequence after which to start in a chat that is new to the connection.
+    """Return the sequence after which to send entries of a chat that is new to the connection.
 
-    `offer` is the first entry that arrived. If this entry made the user a member, the connection
-    starts with this entry. Otherwise the connection starts like a device without any entries of the
-    chat.
+    `offer` is the first entry that arrived. If it made the user a member, it is the first entry
+    that is sent. Otherwise a limited number of entries before it is sent, too.
     """
     if is_first(offer, user):
         return offer.sequence - 1
@@ -54,7 +53,7 @@ def start_before(offer: Offer, user: UserKey) -> int:
 
 
 def newest_start(head: int) -> int:
-    """Return the sequence after which a device without any entries of a chat starts."""
+    """Return the sequence after which to send entries to a device that has none of the chat."""
     return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)
 
 

@@ -47,7 +47,7 @@ class Failpoints(Protocol):
         ...
 
     def reach(self, name: FailpointName) -> None:
-        """Return at once, return late or never return, as the test wants."""
+        """Delay or stop the process if a test has set this failpoint; otherwise return at once."""
         ...
 
 
@@ -59,7 +59,7 @@ class NoFailpoints:
         return False
 
     def reach(self, name: FailpointName) -> None:
-        """Return at once."""
+        """Do nothing, because a production server sets no failpoints."""
 
 
 _conforms: type[Failpoints] = NoFailpoints

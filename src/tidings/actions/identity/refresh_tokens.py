@@ -42,7 +42,7 @@ class LoginDigests:
         self._key = key
 
     def code(self, tenant: str, phone_number: str, code: str) -> bytes:
-        """Return the stored digest of a code, bound to this number of this tenant."""
+        """Return the digest to store for a login code; it depends on tenant and phone number."""
         return self._digest("code", tenant, phone_number, code)
 
     def tag(self, session_id: str, secret: bytes) -> bytes:
@@ -83,7 +83,7 @@ def session_of(token: str, digests: LoginDigests) -> str | None:
 
 
 def refresh_digest(token: str) -> bytes:
-    """Return the stored digest of a token; as tokens are random, it needs no key and no salt."""
+    """Return the digest to store for a token; tokens are random, so it needs no key or salt."""
     return hashlib.sha256(token.encode()).digest()
 
 

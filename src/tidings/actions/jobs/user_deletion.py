@@ -59,7 +59,10 @@ class Part(Protocol):
 
     @property
     def phase(self) -> str:
-        """The phase that is reached when nothing of this part is left."""
+        """Phase that the job enters when this part finds no more items.
+
+        After the last part, the job enters the phase `settling` instead.
+        """
         ...
 
     async def find(self, user: UserKey) -> Found:

@@ -192,7 +192,7 @@ def to_cleaned(record: _Record) -> Change | None:
 
 
 class DynamoChanges:
-    """Returns the changes from the streams of both tables."""
+    """Reads the changes from the streams of the tables `messages` and `bodies`."""
 
     def __init__(self, streams: Sequence[TableStream]) -> None:
         self._streams = streams

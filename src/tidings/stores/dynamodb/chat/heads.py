@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes and reads head copies: the head and the last message of a log, in other items.
 
-The copy of a group is in the chat's item, which lists read anyway. A direct chat has a copy in the
-receipt row of each of its two users, so that one query of a user's rows reads the heads of all
-their direct chats.
+A group has its copy in the chat's item, which is read for every chat list anyway. A direct chat has
+a copy in the receipt row of each of its two users, so that one query of a user's rows reads the
+heads of all their direct chats.
 
 A copy is written after the entry, at most once per second for each chat, and only moves forward. It
 may be behind the log, but never ahead of it. Answers are correct nevertheless:
@@ -16,8 +16,8 @@ may be behind the log, but never ahead of it. Answers are correct nevertheless:
   If there are many processes, the relay compares the stream of the log's table with the copies, and
   delivers the entries that the copies do not include.
 
-The sender's row of a direct chat is usually written with the sender's own mark, in one update.
-Delivery writes it only if the mark has not moved.
+In a direct chat, the update that moves the sender's own mark usually also writes the copy in the
+sender's row. A delivery worker writes this copy only if the row does not have it yet.
 """
 
 import asyncio
@@ -358,7 +358,7 @@ class Heads:
         return found
 
     async def touch(self, chat: ChatId, target: int) -> None:
-        """Remove the copies of a message, and prevent that a late worker writes another.
+        """Remove the copies of a message, and prevent a late worker from writing another.
 
         Call this before the message is changed. If it is not changed after all, lists read the
         message itself.

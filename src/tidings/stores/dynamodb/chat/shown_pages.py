@@ -67,8 +67,8 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
     """Return a page that consists of one message; None if the reader is not a member.
 
     The page is empty if there is no such message. In a chat whose item names all members, and in a
-    large one, this takes two requests, or three if the message is in a pack. The last also checks
-    the membership.
+    large one, this takes two requests, or three if the message is in a pack. The last
+    request also checks the membership.
     """
     key = entry_key(chat, sequence)
     first = await dynamo.batch_get_all(
@@ -122,7 +122,10 @@ def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
 
 
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """Convert items to entries with content, targets of edits and the reader's own reactions."""
+    """Convert items to entries with their content.
+
+    An edit also gets the message that it edited, and a message gets the reader's own reactions.
+    """
     entries = await to_entries(dynamo, items)
     edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
     targets = await entries_at(

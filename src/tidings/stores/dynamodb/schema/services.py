@@ -26,7 +26,7 @@ Request = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServiceDifference:
-    """One setting outside the tables that is not as declared."""
+    """One setting of scaling, alarms, dashboard or backups that is not as declared."""
 
     subject: str
     says: str
@@ -39,7 +39,7 @@ class ServiceDifference:
         return self.cure is not None
 
     def named(self, _prefix: str) -> str:
-        """Return the name of the setting, which has the prefix of its deployment."""
+        """Return the name of the setting, which already has the deployment's prefix."""
         return self.subject
 
 
@@ -141,7 +141,7 @@ class Alarms:
         self._topic = topic
 
     async def differences(self) -> list[ServiceDifference]:
-        """Return every alarm that is missing or differs, and the dashboard if it does."""
+        """Return the differences of the alarms and of the dashboard."""
         pages = self._client.get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix)
         there = {one["AlarmName"]: one async for page in pages for one in page["MetricAlarms"]}
         declared = [alarm_request(alarm, self._prefix) for alarm in all_alarms(self._tables)]
