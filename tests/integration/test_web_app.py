@@ -257,6 +257,8 @@ async def test_the_demo_is_made_once(tmp_path: Path) -> None:
         {("direct", None, "alice"), ("group", "Lunch", "alice", "carol")},
         {("group", "Lunch", "alice", "bob")},
     ]
+    unread = [{chat["type"]: chat["unread"] for chat in mine} for mine in first]
+    assert unread == [{"direct": 2, "group": 2}, {"direct": 0, "group": 1}, {"group": 0}]
     async with demo_in(tmp_path) as client:
         assert [await chats_of(client, user) for user in ("alice", "bob", "carol")] == first
 

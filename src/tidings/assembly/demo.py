@@ -65,7 +65,10 @@ async def _talk(
 ) -> None:
     for number, (person, text) in enumerate(lines):
         message = NewMessage(client_message_id=f"demo-{name}-{number}", content=text)
-        await post(core.verbs, user_key(TENANT, person.user_id), chat, message)
+        author = user_key(TENANT, person.user_id)
+        entry, _ = await post(core.verbs, author, chat, message)
+        # People read a chat before they write in it.
+        await core.verbs.mark(author, chat, entry.sequence, entry.sequence)
 
 
 async def _notify(core: Core) -> None:
