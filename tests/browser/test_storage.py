@@ -133,7 +133,7 @@ async def test_signing_out_leaves_nothing(pair: Pair) -> None:
     for tab in tabs:
         await until(tab.connection, equals="stopped")
         await has_nothing(tab)
-    assert pair.alice.sockets == 0
+    await until(lambda: pair.alice.sockets, equals=0)
 
 
 async def has_nothing(tab: Tab) -> None:

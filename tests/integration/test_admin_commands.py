@@ -65,14 +65,19 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
         group = {"type": "group", "name": "Team", "members": ["bob"]}
         chat = (await ask("POST", "/v1/chats", alice, group)).json()["chat_id"]
         await ask("PUT", "/v1/tenants/acme/inboxes/news", key, {"title": "News"})
-        await ask("PUT", "/v1/tenants/acme/users/bob", key, {"deactivated": True})
+        profile = {"deactivated": True, "display_name": "Bob", "email": "bob@example.org"}
+        bobs = profile | {"phone_number": "+4915112345678"}
+        await ask("PUT", "/v1/tenants/acme/users/bob", key, bobs)
 
     [tenant] = await printed(say, "tenants", "list")
     assert tenant.split("  ")[::2] == ["acme", "active"]
     assert tenant.endswith("  Acme Inc.")
     alice_line, bob_line = await printed(say, "users", "list", "acme")
-    assert (alice_line.split("  ")[0], alice_line.split("  ")[2]) == ("alice", "active")
-    assert (bob_line.split("  ")[0], bob_line.split("  ")[2]) == ("bob", "deactivated")
+    user, _, *rest = alice_line.split("  ")
+    assert (user, rest) == ("alice", ["active", "never seen"])
+    user, _, *rest = bob_line.split("  ")
+    phone = "+4915112345678 (not verified)"
+    assert (user, rest) == ("bob", ["deactivated", "never seen", "bob@example.org", phone, "Bob"])
     assert await printed(say, "users", "list", "acme", "--prefix", "b") == [bob_line]
     [listed] = await printed(say, "chats", "list", "acme")
     assert listed.split("  ")[0] == chat

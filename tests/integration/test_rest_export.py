@@ -147,7 +147,11 @@ async def test_who_may_ask(rest: Rest) -> None:
     path = f"{ACME}/users/ida/export"
     assert await ida.refused("GET", path) == (403, "auth.forbidden")
     assert await other.refused("GET", path) == (404, "tenant.not_found")
-    assert await backend.refused("GET", f"{ACME}/users/nobody/export") == (404, "user.not_found")
+    for nobody in ("nobody", "no%20name"):
+        found = await backend.refused("GET", f"{ACME}/users/{nobody}/export")
+        assert found == (404, "user.not_found")
+    await rest.core.store.personal_data.mark_deleted(user_key(TENANT, "jon"), rest.clock.time)
+    assert await backend.refused("GET", f"{ACME}/users/jon/export") == (409, "user.deleted")
     assert await backend.refused("GET", f"{ACME}/jobs/none/download") == (404, "job.not_found")
     started = await backend.ok("GET", path)
     download = f"{ACME}/jobs/{started['job']}/download"

@@ -17,7 +17,16 @@ FOLDERS: Final = (
 """Folders of these tests; the tests in other folders start a server process."""
 VERBS: Final = tuple(
     f"tests/integration/test_{name}"
-    for name in ("expiry", "inbox_repeats", "own_messages", "races", "rest_", "unread")
+    for name in (
+        "expiry",
+        "history",
+        "inbox_repeats",
+        "job_parts",
+        "own_messages",
+        "races",
+        "rest_",
+        "unread",
+    )
 )
 """Tests that call every verb in-process. They are too slow for `make quick`."""
 ENGINES: Final = frozenset({"dynamodb", "kafka", "redis", "sqs"})

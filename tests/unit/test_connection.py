@@ -116,8 +116,9 @@ async def test_bye_says_why_and_when_to_come_back(client: Client) -> None:
 async def test_a_client_comes_back_by_itself_or_not(client: Client, code: Close) -> None:
     client.connection.close(code)
     [bye] = client.wire.told
-    assert bye["reconnect"] == (code in {1012, 1013, 4408, 4429})
-    assert bye["retry_after_ms"] == (5_000 if bye["reconnect"] else 0)
+    assert bye["reconnect"] == (code in {1012, 1013, 4408, 4409, 4429})
+    pause_ms = 60_000 if code == Close.TOO_MANY_CONNECTIONS else 5_000
+    assert bye["retry_after_ms"] == (pause_ms if bye["reconnect"] else 0)
 
 
 @pytest.mark.attack("C17")

@@ -5,7 +5,7 @@ const PAUSE_MS_MIN = 1_000;
 const PAUSE_MS_MAX = 60_000;
 const DOUBLINGS_MAX = 16;
 
-const NOT_AUTHENTICATED = 4401;
+export const NOT_AUTHENTICATED = 4401;
 
 /** After these codes a new connection would end in the same way, until something is changed. */
 const FINAL = new Set([1002, 1007, 1009, 4400, 4403, 4413]);
@@ -16,16 +16,7 @@ const FINAL = new Set([1002, 1007, 1009, 4400, 4403, 4413]);
  * @typedef {object} Ended
  * @property {number} code - The close code; 1006 if the network failed or nobody answered.
  * @property {number | undefined} [retryAfterMs] - When to reconnect, if the server said so.
- * @property {number | undefined} [awayMs] - Minimum time before the next attempt, from a server
- *   that refuses sockets for now. The usual random pause is added, because other clients were told
- *   the same time.
  * @property {boolean | undefined} [isFinal] - Whether the server told the client to stay away.
- */
-
-/**
- * What to do next: reconnect after a pause, with a new token if the last one was refused; or not.
- *
- * @typedef {{stop: true} | {stop: false, ms: number, needsToken: boolean}} Next
  */
 
 /** Random pauses between 0 and a maximum, which doubles with each failure from 1 to 60 s. */
@@ -40,21 +31,19 @@ export class Backoff {
   }
 
   /**
-   * Return what to do after a connection has ended.
+   * Return how many milliseconds to wait before the next attempt; null if there must be none.
    *
    * @param {Ended} ended
-   * @returns {Next}
+   * @returns {number | null}
    */
   after(ended) {
     if (ended.code === NOT_AUTHENTICATED) {
       // The first refusal is usually a token that has just expired, so no pause is needed.
       this.#refusedTokens += 1;
-      const ms = this.#refusedTokens > 1 ? this.#pause() : 0;
-      return { stop: false, ms, needsToken: true };
+      return this.#refusedTokens > 1 ? this.#pause() : 0;
     }
-    if (ended.isFinal || FINAL.has(ended.code)) return { stop: true };
-    const ms = ended.retryAfterMs ?? (ended.awayMs ?? 0) + this.#pause();
-    return { stop: false, ms, needsToken: false };
+    if (ended.isFinal || FINAL.has(ended.code)) return null;
+    return ended.retryAfterMs ?? this.#pause();
   }
 
   /** Make the next pause short again, because the connection has lasted for a while. */

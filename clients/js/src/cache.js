@@ -19,7 +19,7 @@ export class Cache {
   #mayWrite;
 
   /**
-   * @param {import("./storage.js").Reserve} storage
+   * @param {import("./storage.js").Storage} storage
    * @param {import("./journal.js").Journal} journal
    * @param {{wall: () => number}} clock
    * @param {() => boolean} mayWrite - Whether this tab writes logs. Only the one with the socket
@@ -93,7 +93,7 @@ export class Cache {
    */
   async page(chat, before, limit) {
     await this.#journal.flush();
-    return this.#storage.page(chat, before, limit, this.#clock.wall());
+    return this.#storage.page(chat, before, limit);
   }
 
   /**
@@ -104,7 +104,8 @@ export class Cache {
    */
   async erase(frame, shown) {
     await this.#journal.flush();
-    const senders = new Set([...shown, ...(await this.#storage.senders())]);
+    const senders = new Set(shown);
+    await this.#storage.sweep((row) => (senders.add(row.sender), row));
     const isErased = await erasedBy(frame, senders);
     /** @param {Row} row */
     const fades = (row) => (isErased(row) ? without(row, "erased") : row);

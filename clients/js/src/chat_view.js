@@ -2,34 +2,20 @@
 /** The live view of one chat: a window on its log, who types, and how far others have read. */
 
 import { Refused } from "./errors.js";
-import { current, patched, patchOf, rowOf } from "./rows.js";
+import { current, nextExpiry, patched, patchOf, rowOf, rowsOf, startOf } from "./rows.js";
 import { View } from "./view.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
-/** @typedef {import("./frames.js").Outgoing} Outgoing */
-/** @typedef {import("./requests.js").Page} Page */
 /** @typedef {import("./rows.js").Row} Row */
 /** @typedef {import("./core.js").Core} Core */
 
-/**
- * @typedef {object} ChatSnapshot
- * @property {string} id
- * @property {import("./chats_view.js").ChatRecord | null} record - Null until it is loaded.
- * @property {readonly Row[]} rows - Oldest first; messages that are not sent yet come last.
- * @property {boolean} isLoaded
- * @property {boolean} hasOlder
- * @property {boolean} hasNewer
- * @property {readonly string[]} typing - The other users who are typing.
- * @property {number} delivered - All other members have received everything up to here.
- * @property {number} read - All other members have read everything up to here.
- * @property {number | null} mine - The user has read everything up to here; null until loaded.
- * @property {string} draft
- */
+/** @typedef {import("./rows.js").ChatSnapshot} ChatSnapshot */
 
 const PAGE_ROWS = 50;
 /** Maximum number of rows in the window, so that a page can scroll through a log of any length. */
 const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
+const DAY_MS = 86_400_000;
 const REREAD_MS = 300;
 const SEQUENCE_MAX = 2 ** 53 - 1;
 
@@ -43,15 +29,13 @@ export class ChatView extends View {
   #isAtEnd = true;
   #isLoaded = false;
   #loading = /** @type {Promise<void> | null} */ (null);
+  #expiring = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
   #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
   /** Messages whose reactions must be read again. */
   #unsure = /** @type {Set<number>} */ (new Set());
 
-  /**
-   * @param {Core} core
-   * @param {string} id
-   */
+  /** @param {Core} core @param {string} id */
   constructor(core, id) {
     super(() => this.#make());
     this.#core = core;
@@ -61,6 +45,7 @@ export class ChatView extends View {
   /** @returns {ChatSnapshot} */
   #make() {
     const wall = this.#core.clock.wall();
+    this.#awaitExpiry(wall);
     const others = [...this.#receipts].filter(([user]) => user !== this.#core.user);
     /** @param {"delivered" | "read"} mark */
     const all = (mark) => (others.length ? Math.min(...others.map(([, one]) => one[mark])) : 0);
@@ -83,7 +68,22 @@ export class ChatView extends View {
   }
 
   watched() {
-    if (!this.#isLoaded) void this.latest().catch(() => {});
+    if (!this.#isLoaded) this.latest().catch(() => {});
+  }
+
+  /** Forget everything, because the user has signed out. */
+  clear() {
+    this.#show([], 0, 0);
+    this.#isLoaded = false;
+    this.#receipts.clear();
+    this.changed();
+  }
+
+  /** Make a new snapshot when the next message expires. @param {number} wall */
+  #awaitExpiry(wall) {
+    clearTimeout(this.#expiring);
+    const next = nextExpiry(this.#rows, wall);
+    if (next < wall + DAY_MS) this.#expiring = setTimeout(() => this.changed(), next - wall);
   }
 
   // The window.
@@ -95,10 +95,8 @@ export class ChatView extends View {
       if (range && rows.length) {
         this.#show(rows, keptFrom(rows, range), range.have);
         this.#core.follow(this.id, range.have);
-        // Another tab writes the cache, so this tab may have newer entries.
-        this.#isAtEnd = this.#to >= (this.#core.at(this.id) ?? 0);
-        while (!this.#isAtEnd) await this.#append();
       } else await this.#begin();
+      while (!this.#isAtEnd) await this.#append();
       void this.#loadReceipts().catch(() => {});
     });
   }
@@ -145,18 +143,14 @@ export class ChatView extends View {
     this.#trim("front");
   }
 
-  /**
-   * Show the rows around a sequence.
-   *
-   * @param {number} sequence
-   */
+  /** Show the rows around a sequence. @param {number} sequence */
   around(sequence) {
     return this.#load(async () => {
       const before = sequence + PAGE_ROWS / 2;
       const page = await this.#core.ask({ chat: this.id, before, limit: PAGE_ROWS });
       const to = page.entries.at(-1)?.sequence ?? 0;
       this.#show(rowsOf(page), startOf(page), to);
-      this.#isAtEnd = to >= page.head;
+      this.#isAtEnd &&= to >= page.head;
     });
   }
 
@@ -181,7 +175,9 @@ export class ChatView extends View {
     this.#rows = rows;
     this.#from = from;
     this.#to = to;
-    this.#isAtEnd = this.#isLoaded = true;
+    this.#isLoaded = true;
+    // Entries may have come while the rows were read, or another tab may not have saved them yet.
+    this.#isAtEnd = to >= (this.#core.at(this.id) ?? 0);
   }
 
   /**
@@ -270,7 +266,7 @@ export class ChatView extends View {
 
   /** Begin again, because the entries so far are not valid any more. */
   restarted() {
-    if (this.#isLoaded) void this.latest();
+    if (this.#isLoaded) this.latest().catch(() => {});
   }
 
   /**
@@ -359,8 +355,7 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   react(sequence, emoji) {
-    const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
-    return this.#core.rest.request("PUT", path);
+    return this.#reaction("PUT", sequence, emoji);
   }
 
   /**
@@ -368,8 +363,17 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   unreact(sequence, emoji) {
+    return this.#gone(this.#reaction("DELETE", sequence, emoji));
+  }
+
+  /**
+   * @param {string} method
+   * @param {number} sequence
+   * @param {string} emoji
+   */
+  #reaction(method, sequence, emoji) {
     const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
-    return this.#gone(this.#core.rest.request("DELETE", path));
+    return this.#core.rest.request(method, path);
   }
 
   /** @param {number} sequence */
@@ -385,16 +389,9 @@ export class ChatView extends View {
   }
 }
 
-/** @param {Page} page */
-const rowsOf = (page) =>
-  page.entries.filter((entry) => !patchOf(entry)).map((entry) => rowOf(entry, page.head));
-
 /**
  * @param {Row[]} rows
  * @param {import("./storage.js").Range} range
  */
 const keptFrom = (rows, range) =>
   rows.length < PAGE_ROWS ? range.start : (rows[0]?.sequence ?? 1);
-
-/** @param {Page} page */
-const startOf = (page) => (page.more ? (page.entries[0]?.sequence ?? 1) : 1);

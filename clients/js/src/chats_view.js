@@ -17,15 +17,20 @@ import { View } from "./view.js";
  * @property {string[]} members - At most 10 other members.
  * @property {number} member_count
  * @property {string} role
+ * @property {string} created_at
+ * @property {string | null} created_by
+ * @property {string} updated_at
  * @property {string} last_activity_at
  * @property {{sequence: number, sender_id: string, preview: string | null, created_at: string,
  *   gone?: string | null} | null} last_message
+ * @property {number} message_count - Including messages whose content is gone.
  * @property {number} unread
  * @property {boolean} unread_exact
+ * @property {boolean} marked_unread
+ * @property {boolean} hidden
  * @property {string | null} muted_until
- * @property {{user_id: string, display_name: string | null, avatar_url?: string | null}[]} [others]
- * @property {boolean} [marked_unread]
- * @property {boolean} [hidden]
+ * @property {boolean} deleted_user - Whether the other user of a direct chat was deleted.
+ * @property {{user_id: string, display_name: string | null, avatar_url: string | null}[]} [others]
  */
 
 /**
@@ -38,8 +43,6 @@ import { View } from "./view.js";
 const PAGE_CHATS = 50;
 const RELOAD_MS = 300;
 const PREVIEW_CHARACTERS = 120;
-/** Entries after which the record is asked for again, because they change more than the last line. */
-const CHANGING = new Set(["created", "added", "removed", "role", "renamed"]);
 
 /** @extends {View<ChatsSnapshot>} */
 export class ChatsView extends View {
@@ -162,20 +165,20 @@ export class ChatsView extends View {
    */
   applied(entry, isOwn) {
     const record = this.#records.get(entry.chat);
-    if (!record || CHANGING.has(entry.kind)) return this.stale(entry.chat);
+    const isMessage = entry.kind === "message";
+    // Entries without a target change more than the last line.
+    if (!record || !(isMessage || entry.target)) return this.stale(entry.chat);
     const last = record.last_message;
-    if (entry.kind === "message" && entry.sequence > (last?.sequence ?? 0)) {
+    if (isMessage && entry.sequence > (last?.sequence ?? 0)) {
       this.#update(record, {
         last_activity_at: entry.created_at,
         last_message: {
           sequence: entry.sequence,
           sender_id: entry.sender,
-          preview:
-            entry.content === undefined
-              ? null
-              : [...entry.content].slice(0, PREVIEW_CHARACTERS).join(""),
+          preview: [...(entry.content ?? "")].slice(0, PREVIEW_CHARACTERS).join("") || null,
           created_at: entry.created_at,
         },
+        message_count: record.message_count + 1,
         unread: isOwn ? record.unread : record.unread + 1,
       });
     } else if (entry.target !== undefined && entry.target === last?.sequence)
@@ -191,6 +194,19 @@ export class ChatsView extends View {
   unread(chat, unread, unread_exact) {
     const record = this.#records.get(chat);
     if (record) this.#update(record, { unread, unread_exact, marked_unread: false });
+  }
+
+  /**
+   * Show the new name or picture of a user.
+   *
+   * @param {Extract<import("./frames.js").ServerFrame, {op: "profile"}>} frame
+   */
+  profile({ user: user_id, display_name, avatar_url }) {
+    const other = { user_id, display_name, avatar_url };
+    for (const record of this.#records.values()) {
+      const others = record.others?.map((one) => (one.user_id === user_id ? other : one));
+      if (others?.includes(other)) this.#update(record, { others });
+    }
   }
 
   /**

@@ -30,31 +30,27 @@ const NO_ANSWER = 1006;
  *
  * @param {string} url - The server, such as `https://chat.example.org`.
  * @param {typeof WebSocket} Socket
- * @param {typeof fetch} fetcher
  * @returns {Connect}
  */
-export function socketTo(url, Socket, fetcher) {
-  let failures = 0;
+export function socketTo(url, Socket) {
   return (events) => {
     const socket = new Socket(`${url.replace(/^http/, "ws")}/v1/ws`);
     /** @type {Extract<ServerFrame, {op: "bye"}> | null} */
     let bye = null;
     let isOver = false;
     /** @param {number} code */
-    const end = async (code) => {
+    const end = (code) => {
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      failures = isOpen ? 0 : failures + 1;
-      if (bye)
-        events.ended({ code: bye.code, retryAfterMs: bye.retry_after_ms, isFinal: !bye.reconnect });
-      // A page does not see why an upgrade was refused, so it asks where it can see the answer.
-      else events.ended({ code, awayMs: failures > 1 ? await readyAfter(url, fetcher) : 0 });
+      events.ended(
+        bye
+          ? { code: bye.code, retryAfterMs: bye.retry_after_ms, isFinal: !bye.reconnect }
+          : { code },
+      );
     };
-    let isOpen = false;
     const timer = setTimeout(() => (socket.close(), end(NO_ANSWER)), CONNECT_MS_MAX);
     socket.onopen = () => {
-      isOpen = true;
       clearTimeout(timer);
       if (!isOver) events.opened();
     };
@@ -91,20 +87,5 @@ function decode(data) {
     return typeof frame?.op === "string" ? frame : null;
   } catch {
     return null;
-  }
-}
-
-/**
- * Return how many milliseconds the server asks for before it takes sockets again.
- *
- * @param {string} url
- * @param {typeof fetch} fetcher
- */
-async function readyAfter(url, fetcher) {
-  try {
-    const answer = await fetcher(`${url}/readyz`);
-    return answer.ok ? 0 : Math.min(Number(answer.headers.get("retry-after") ?? 0), 60) * 1_000;
-  } catch {
-    return 0;
   }
 }

@@ -368,15 +368,8 @@ export class Conversation {
       this.#say?.(sendFrame(message, this.#requests.ask({ message }, now)));
     }
     for (const question of this.#questions.splice(0)) {
-      const { chat, after, before, limit } = question;
-      this.#say?.({
-        op: "fetch",
-        id: this.#requests.ask({ question }, now),
-        chat,
-        after,
-        before,
-        limit,
-      });
+      const { answer: _, ...part } = question;
+      this.#say?.({ ...part, op: "fetch", id: this.#requests.ask({ question }, now) });
     }
     if (this.#requests.fetches < FETCHES_MAX) this.#fetch(now);
   }

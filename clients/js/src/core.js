@@ -11,19 +11,20 @@ import { Journal } from "./journal.js";
 import { Keeper } from "./keeper.js";
 import { Office } from "./office.js";
 import { Rest } from "./rest.js";
+import { without } from "./rows.js";
 import { Sending } from "./sending.js";
-import { indexedDb, memory, Reserve } from "./storage.js";
+import { indexedDb, memory, reserve } from "./storage.js";
 import { Tabs } from "./tabs.js";
 import { Tokens } from "./tokens.js";
 import { View } from "./view.js";
 import { Views } from "./views.js";
 
-/** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {Extract<ServerFrame, {op: "erased"}>} Erased */
 /** @typedef {import("./requests.js").Page} Page */
-/** @typedef {import("./tidings.js").Options} Options */
-/** @typedef {import("./tidings.js").StateSnapshot} StateSnapshot */
+/** @import { Options, StateSnapshot } from "./tidings.js" */
 
+const STOPPED = "the client is stopped";
 const SWEEP_MS = 60_000;
 const CLIENT = "tidings-js/0.1.0";
 
@@ -47,11 +48,12 @@ export class Core {
   /** Number of times that the client was stopped. */
   #runs = 0;
   #sweeping = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
+  /** What ends the questions that wait for an answer. @type {Set<(error: Error) => void>} */
+  #asking = new Set();
+  /** Erasures whose content may still be on its way. @type {Erased[]} */
+  #erasures = [];
 
-  /**
-   * @param {string} url
-   * @param {Options} options
-   */
+  /** @param {string} url @param {Options} options */
   constructor(url, options) {
     this.#url = url.replace(/\/+$/, "");
     this.#options = options;
@@ -61,9 +63,8 @@ export class Core {
       random: () => Math.random(),
     };
     this.#fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
-    const hasDatabase = typeof indexedDB !== "undefined";
-    const storage = options.storage ?? (hasDatabase ? indexedDb(this.#name) : memory());
-    this.#storage = new Reserve(storage, () => this.state.changed());
+    const storage = options.storage ?? (globalThis.indexedDB ? indexedDb(this.#name) : memory());
+    this.#storage = reserve(storage, () => this.state.changed());
     this.#journal = new Journal(this.#storage);
     this.#tokens = new Tokens(options.token, this.clock.wall);
     this.rest = new Rest(this.#url, this.#tokens, this.#fetch);
@@ -71,6 +72,7 @@ export class Core {
     this.sending = new Sending(this.#journal, this.clock, {
       post: (message) => void this.#conversation?.post(message, this.clock.now()),
       discard: (key) => this.#conversation?.discard(key),
+      discarded: (key) => this.#tabs?.tell({ discarded: key }),
       changed: (chat) => this.chatChanged(chat),
     });
     this.views = new Views(this);
@@ -116,7 +118,7 @@ export class Core {
     this.#keeper = new Keeper(this.#conversation, this.#tokens, backoff, this.clock, hello, events);
     this.#sweeping = setInterval(() => void this.#sweep(), SWEEP_MS);
     this.sending.adopt(saved.outbox);
-    if (this.#options.tabs !== "each" && Tabs.arePossible) this.#share();
+    if (this.#options.tabs !== "each" && globalThis.navigator?.locks) this.#share();
     else this.#lead(true);
   }
 
@@ -131,6 +133,7 @@ export class Core {
     this.#tabs = new Tabs(this.#name, {
       leads: (leads) => this.#lead(leads),
       serve: (frame, reply) => this.#office?.serve(frame, reply),
+      discarded: (key) => this.sending.drop(key),
       signedOut: () => void this.#forget(),
     });
     this.#keeper?.use(this.#tabs.connect);
@@ -147,13 +150,14 @@ export class Core {
    * this tab applied but did not save are requested again, and its unsent messages are sent.
    */
   async #takeOver() {
+    const run = this.#runs;
     this.#keeper?.use(null);
     const { ranges, outbox } = await this.#storage.load();
-    if (!this.leads || !this.#starting) return;
+    if (!this.leads || this.#runs !== run) return;
     this.cache.ranges = new Map(ranges.map((range) => [range.chat, range]));
     this.#conversation?.rebase(ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have])));
     const { WebSocket: Socket = globalThis.WebSocket } = this.#options;
-    this.#keeper?.use(socketTo(this.#url, Socket, this.#fetch));
+    this.#keeper?.use(socketTo(this.#url, Socket));
     this.sending.adopt(outbox);
   }
 
@@ -168,23 +172,27 @@ export class Core {
     this.#starting = null;
     clearInterval(this.#sweeping);
     this.#keeper?.use(null);
+    this.#conversation = null;
     this.#tabs?.close();
     this.#tabs = null;
+    for (const reject of this.#asking) reject(new Unavailable(STOPPED));
+    this.#asking.clear();
   }
 
   /** Stop, and delete everything that this browser has kept. */
   async signOut() {
-    this.#tabs?.signOut();
+    this.#tabs?.tell({ about: "signed out" });
     await this.#forget();
   }
 
   async #forget() {
     this.#end();
-    await this.#journal.drop();
-    await this.#storage.wipe();
     this.sending.forget();
     for (const part of [this.cache.ranges, this.drafts, this.views]) part.clear();
     this.user = null;
+    this.#erasures = [];
+    await this.#journal.drop();
+    await this.#storage.wipe();
     this.events.emit({ type: "signed-out" });
     this.state.changed();
   }
@@ -211,8 +219,20 @@ export class Core {
   }
 
   async #sweep() {
-    this.views.tick();
+    const [erasures, last] = [this.#erasures, this.#erasures.at(-1)];
+    this.#erasures = [];
+    for (const frame of erasures) await this.#erase(frame);
+    if (!this.#meta || !this.#conversation || !this.leads) return;
+    if (last) this.#journal.changes.meta = this.#meta = { ...this.#meta, erasures: last.n };
     await this.cache.sweep();
+    await this.#adopt();
+  }
+
+  /** Send what tabs have kept that were closed before they could hand it over. */
+  async #adopt() {
+    await this.#journal.flush();
+    const { outbox } = await this.#storage.load();
+    if (this.leads && this.#conversation) this.sending.adopt(outbox);
   }
 
   // News of the conversation.
@@ -220,51 +240,44 @@ export class Core {
   /** @returns {import("./listener.js").Listener} */
   #listener() {
     return {
-      welcome: (user, epoch, isNew) => this.#welcome(user, epoch, isNew),
-      live: () => this.#live(),
-      applied: (entry, asOf) => this.#applied(entry, asOf),
+      welcome: (user, epoch, isNew) => {
+        this.user = user;
+        if (isNew && this.#meta)
+          this.#journal.changes.meta = this.#meta = { ...this.#meta, user, epoch };
+      },
+      live: () => {
+        if (this.leads) this.#tabs?.tell({ about: "leads" });
+        this.views.live();
+        if (this.leads) void this.#adopt();
+      },
+      applied: (entry, asOf) => {
+        const isOwn = entry.sender === this.user;
+        this.broadcast({ op: "entry", ...entry });
+        this.cache.add(entry, asOf);
+        this.views.applied(entry, asOf, isOwn);
+        this.events.emit({ type: "entry", entry, isOwn });
+      },
       restarted: (chat, start) => this.#restarted(chat, start),
-      forgotten: (chat) => this.#forgotten(chat),
-      heads: (heads) => this.#heads(heads),
+      forgotten: (chat) => {
+        this.cache.drop(chat);
+        this.broadcast({ op: "gone", chat });
+        this.views.forgotten(chat);
+      },
+      heads: (chats) => {
+        this.broadcast({ op: "heads", chats });
+        const isLive = this.#conversation?.isLive ?? false;
+        for (const chat of Object.keys(chats)) this.views.named(chat, isLive);
+      },
       notice: (frame) => this.#notice(frame),
       sent: (message, place) => {
-        this.#office?.sent(message, place);
+        this.#office?.answer(message, { ...place, op: "sent", chat: message.chat });
         this.sending.sent(message, place);
       },
       failed: (message) => {
-        this.#office?.failed(message);
+        this.#office?.answer(message, { op: "refused", retryable: false, ...message.failed });
         if (this.sending.failed(message)) this.events.emit({ type: "failed", message });
       },
     };
-  }
-
-  /**
-   * @param {string} user
-   * @param {string} epoch
-   * @param {boolean} isNew
-   */
-  #welcome(user, epoch, isNew) {
-    this.user = user;
-    if (!isNew || !this.#meta) return;
-    this.#meta = { ...this.#meta, user, epoch };
-    this.#journal.changes.meta = this.#meta;
-  }
-
-  #live() {
-    this.#tabs?.announce();
-    this.views.live();
-  }
-
-  /**
-   * @param {Entry} entry
-   * @param {number} [asOf]
-   */
-  #applied(entry, asOf) {
-    const isOwn = entry.sender === this.user;
-    this.broadcast({ op: "entry", ...entry });
-    this.cache.add(entry, asOf);
-    this.views.applied(entry, asOf, isOwn);
-    this.events.emit({ type: "entry", entry, isOwn });
   }
 
   /**
@@ -277,36 +290,23 @@ export class Core {
     this.views.restarted(chat);
   }
 
-  /** @param {string} chat */
-  #forgotten(chat) {
-    this.cache.drop(chat);
-    this.broadcast({ op: "gone", chat });
-    this.views.forgotten(chat);
-  }
-
-  /** @param {Record<string, number>} heads */
-  #heads(heads) {
-    this.broadcast({ op: "heads", chats: heads });
-    const isLive = this.#conversation?.isLive ?? false;
-    for (const chat of Object.keys(heads)) this.views.named(chat, isLive);
-  }
-
   /** @param {ServerFrame} frame */
   #notice(frame) {
     this.broadcast(frame);
     this.views.notice(frame);
-    if (frame.op === "erased") void this.#erase(frame);
-  }
-
-  /** @param {Extract<ServerFrame, {op: "erased"}>} frame */
-  async #erase(frame) {
+    if (frame.op !== "erased") return;
+    // Erased content may already be on its way here, so the next sweep looks again.
+    this.#erasures.push(frame);
     if (frame.all) {
       // Too many authors were erased to list them, so everything is loaded again.
+      this.views.replace((row) => without(row, "erased"));
       for (const chat of this.cache.ranges.keys()) this.#restarted(chat, (this.at(chat) ?? 0) + 1);
-    } else this.views.replace(await this.cache.erase(frame, this.views.senders));
-    if (!this.#meta || !this.leads) return;
-    this.#meta = { ...this.#meta, erasures: frame.n };
-    this.#journal.changes.meta = this.#meta;
+    } else void this.#erase(frame);
+  }
+
+  /** @param {Erased} frame */
+  async #erase(frame) {
+    if (!frame.all) this.views.replace(await this.cache.erase(frame, this.views.senders));
   }
 
   // Functions for views.
@@ -344,11 +344,13 @@ export class Core {
     return new Promise((resolve, reject) => {
       /** @param {Page | import("./requests.js").RefusedFrame} frame */
       const answer = (frame) => {
+        this.#asking.delete(reject);
         if (frame.op === "page") resolve(frame);
         else if (frame.retryable) reject(new Unavailable(frame.detail));
         else reject(new Refused(frame.code, frame.detail));
       };
-      if (!this.#conversation) return reject(new Unavailable("not started"));
+      if (!this.#conversation) return reject(new Unavailable(STOPPED));
+      this.#asking.add(reject);
       this.#conversation.ask({ ...part, answer }, this.clock.now());
     });
   }
@@ -387,7 +389,8 @@ export class Core {
   /** Handle that the page came to the front, or that the network came back. */
   wake() {
     this.#keeper?.wake();
-    this.#tabs?.front();
+    // The leader may be hidden, and this tab is in front.
+    if (!this.leads) this.#tabs?.tell({ about: "asks to lead" });
   }
 
   /** @param {boolean} away */

@@ -9,8 +9,6 @@
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 /** @typedef {import("./rows.js").Row} Row */
 
-const DIGEST_BYTES = 8;
-
 /**
  * Return a function that tells whether a row was erased, after the senders of all rows were
  * compared with the frame.
@@ -28,11 +26,9 @@ export async function erasedBy({ salt = "", authors = [] }, senders) {
   const ends = new Map();
   for (const sender of senders) {
     const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(sender));
-    const end = before.get(hex(new Uint8Array(digest, 0, DIGEST_BYTES)));
+    const name = new DataView(digest).getBigUint64(0).toString(16).padStart(16, "0");
+    const end = before.get(name);
     if (end !== undefined) ends.set(sender, end);
   }
   return (row) => row.at <= (ends.get(row.sender) ?? -1);
 }
-
-/** @param {Uint8Array} bytes */
-const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

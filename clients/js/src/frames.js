@@ -49,7 +49,7 @@
  *   | {op: "retracted", inbox: string, id: string}
  *   | {op: "invited", chat: string, user: string}
  *   | {op: "chat_changed", chat: string}
- *   | {op: "profile", user: string}
+ *   | {op: "profile", user: string, display_name: string | null, avatar_url: string | null}
  *   | {op: "erased", n: number, all?: boolean, salt?: string,
  *      authors?: {digest: string, before: string}[]}
  *   | {op: "resync", chat: string, head: number}

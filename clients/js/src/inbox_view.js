@@ -26,6 +26,8 @@ export class InboxView extends View {
   #categories = /** @type {Record<string, number>} */ ({});
   #cursor = /** @type {string | null} */ (null);
   #isLoaded = false;
+  /** Number of notifications that arrived or were retracted so far. */
+  #news = 0;
 
   /**
    * @param {Core} core
@@ -46,12 +48,21 @@ export class InboxView extends View {
     this.name = name;
   }
 
+  /** Forget everything, because the user has signed out. */
+  clear() {
+    this.#isLoaded = false;
+    this.#items = new Map();
+    this.#cursor = null;
+    this.counted(0, {});
+  }
+
   watched() {
     if (!this.#isLoaded) void this.reload().catch(() => {});
   }
 
   /** Load the first page and the counts again. */
   async reload() {
+    const news = this.#news;
     const [list, counts] = await Promise.all([
       this.#core.rest.request("GET", `${this.#path}/notifications?limit=${PAGE}`),
       this.#core.rest.request("GET", `${this.#path}/unread`),
@@ -60,6 +71,8 @@ export class InboxView extends View {
     this.#isLoaded = true;
     this.#put(list);
     this.counted(counts.total, counts.categories);
+    // The list may be older than a notification that has arrived or was retracted meanwhile.
+    if (news !== this.#news) await this.reload();
   }
 
   /** Load the next page. */
@@ -115,6 +128,7 @@ export class InboxView extends View {
 
   /** @param {NotificationRecord} item - A notification that has just arrived. */
   arrived(item) {
+    this.#news += 1;
     if (!this.#isLoaded || this.#items.has(item.id)) return;
     this.#items.set(item.id, { read_at: null, ...item });
     this.#unread += 1;
@@ -126,6 +140,7 @@ export class InboxView extends View {
 
   /** @param {string} id */
   retracted(id) {
+    this.#news += 1;
     if (this.#items.delete(id)) this.changed();
   }
 

@@ -11,7 +11,7 @@ export class Journal {
   #timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   #writing = Promise.resolve();
 
-  /** @param {import("./storage.js").Reserve} storage */
+  /** @param {import("./storage.js").Storage} storage */
   constructor(storage) {
     this.#storage = storage;
   }
@@ -24,10 +24,8 @@ export class Journal {
 
   /** Write everything now. */
   flush() {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
     const changes = this.#changes;
-    this.#changes = empty();
+    void this.drop();
     this.#writing = this.#writing.then(() => this.#storage.save(changes)).catch(() => {});
     return this.#writing;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Keep a conversation connected: open lines, tick, and wait between attempts. */
 
+import { NOT_AUTHENTICATED } from "./backoff.js";
 import { SignedOut } from "./errors.js";
 
 /** @typedef {import("./connection.js").Connect} Connect */
@@ -35,6 +36,7 @@ export class Keeper {
   #wokenAt = -WAKE_MS_MIN;
   #heartbeatMs = 20_000;
   #renewing = false;
+  #token = /** @type {Promise<string> | null} */ (null);
 
   /**
    * @param {import("./conversation.js").Conversation} conversation
@@ -84,7 +86,7 @@ export class Keeper {
     this.#become("connecting");
     let token;
     try {
-      token = await this.#tokens.current();
+      token = await (this.#token = this.#tokens.current());
     } catch (error) {
       if (error instanceof SignedOut) return this.#fail(error);
       if (this.#connect === connect) this.#wait({ code: 1006 });
@@ -152,7 +154,7 @@ export class Keeper {
   async #renew() {
     this.#renewing = true;
     try {
-      const token = await this.#tokens.current();
+      const token = await (this.#token = this.#tokens.current());
       this.#line?.say({ op: "auth", token });
     } catch (error) {
       // The present token may still be valid for a while; the server closes when it is not.
@@ -169,12 +171,12 @@ export class Keeper {
 
   /** @param {import("./backoff.js").Ended} ended */
   #wait(ended) {
-    const next = this.#backoff.after(ended);
-    if (next.stop) return this.#fail(new Error(`the server closed with ${ended.code}`));
-    if (next.needsToken) this.#tokens.refused();
+    const ms = this.#backoff.after(ended);
+    if (ms === null) return this.#fail(new Error(`the server closed with ${ended.code}`));
+    if (ended.code === NOT_AUTHENTICATED) this.#tokens.refused(this.#token);
     this.#become("waiting");
     clearTimeout(this.#pause);
-    this.#pause = setTimeout(() => this.#open(), next.ms);
+    this.#pause = setTimeout(() => this.#open(), ms);
   }
 
   /** @param {unknown} error */

@@ -4,7 +4,6 @@
 import { keyOf } from "./outbox.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
-/** @typedef {import("./listener.js").Place} Place */
 /** @typedef {import("./frames.js").ClientFrame} ClientFrame */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
@@ -57,8 +56,9 @@ export class Office {
   #hello(reply) {
     const { isLive, user, epoch, device } = this.#conversation;
     // Without an answer the tab says hello again, at the latest when this one is live.
-    if (!isLive || user === null || epoch === null) return;
-    reply({ op: "welcome", user, epoch, device, heartbeat_ms: HEARTBEAT_MS });
+    if (!isLive) return;
+    const welcome = /** @type {any} */ ({ op: "welcome", user, epoch, device });
+    reply({ ...welcome, heartbeat_ms: HEARTBEAT_MS });
     reply({ op: "heads", chats: this.#conversation.heads() });
     reply({ op: "live" });
     for (const frame of this.#news()) reply(frame);
@@ -93,27 +93,12 @@ export class Office {
   }
 
   /**
-   * Send the position of a message in the log to the tab that sent it.
+   * Answer the tab that sent a message.
    *
    * @param {Outgoing} message
-   * @param {Place} place
+   * @param {any} frame - The answer, with any `id`.
    */
-  sent(message, { sequence, message_id, created_at }) {
-    const { chat } = message;
-    this.#answer(message, { op: "sent", chat, sequence, message_id, created_at });
-  }
-
-  /** @param {Outgoing} message - A message that the server refused, or that is too old. */
-  failed(message) {
-    if (message.failed)
-      this.#answer(message, { op: "refused", retryable: false, ...message.failed });
-  }
-
-  /**
-   * @param {Outgoing} message
-   * @param {any} frame
-   */
-  #answer(message, frame) {
+  answer(message, frame) {
     const tab = this.#waiting.get(keyOf(message));
     this.#waiting.delete(keyOf(message));
     tab?.reply({ ...frame, id: tab.id });

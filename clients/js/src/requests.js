@@ -29,9 +29,7 @@ export class Requests {
 
   /** Number of pages that are on their way. */
   get fetches() {
-    let count = 0;
-    for (const { asked } of this.#asked.values()) if (!("message" in asked)) count += 1;
-    return count;
+    return [...this.#asked.values()].filter(({ asked }) => !("message" in asked)).length;
   }
 
   /**

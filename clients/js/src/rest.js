@@ -5,7 +5,6 @@ import { Refused, Unavailable } from "./errors.js";
 
 const ATTEMPTS_MAX = 4;
 const PAUSE_MS_MAX = 10_000;
-const JSON_TYPE = { "content-type": "application/json" };
 
 export class Rest {
   #url;
@@ -34,18 +33,19 @@ export class Rest {
    * @returns {Promise<any>}
    */
   async request(method, path, body, headers = {}) {
-    const init = { method, body: body === undefined ? null : JSON.stringify(body) };
+    const init = /** @type {RequestInit} */ ({ method, body: JSON.stringify(body) });
     let trouble = "";
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
-      const authorization = `Bearer ${await this.#tokens.current()}`;
-      const all = { ...headers, authorization, ...(init.body && JSON_TYPE) };
+      const token = this.#tokens.current();
+      const authorization = `Bearer ${await token}`;
+      const all = { ...headers, authorization, "content-type": "application/json" };
       let wait = 0;
       try {
         const answer = await this.#fetch(this.#url + path, { ...init, headers: all });
         if (answer.ok) return answer.status === 204 ? null : await answer.json();
         const { code = "", detail = "" } = await answer.json().catch(() => ({}));
         const { status } = answer;
-        if (status === 401 && !attempt) this.#tokens.refused();
+        if (status === 401 && !attempt) this.#tokens.refused(token);
         else if (status < 500 && status !== 429) throw new Refused(code, detail, status);
         wait = Number(answer.headers.get("retry-after")) * 1_000;
         trouble = detail;
@@ -53,18 +53,9 @@ export class Rest {
         if (error instanceof Refused) throw error;
         trouble = String(error);
       }
-      await pause(wait, attempt);
+      const ms = Math.min(PAUSE_MS_MAX, wait + Math.random() * 250 * 2 ** attempt);
+      await new Promise((resolve) => setTimeout(resolve, ms));
     }
     throw new Unavailable(trouble);
   }
-}
-
-/**
- * @param {number} atLeast
- * @param {number} attempt
- * @returns {Promise<void>}
- */
-function pause(atLeast, attempt) {
-  const ms = Math.min(PAUSE_MS_MAX, atLeast + Math.random() * 250 * 2 ** attempt);
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

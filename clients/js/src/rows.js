@@ -35,6 +35,23 @@
  */
 
 /**
+ * What a view shows of one chat.
+ *
+ * @typedef {object} ChatSnapshot
+ * @property {string} id
+ * @property {import("./chats_view.js").ChatRecord | null} record - Null until it is loaded.
+ * @property {readonly Row[]} rows - Oldest first; messages that are not sent yet come last.
+ * @property {boolean} isLoaded
+ * @property {boolean} hasOlder
+ * @property {boolean} hasNewer
+ * @property {readonly string[]} typing - The other users who are typing.
+ * @property {number} delivered - All other members have received everything up to here.
+ * @property {number} read - All other members have read everything up to here.
+ * @property {number | null} mine - The user has read everything up to here; null until loaded.
+ * @property {string} draft
+ */
+
+/**
  * A change of a row that is in the log already.
  *
  * @typedef {object} Patch
@@ -43,7 +60,7 @@
  * @property {Entry} entry
  */
 
-const CHANGES = new Set(["edited", "redacted", "reacted", "unreacted"]);
+const GONE = /** @type {const} */ (["redacted", "expired", "erased"]);
 
 /**
  * Return the change that an entry makes to an earlier row; null if it makes none.
@@ -52,8 +69,7 @@ const CHANGES = new Set(["edited", "redacted", "reacted", "unreacted"]);
  * @returns {Patch | null}
  */
 export function patchOf(entry) {
-  if (!CHANGES.has(entry.kind) || entry.target === undefined) return null;
-  return { chat: entry.chat, target: entry.target, entry };
+  return entry.target ? { chat: entry.chat, target: entry.target, entry } : null;
 }
 
 /**
@@ -81,13 +97,10 @@ export function rowOf(entry, asOf) {
   if (entry.content_type) row.contentType = entry.content_type;
   if (entry.expires_at) row.expiresAt = Date.parse(entry.expires_at);
   if (entry.edited_at) row.editedAt = Date.parse(entry.edited_at);
-  if (entry.reactions) row.reactions = entry.reactions;
-  if (entry.users) row.users = entry.users;
-  if (entry.role) row.role = entry.role;
-  if (entry.name) row.name = entry.name;
-  if (entry.redacted) row.gone = "redacted";
-  else if (entry.expired) row.gone = "expired";
-  else if (entry.erased) row.gone = "erased";
+  for (const name of /** @type {const} */ (["reactions", "users", "role", "name"]))
+    if (entry[name]) Object.assign(row, { [name]: entry[name] });
+  const gone = GONE.find((why) => entry[why]);
+  if (gone) row.gone = gone;
   return row;
 }
 
@@ -135,3 +148,19 @@ export function without(row, gone) {
 export function current(row, wall) {
   return row.expiresAt !== undefined && row.expiresAt <= wall ? without(row, "expired") : row;
 }
+
+/** Return the rows of a page. @param {import("./requests.js").Page} page */
+export const rowsOf = (page) =>
+  page.entries.filter((entry) => !patchOf(entry)).map((entry) => rowOf(entry, page.head));
+
+/** Return where the log of a page begins. @param {import("./requests.js").Page} page */
+export const startOf = (page) => (page.more ? (page.entries[0]?.sequence ?? 1) : 1);
+
+/**
+ * Return when the next row expires; never if none does.
+ *
+ * @param {Row[]} rows
+ * @param {number} wall - Milliseconds since 1970.
+ */
+export const nextExpiry = (rows, wall) =>
+  Math.min(...rows.map(({ expiresAt = 0 }) => (expiresAt > wall ? expiresAt : Infinity)));

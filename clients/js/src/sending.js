@@ -7,6 +7,7 @@ import { keyOf } from "./outbox.js";
 /** @typedef {import("./listener.js").Place} Place */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./rows.js").Row} Row */
+/** @typedef {{chat: string, id: string}} Key */
 
 const CONTENT_BYTES_MAX = 4_096;
 
@@ -23,8 +24,8 @@ export class Sending {
   /**
    * @param {import("./journal.js").Journal} journal
    * @param {{wall: () => number}} clock
-   * @param {{post: (message: Outgoing) => void, discard: (key: {chat: string, id: string}) => void,
-   *   changed: (chat: string) => void}} events
+   * @param {{post: (message: Outgoing) => void, discard: (key: Key) => void,
+   *   discarded: (key: Key) => void, changed: (chat: string) => void}} events
    */
   constructor(journal, clock, events) {
     this.#journal = journal;
@@ -56,10 +57,8 @@ export class Sending {
   send(options) {
     const size = new TextEncoder().encode(options.content).length;
     // The server would close the connection for a frame that is far too large, each time.
-    if (!size) throw new Refused("content.empty", "The message is empty");
-    if (size > CONTENT_BYTES_MAX) {
-      throw new Refused("content.too_large", `${size} bytes are more than ${CONTENT_BYTES_MAX}`);
-    }
+    if (!size || size > CONTENT_BYTES_MAX)
+      throw new Refused(size ? "content.too_large" : "content.empty", `${size} bytes`);
     // A reload sorts unsent messages by this time, so no two of them have the same.
     const createdAt = (this.#lastAt = Math.max(this.#clock.wall(), this.#lastAt + 1));
     const message = { ...options, id: crypto.randomUUID(), createdAt };
@@ -93,8 +92,14 @@ export class Sending {
    * @param {string} id
    */
   discard(chat, id) {
-    this.#events.discard({ chat, id });
-    this.#settle({ chat, id })?.reject(new Refused("send.discarded", "The message was discarded"));
+    this.#events.discarded({ chat, id });
+    this.drop({ chat, id });
+  }
+
+  /** @param {Key} key - A message that this tab or another one has discarded. */
+  drop(key) {
+    this.#events.discard(key);
+    this.#settle(key)?.reject(new Refused("send.discarded", "discarded"));
   }
 
   /**
@@ -163,7 +168,7 @@ export class Sending {
   /**
    * Remove a message from all lists; return the caller that waits for it.
    *
-   * @param {{chat: string, id: string}} message
+   * @param {Key} message
    */
   #settle(message) {
     const key = keyOf(message);

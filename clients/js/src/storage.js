@@ -3,12 +3,12 @@
  * Save the data that must outlive a page: rows of logs, the outbox, drafts and read marks.
  *
  * IndexedDB can fail at any moment: in private windows, when the disk is full, when the browser or
- * a user deletes it, or when another tab has a newer version open. `Reserve` then continues in
+ * a user deletes it, or when another tab has a newer version open. The client then continues in
  * memory. The saved data is only a cache, except for the outbox, which every tab also has in
  * memory.
  */
 
-import { current, patched } from "./rows.js";
+import { patched } from "./rows.js";
 
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./rows.js").Patch} Patch */
@@ -61,7 +61,6 @@ import { current, patched } from "./rows.js";
  *   before a sequence, and the range of the chat at that moment.
  * @property {(change: (row: Row) => Row | null) => Promise<void>} sweep - Replace rows that have
  *   changed; null deletes a row.
- * @property {() => Promise<string[]>} senders - The senders of all rows.
  * @property {() => Promise<void>} wipe
  * @property {() => void} close
  */
@@ -77,7 +76,6 @@ import { current, patched } from "./rows.js";
  * @property {(visit: (row: Row) => Row | null | false, chat?: string, before?: number)
  *   => Promise<void>} walk - Visit rows, the newest of a chat first, until `visit` returns false;
  *   replace each by what it returns.
- * @property {(chat: string) => void} drop - Delete the rows of a chat.
  */
 
 /** @typedef {<T>(work: (store: (name: string) => Store) => Promise<T>) => Promise<T>} Run */
@@ -115,7 +113,8 @@ const storageOf = (kind, run, wipe, close) => ({
       for (const name of /** @type {const} */ (["ranges", "outbox", "drafts", "reads"])) {
         for (const [key, value] of changes[name] ?? []) store(name).put(key, value);
       }
-      for (const [chat, range] of changes.ranges ?? []) if (!range) store("rows").drop(chat);
+      for (const [chat, range] of changes.ranges ?? [])
+        if (!range) await store("rows").walk(() => null, chat);
       for (const row of changes.rows ?? []) store("rows").put([row.chat, row.sequence], row);
       for (const { chat, target, entry } of changes.patches ?? []) {
         const row = await store("rows").get([chat, target]);
@@ -133,13 +132,6 @@ const storageOf = (kind, run, wipe, close) => ({
       return { rows, range };
     }),
   sweep: (change) => run((store) => store("rows").walk(change)),
-  senders: () =>
-    run(async (store) => {
-      /** @type {Set<string>} */
-      const senders = new Set();
-      await store("rows").walk((row) => (senders.add(row.sender), row));
-      return [...senders];
-    }),
 });
 
 const newDevice = () => `web-${crypto.randomUUID().slice(0, 8)}`;
@@ -176,8 +168,6 @@ export function memory() {
           put([row.chat, row.sequence], next);
         }
       },
-      drop: (chat) =>
-        [...map.values()].forEach((row) => row.chat === chat && put([chat, row.sequence], null)),
     };
   };
   return storageOf(
@@ -223,7 +213,6 @@ const storeOf = (store) => ({
         cursor.continue();
       };
     }),
-  drop: (chat) => void store.delete(rowsOf(chat, Infinity)),
 });
 
 /**
@@ -247,8 +236,7 @@ export function indexedDb(name = "tidings") {
       request.onupgradeneeded = () => {
         for (const store of STORES) request.result.createObjectStore(store);
       };
-      request.onerror = () => reject(request.error);
-      request.onblocked = () => reject(new Error("blocked"));
+      request.onerror = request.onblocked = reject;
       request.onsuccess = () => {
         const database = request.result;
         // Otherwise this tab would keep another one from deleting or upgrading the database.
@@ -257,9 +245,9 @@ export function indexedDb(name = "tidings") {
       };
     }));
   const shut = async () => {
-    const database = await opening?.catch(() => null);
-    opening = null;
-    database?.close();
+    const closing = opening;
+    opening = null; // whoever comes now opens it again
+    (await closing?.catch(() => null))?.close();
   };
   return storageOf(
     "indexeddb",
@@ -267,7 +255,7 @@ export function indexedDb(name = "tidings") {
       const transaction = (await open()).transaction(STORES, "readwrite");
       const ended = new Promise((resolve, reject) => {
         transaction.oncomplete = resolve;
-        transaction.onabort = () => reject(transaction.error ?? new Error("aborted"));
+        transaction.onabort = () => reject(transaction.error);
       });
       ended.catch(() => {}); // reported below, unless the work fails first
       const result = await work((store) => storeOf(transaction.objectStore(store)));
@@ -282,76 +270,46 @@ export function indexedDb(name = "tidings") {
   );
 }
 
-/** Uses a storage until it fails, then memory. */
-export class Reserve {
-  #storage;
-  #onChange;
-
+/**
+ * Return a storage that uses another one until it fails, then memory.
+ *
+ * @param {Storage} first
+ * @param {() => void} onChange - Called when the storage has failed.
+ * @returns {Storage}
+ */
+export function reserve(first, onChange) {
+  let storage = first;
   /**
-   * @param {Storage} storage
-   * @param {() => void} onChange - Called when the storage has failed.
+   * @param {"load" | "save" | "page" | "sweep"} name
+   * @returns {(...given: any[]) => Promise<any>}
    */
-  constructor(storage, onChange) {
-    this.#storage = storage;
-    this.#onChange = onChange;
-  }
-
-  get kind() {
-    return this.#storage.kind;
-  }
-
-  load() {
-    return this.#try((storage) => storage.load());
-  }
-
-  /** @param {Changes} changes */
-  save(changes) {
-    return this.#try((storage) => storage.save(changes));
-  }
-
-  /**
-   * @param {string} chat
-   * @param {number} before
-   * @param {number} limit
-   * @param {number} wall - Milliseconds since 1970.
-   */
-  async page(chat, before, limit, wall) {
-    const { rows, range } = await this.#try((storage) => storage.page(chat, before, limit));
-    return { rows: rows.map((row) => current(row, wall)), range };
-  }
-
-  /** @param {(row: Row) => Row | null} change */
-  sweep(change) {
-    return this.#try((storage) => storage.sweep(change));
-  }
-
-  senders() {
-    return this.#try((storage) => storage.senders());
-  }
-
-  async wipe() {
-    await this.#storage.wipe().catch(() => {});
-  }
-
-  close() {
-    this.#storage.close();
-  }
-
-  /**
-   * @template T
-   * @param {(storage: Storage) => Promise<T>} work
-   */
-  async #try(work) {
-    const storage = this.#storage;
-    try {
-      return await work(storage);
-    } catch (error) {
-      if (storage.kind === "memory") throw error;
-      if (this.#storage === storage) {
-        this.#storage = memory();
-        this.#onChange();
+  const use =
+    (name) =>
+    async (...given) => {
+      const used = /** @type {any} */ (storage);
+      try {
+        return await used[name](...given);
+      } catch (error) {
+        if (used.kind === "memory") throw error;
+        if (storage === used) {
+          storage = memory();
+          onChange();
+        }
+        return /** @type {any} */ (storage)[name](...given);
       }
-      return work(this.#storage);
-    }
-  }
+    };
+  return {
+    get kind() {
+      return storage.kind;
+    },
+    load: use("load"),
+    save: use("save"),
+    page: use("page"),
+    sweep: use("sweep"),
+    // What was kept before the storage failed has to go, too.
+    wipe: async () => {
+      for (const one of new Set([storage, first])) await one.wipe().catch(() => {});
+    },
+    close: () => storage.close(),
+  };
 }

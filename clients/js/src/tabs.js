@@ -12,13 +12,14 @@
 /** @typedef {import("./connection.js").LineEvents} LineEvents */
 /** @typedef {import("./frames.js").ClientFrame} ClientFrame */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
+/** @typedef {import("./sending.js").Key} Key */
 
 /**
  * A message between tabs: `up` is a frame for the tab that leads, `down` a frame from it, for
  * the tab `to` or for all.
  *
  * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
- *   about?: "leads" | "asks to lead" | "may lead" | "signed out"}} Letter
+ *   about?: "leads" | "asks to lead" | "may lead" | "signed out", discarded?: Key}} Letter
  */
 
 /** @typedef {(frame: ClientFrame, reply: (frame: ServerFrame) => void) => void} Serve */
@@ -38,7 +39,8 @@ export class Tabs {
 
   /**
    * @param {string} name - The same for all tabs that share.
-   * @param {{leads: (leads: boolean) => void, serve: Serve, signedOut: () => void}} events
+   * @param {{leads: (leads: boolean) => void, serve: Serve, discarded: (key: Key) => void,
+   *   signedOut: () => void}} events
    */
   constructor(name, events) {
     this.#name = name;
@@ -46,11 +48,6 @@ export class Tabs {
     this.#channel = new BroadcastChannel(name);
     this.#channel.onmessage = ({ data }) => this.#take(data);
     void this.#stand();
-  }
-
-  /** Whether this browser supports sharing. */
-  static get arePossible() {
-    return typeof BroadcastChannel !== "undefined" && !!globalThis.navigator?.locks;
   }
 
   /** The way to the server over the tab that leads. @type {Connect} */
@@ -61,7 +58,7 @@ export class Tabs {
     return {
       say: (frame) => {
         if (performance.now() - this.#heardAt > LEADER_SILENT_MS_MAX) this.#takeOver();
-        this.#post({ up: frame });
+        this.tell({ up: frame });
       },
       close: () => {
         if (this.#line === events) this.#line = null;
@@ -75,22 +72,7 @@ export class Tabs {
    * @param {ServerFrame} frame
    */
   broadcast(frame) {
-    if (this.leads) this.#post({ down: frame });
-  }
-
-  /** Ask all other tabs to connect to this one, because it leads and is live. */
-  announce() {
-    if (this.leads) this.#post({ about: "leads" });
-  }
-
-  /** Ask to lead, because this tab is in front and the leader may be hidden. */
-  front() {
-    if (!this.leads) this.#post({ about: "asks to lead" });
-  }
-
-  /** Tell all tabs that the user has signed out. */
-  signOut() {
-    this.#post({ about: "signed out" });
+    if (this.leads) this.tell({ down: frame });
   }
 
   close() {
@@ -119,7 +101,7 @@ export class Tabs {
     if (this.#isOver) return Promise.resolve();
     this.leads = true;
     this.#events.leads(true);
-    this.#post({ about: "leads" });
+    this.tell({ about: "leads" });
     return new Promise((resolve) => (this.#resign = resolve));
   }
 
@@ -136,13 +118,14 @@ export class Tabs {
   }
 
   /** @param {Letter} letter */
-  #take({ from, to, up, down, about }) {
+  #take({ from, to, up, down, about, discarded }) {
     if (to !== undefined && to !== this.#id) return;
     if (about === "signed out") this.#events.signedOut();
+    else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {
-      if (up) this.#events.serve(up, (frame) => this.#post({ to: from, down: frame }));
+      if (up) this.#events.serve(up, (frame) => this.tell({ to: from, down: frame }));
       else if (about === "asks to lead" && globalThis.document?.hidden) {
-        this.#post({ to: from, about: "may lead" });
+        this.tell({ to: from, about: "may lead" });
       }
     } else if (about === "leads") this.#line?.ended({ code: 1012, retryAfterMs: 0 });
     else if (about === "may lead") void this.#stand(true);
@@ -152,8 +135,8 @@ export class Tabs {
     }
   }
 
-  /** @param {Omit<Letter, "from">} letter */
-  #post(letter) {
+  /** Tell the other tabs something. @param {Omit<Letter, "from">} letter */
+  tell(letter) {
     if (!this.#isOver) this.#channel.postMessage({ from: this.#id, ...letter });
   }
 }

@@ -67,16 +67,19 @@ export class Tidings {
 
   /** Disconnect. Messages that were not sent stay in the outbox. */
   stop() {
-    this.#wakers?.abort();
-    this.#wakers = null;
+    this.#ignore();
     return this.#core.stop();
   }
 
   /** Stop, and delete everything that this browser has kept, in all tabs. */
   signOut() {
+    this.#ignore();
+    return this.#core.signOut();
+  }
+
+  #ignore() {
     this.#wakers?.abort();
     this.#wakers = null;
-    return this.#core.signOut();
   }
 
   /** The state of the connection, as a live view. */

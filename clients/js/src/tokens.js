@@ -2,6 +2,7 @@
 /** Keep the user's token, and ask the application for the next one before it expires. */
 
 const RENEW_MS_BEFORE = 60_000;
+const RENEW_MS_MIN = 1_000;
 
 export class Tokens {
   #provider;
@@ -28,9 +29,13 @@ export class Tokens {
     return token;
   }
 
-  /** Forget the token, because the server refused it. */
-  refused() {
-    this.#token = null;
+  /**
+   * Forget a token, because the server refused it.
+   *
+   * @param {Promise<string> | null} token - What `current` has returned.
+   */
+  refused(token) {
+    if (this.#token === token) this.#token = null;
   }
 
   /** Whether the token should be renewed on an open connection. */
@@ -41,24 +46,23 @@ export class Tokens {
   async #fetch() {
     this.#until = Infinity; // callers meanwhile wait for the same token
     const token = await this.#provider();
-    const ends = expiryOf(token);
-    this.#until =
-      ends === null ? Infinity : Math.max(ends - RENEW_MS_BEFORE, this.#clock() + 1_000);
+    const left = expiryOf(token) - this.#clock();
+    this.#until = this.#clock() + Math.max(left - RENEW_MS_BEFORE, left / 2, RENEW_MS_MIN);
     return token;
   }
 }
 
 /**
- * Return when a JSON Web Token expires, in milliseconds since 1970; null if that is not readable.
+ * Return when a JSON Web Token expires, in milliseconds since 1970; never if that is not readable.
  *
  * @param {string} token
  */
 function expiryOf(token) {
   try {
-    const part = (token.split(".")[1] ?? "").replace(/-/g, "+").replace(/_/g, "/");
-    const { exp } = JSON.parse(atob(part));
-    return typeof exp === "number" ? exp * 1_000 : null;
+    const part = /** @type {string} */ (token.split(".")[1]);
+    const { exp } = JSON.parse(atob(part.replace(/-/g, "+").replace(/_/g, "/")));
+    return exp > 0 ? exp * 1_000 : Infinity;
   } catch {
-    return null;
+    return Infinity;
   }
 }

@@ -57,6 +57,7 @@ export class Views {
     for (const inbox of this.#inboxes.values()) {
       if (inbox.isWatched) void inbox.reload().catch(() => {});
     }
+    for (const view of this.#chats.values()) if (view.isWatched) view.watched();
   }
 
   /**
@@ -83,11 +84,6 @@ export class Views {
   /** @param {string} chat - A chat whose record, draft or unsent messages have changed. */
   changed(chat) {
     this.#chats.get(chat)?.changed();
-  }
-
-  /** Update the views, because messages may have expired. */
-  tick() {
-    for (const view of this.#chats.values()) if (view.isWatched) view.changed();
   }
 
   /**
@@ -130,6 +126,9 @@ export class Views {
         this.#unread = frame;
         this.unread.changed();
         break;
+      case "profile":
+        this.chats.profile(frame);
+        break;
       case "records":
         this.chats.take(frame.records);
     }
@@ -162,9 +161,9 @@ export class Views {
 
   clear() {
     this.presence.clear();
-    this.#chats.clear();
     this.#unread = NOTHING_UNREAD;
-    this.chats.clear();
     this.unread.changed();
+    const views = [this.chats, ...this.#chats.values(), ...this.#inboxes.values()];
+    for (const view of views) view.clear();
   }
 }

@@ -3,6 +3,7 @@
 
 /** @typedef {import("../src/frames.js").Entry} Entry */
 
+const WAIT_MS = Number(process.env.WAIT_MS ?? 30_000);
 const START = Date.parse("2026-11-16T10:00:00.000Z");
 
 export class FakeServer {
@@ -219,8 +220,38 @@ class FakeSocket {
  * @param {() => unknown} holds
  */
 export async function until(holds) {
-  for (const end = Date.now() + 30_000; !holds();) {
+  for (const end = Date.now() + WAIT_MS; !(await holds());) {
     if (Date.now() > end) throw new Error(`not in time: ${holds}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Locks as browsers have them, for several tabs in one process. */
+export class FakeLocks {
+  /** @type {{lost: (error: Error) => void} | null} */
+  #holder = null;
+  /** @type {(() => void)[]} */
+  #queue = [];
+
+  /**
+   * @param {string} _name
+   * @param {{steal: boolean}} options
+   * @param {() => Promise<void>} work
+   */
+  async request(_name, { steal }, work) {
+    if (steal) this.#holder?.lost(new Error("stolen"));
+    else while (this.#holder) await new Promise((resolve) => this.#queue.push(() => resolve(null)));
+    /** @type {(error: Error) => void} */
+    let lost = () => {};
+    const stolen = new Promise((_, reject) => (lost = reject));
+    const holder = (this.#holder = { lost });
+    try {
+      await Promise.race([work(), stolen]);
+    } finally {
+      if (this.#holder === holder) {
+        this.#holder = null;
+        for (const next of this.#queue.splice(0)) next();
+      }
+    }
   }
 }

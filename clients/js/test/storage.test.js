@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { erasedBy } from "../src/erasures.js";
 import { rowOf } from "../src/rows.js";
-import { memory, Reserve } from "../src/storage.js";
+import { memory, reserve } from "../src/storage.js";
 import { message } from "./support.js";
 
 /** @param {number[]} sequences */
@@ -43,10 +43,10 @@ test("changes reach rows that are kept", async () => {
 test("a storage that fails is replaced by memory, and nothing is lost of what comes after", async () => {
   const broken = { ...memory(), kind: "indexeddb", save: () => Promise.reject(new Error("full")) };
   let changes = 0;
-  const reserve = new Reserve(broken, () => (changes += 1));
-  await reserve.save({ rows: rows(1) });
-  assert.deepEqual([reserve.kind, changes], ["memory", 1]);
-  assert.equal((await reserve.page("c", 9, 9, 0)).rows.length, 1);
+  const storage = reserve(broken, () => (changes += 1));
+  await storage.save({ rows: rows(1) });
+  assert.deepEqual([storage.kind, changes], ["memory", 1]);
+  assert.equal((await storage.page("c", 9, 9)).rows.length, 1);
 });
 
 test("erased authors are found by their digests, up to the moment of the erasure", async () => {

@@ -208,7 +208,16 @@ def _list_users(where: str, root_key: str, options: argparse.Namespace) -> None:
     query = {"prefix": options.prefix} if options.prefix else {}
     for row in _rows(_of_tenant(where, options, "users"), root_key, query):
         state = "deactivated" if row["deactivated"] else "active"
-        _print(row["user_id"], row["created_at"], state, row["display_name"])
+        seen = f"seen {row['last_seen_at']}" if row["last_seen_at"] else "never seen"
+        _print(row["user_id"], row["created_at"], state, seen, *_contacts(row), row["display_name"])
+
+
+def _contacts(row: _Row) -> tuple[str | None, str | None]:
+    """Return the email address and the phone number of a user."""
+    phone = row["phone_number"]
+    if phone and not row["phone_verified"]:
+        phone = f"{phone} (not verified)"
+    return row["email"], phone
 
 
 def _list_chats(where: str, root_key: str, options: argparse.Namespace) -> None:

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What must not go wrong when things come at a bad moment. */
+
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+
+import { memory, Refused, Tidings } from "../src/index.js";
+import { Rest } from "../src/rest.js";
+import { Tokens } from "../src/tokens.js";
+import { FakeLocks, FakeServer, until } from "./fake_server.js";
+
+/** @type {Tidings[]} */
+const open = [];
+afterEach(() => Promise.all(open.splice(0).map((client) => client.stop())));
+
+/**
+ * @param {FakeServer} server
+ * @param {any} [options]
+ */
+function client(server, options = {}) {
+  const made = new Tidings("http://test", {
+    token: () => "t",
+    storage: memory(),
+    tabs: "each",
+    WebSocket: server.WebSocket,
+    fetch: server.fetch,
+    clock: { now: () => performance.now(), wall: () => Date.now(), random: () => 0 },
+    ...options,
+  });
+  open.push(made);
+  return made;
+}
+
+/** @param {Tidings} tidings */
+const live = (tidings) => until(() => tidings.state.snapshot().connection === "live");
+
+/** @param {Tidings} tidings @param {string} [chat] */
+const texts = (tidings, chat = "c") =>
+  tidings
+    .chat(chat)
+    .snapshot()
+    .rows.map((row) => row.content ?? row.gone);
+
+function twoMessages() {
+  const server = new FakeServer();
+  server.append("c", { content: "one" });
+  server.append("c", { content: "two" });
+  return server;
+}
+
+// Starting and stopping.
+
+test("who looks at a chat before the start sees it after the start", async () => {
+  const tidings = client(twoMessages());
+  tidings.chat("c").subscribe(() => {});
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await tidings.start();
+  await until(() => texts(tidings).length === 2);
+});
+
+test("what waits for the server when the client stops does not wait for ever", async () => {
+  const server = twoMessages();
+  server.isUp = false;
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  const older = tidings.chat("c").latest();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await tidings.stop();
+  await assert.rejects(older);
+  server.isUp = true;
+  await tidings.start();
+  await until(() => texts(tidings).length === 2);
+});
+
+test("a start that overlaps with a stop opens one socket", async () => {
+  const server = twoMessages();
+  const storage = memory();
+  const load = storage.load;
+  /** @type {(() => void)[]} */
+  const waiting = [];
+  storage.load = async () => {
+    if (waiting.length === 0) await new Promise((resolve) => waiting.push(() => resolve(null)));
+    return load();
+  };
+  const tidings = client(server, { storage });
+  waiting.length = 0;
+  const first = tidings.start();
+  waiting.shift()?.();
+  await first; // the client now loads a second time, before it opens the socket
+  await until(() => waiting.length === 1);
+  await tidings.stop();
+  await tidings.start();
+  waiting.shift()?.();
+  await live(tidings);
+  assert.equal(server.opened, 1);
+});
+
+// Signing out.
+
+test("signing out empties every view", async () => {
+  const server = twoMessages();
+  server.routes["/v1/inboxes/news/notifications"] = {
+    data: [{ id: "n", message: { title: "Sale" }, received_at: "2026-11-16T10:00:00.000Z" }],
+    next_cursor: null,
+  };
+  const tidings = client(server);
+  await tidings.start();
+  const inbox = tidings.inbox("news");
+  inbox.subscribe(() => {});
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2 && inbox.snapshot().notifications.length === 1);
+  await tidings.signOut();
+  assert.deepEqual(texts(tidings), []);
+  assert.deepEqual(inbox.snapshot().notifications, []);
+  assert.deepEqual(tidings.chats.snapshot().chats, []);
+});
+
+test("signing out deletes what was kept before the storage failed", async () => {
+  const server = twoMessages();
+  const storage = memory();
+  const broken = { ...storage, kind: "broken" };
+  let wiped = 0;
+  broken.wipe = async () => void (wiped += 1);
+  const tidings = client(server, { storage: broken });
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  broken.save = () => Promise.reject(new Error("the disk is full"));
+  server.append("c", { content: "three" });
+  await until(() => tidings.state.snapshot().storage === "memory");
+  await tidings.signOut();
+  assert.equal(wiped, 1);
+});
+
+test("a storage that cannot be deleted now does not keep anything on the screen", async () => {
+  const server = twoMessages();
+  const storage = { ...memory(), wipe: () => new Promise(() => {}) };
+  const tidings = client(server, { storage });
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  void tidings.signOut();
+  await until(() => texts(tidings).length === 0);
+});
+
+// Tabs.
+
+/** Several tabs of one browser: they share a storage and locks. */
+function browser() {
+  const locks = new FakeLocks();
+  Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
+  const storage = memory();
+  /** @param {FakeServer} server */
+  const tab = (server) => client(server, { tabs: "share", storage });
+  return Object.assign(tab, { storage });
+}
+
+test("the leader sends what a tab wrote that was closed before it could hand it over", async () => {
+  const server = twoMessages();
+  const tab = browser();
+  const leader = tab(server);
+  await leader.start();
+  await live(leader);
+  const other = tab(server);
+  await other.start();
+  await live(other);
+  server.isUp = false;
+  server.cut();
+  await until(() => leader.state.snapshot().connection !== "live");
+  other.chat("c").send("from the other tab");
+  await until(() => other.state.snapshot().queued === 1);
+  await other.stop();
+  server.isUp = true;
+  await until(() => server.logs.get("c")?.at(-1)?.content === "from the other tab");
+  assert.equal(server.logs.get("c")?.length, 3);
+});
+
+test("what one tab discards no other tab sends", async (context) => {
+  const server = twoMessages();
+  const tab = browser();
+  const leader = tab(server);
+  await leader.start();
+  await live(leader);
+  const other = tab(server);
+  await other.start();
+  await live(other);
+  server.isUp = false;
+  server.cut();
+  await until(() => leader.state.snapshot().connection !== "live");
+  const post = context.mock.method(BroadcastChannel.prototype, "postMessage");
+  const { id, done } = other.chat("c").send("a mistake");
+  await until(() => post.mock.calls.some((call) => call.arguments[0]?.up?.op === "send"));
+  other.discard("c", id);
+  await assert.rejects(done, Refused);
+  await until(async () => (await tab.storage.load()).outbox.length === 0);
+  server.isUp = true;
+  await live(leader);
+  leader.chat("c").send("right");
+  await until(() => server.logs.get("c")?.at(-1)?.content === "right");
+  assert.equal(server.logs.get("c")?.length, 3);
+});
+
+test("a message of a tab is in the log once, although the leader dies before the answer", async () => {
+  const server = twoMessages();
+  const tab = browser();
+  const leader = tab(server);
+  await leader.start();
+  await live(leader);
+  const other = tab(server);
+  await other.start();
+  await live(other);
+  server.answers = false;
+  const { done } = other.chat("c").send("once");
+  await until(() => server.logs.get("c")?.length === 3);
+  server.answers = true;
+  await leader.stop();
+  assert.equal((await done).sequence, 3);
+  await live(other);
+  assert.equal(server.logs.get("c")?.length, 3);
+  assert.equal(other.state.snapshot().queued, 0);
+});
+
+// Views.
+
+test("an entry that comes while the newest page is on its way is shown", async () => {
+  const server = twoMessages();
+  const page = server.page.bind(server);
+  server.page = (frame) => {
+    const answer = page(frame);
+    server.page = page;
+    server.append("c", { content: "three" });
+    return answer;
+  };
+  const tidings = client(server);
+  await tidings.start();
+  await live(tidings);
+  await until(() => tidings.chats.snapshot().chats.length === 1);
+  tidings.chat("c").subscribe(() => {});
+  await until(() => tidings.chat("c").snapshot().isLoaded);
+  server.append("c", { content: "four" });
+  await until(() => texts(tidings).includes("four"));
+  assert.deepEqual(texts(tidings), ["one", "two", "three", "four"]);
+});
+
+test("a message is gone from the view when it expires", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  let changes = 0;
+  tidings.chat("c").subscribe(() => (changes += 1));
+  await until(() => texts(tidings).length === 2);
+  const expires_at = new Date(Date.now() + 150).toISOString();
+  server.append("c", { content: "a secret", expires_at });
+  await until(() => texts(tidings)[2] === "a secret");
+  const before = changes;
+  await until(() => changes > before);
+  assert.equal(texts(tidings)[2], "expired");
+});
+
+/** @param {FakeServer} server @param {string} author */
+async function erase(server, author) {
+  const salt = "00ff";
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const bytes = new Uint8Array([0, 255]);
+  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+  const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(author));
+  const authors = [
+    { digest: Buffer.from(digest).toString("hex", 0, 8), before: "2030-01-01T00:00:00.000Z" },
+  ];
+  server.say({ op: "erased", n: 7, salt, authors });
+}
+
+test("erased content goes, even if it comes after the word of it", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const server = twoMessages();
+  const storage = memory();
+  const tidings = client(server, { storage });
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  await erase(server, "bob");
+  await until(() => texts(tidings).every((text) => text === "erased"));
+  server.append("c", { content: "late" });
+  server.append("c", { content: "of carol", sender: "carol" });
+  await until(() => texts(tidings).length === 4);
+  context.mock.timers.tick(60_000);
+  await until(() => texts(tidings)[2] === "erased");
+  assert.equal(texts(tidings)[3], "of carol");
+  await until(async () => (await storage.load()).meta.erasures === 7);
+});
+
+test("if everything was erased nothing is shown until it is read again", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  server.page = () => ({ op: "nothing" });
+  server.say({ op: "erased", all: true, n: 9 });
+  await until(() => texts(tidings).every((text) => text === "erased"));
+});
+
+test("a notification that comes or goes while the inbox is loaded is shown or not", async () => {
+  const server = twoMessages();
+  const note = (/** @type {string} */ id) => ({
+    id,
+    message: { title: id },
+    received_at: "2026-11-16T10:00:00.000Z",
+  });
+  let data = [note("old")];
+  server.routes["/v1/inboxes/news/notifications"] = async () => {
+    const answer = { data, next_cursor: null };
+    if (data.length === 1 && data[0]?.id === "old") {
+      data = [note("new")];
+      server.say({ op: "notification", inbox: "news", ...note("new") });
+      server.say({ op: "retracted", inbox: "news", id: "old" });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return answer;
+  };
+  const tidings = client(server);
+  await tidings.start();
+  await live(tidings);
+  const inbox = tidings.inbox("news");
+  inbox.subscribe(() => {});
+  await until(() => inbox.snapshot().isLoaded);
+  await until(
+    () =>
+      inbox
+        .snapshot()
+        .notifications.map((one) => one.id)
+        .join() === "new",
+  );
+});
+
+test("a new name of somebody is shown in the chat list", async () => {
+  const server = twoMessages();
+  const record = server.record.bind(server);
+  const bob = { user_id: "bob", display_name: "Bob", avatar_url: null };
+  server.record = (chat) => ({ ...record(chat), others: [bob] });
+  const tidings = client(server);
+  await tidings.start();
+  await until(() => tidings.chats.snapshot().chats[0]?.others?.[0]?.display_name === "Bob");
+  server.say({ op: "profile", user: "bob", display_name: "Robert", avatar_url: null });
+  await until(() => tidings.chats.snapshot().chats[0]?.others?.[0]?.display_name === "Robert");
+});
+
+// Tokens and pauses.
+
+/** @param {number} seconds */
+const tokenUntil = (seconds) => `x.${btoa(JSON.stringify({ exp: seconds }))}.x`;
+
+test("a token with a short life is renewed in its second half, not every second", async () => {
+  let wall = 0;
+  let asked = 0;
+  const provider = () => {
+    asked += 1;
+    return tokenUntil(wall / 1_000 + 20);
+  };
+  const tokens = new Tokens(provider, () => wall);
+  await tokens.current();
+  for (wall = 0; wall < 100_000; wall += 500) if (tokens.isOld) await tokens.current();
+  assert(asked <= 11, `asked ${asked} times`);
+});
+
+test("requests that are refused together ask for one new token", async () => {
+  let asked = 0;
+  const tokens = new Tokens(
+    () => `t${(asked += 1)}`,
+    () => 0,
+  );
+  /** @type {any} */
+  const fetcher = async (/** @type {string} */ _url, /** @type {any} */ { headers }) => {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
+    const ok = headers.authorization !== "Bearer t1";
+    return { ok, status: ok ? 200 : 401, json: async () => ({}), headers: new Map() };
+  };
+  const rest = new Rest("http://test", tokens, fetcher);
+  await Promise.all([1, 2, 3, 4].map(() => rest.request("GET", "/v1/me")));
+  assert.equal(asked, 2);
+});
