@@ -59,7 +59,7 @@ def test_marks_and_reasons_name_attacks_that_there_are() -> None:
     assert sorted(unknown) == []
     sizes = Counter(one[0] for one in ATTACKS)
     assert "".join(f"{kind}{sizes[kind]} " for kind in "ABCDEFWHS") == (
-        "A19 B9 C19 D24 E19 F14 W9 H13 S29 "
+        "A20 B9 C19 D24 E19 F14 W9 H14 S29 "
     )
     assert all(reason.endswith(".") for reason in NOT_APPLICABLE.values())
 

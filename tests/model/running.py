@@ -28,6 +28,8 @@ QUICK: Final = settings(
 # planted bugs than four long ones each from four seeds, in a third of the time.
 SHORT: Final = settings(QUICK, stateful_step_count=20)
 LONG: Final = settings(QUICK, stateful_step_count=200)
+SEEDS_MAX: Final = 16
+"""What a seed leads to changes with the code: if the first have not met everything, more follow."""
 
 
 def run(
@@ -51,4 +53,21 @@ def run(
                 super().__init__(engine, folder / f"run-{next(runs)}", happened)
 
         run_state_machine_as_test(Machine, settings=how)
+    return happened
+
+
+def run_until(
+    wanted: Iterable[str],
+    kind: type[RuleBasedStateMachine],
+    engine: Engine,
+    folder: Path,
+    how: settings,
+    seeds: int = 1,
+) -> Counter[str]:
+    """Run from a few seeds, and from further ones until all that is wanted has happened."""
+    happened: Counter[str] = Counter()
+    for number in range(SEEDS_MAX):
+        if number >= seeds and all(happened[what] for what in wanted):
+            break
+        happened += run(kind, engine, folder / f"seed-{number}", how, [number])
     return happened

@@ -2,8 +2,7 @@
 """Whatever users do in whatever order, the product does what a small reference says."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, get_args
 
@@ -17,7 +16,7 @@ from tests.model.member_rules import MemberRules
 from tests.model.message_rules import ONE, MessageRules, Send
 from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
-from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
+from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run, run_until
 from tests.model.time_rules import TimeRules
 from tests.support.engine import ENGINES
 from tidings.model.entries import Kind
@@ -35,24 +34,10 @@ EVERYTHING: Final = {
 MARKS: Final = ("marked unread", "mark ended", "read mark moved by itself")
 FEW: Final = settings(SHORT, max_examples=4)
 SEEDS: Final = 2
-SEEDS_MAX: Final = 16
-"""What a seed leads to changes with the code: if the first have not met everything, more follow."""
 
 
 class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
     """Users of one tenant, doing everything that can be done with chats."""
-
-
-def run_until(
-    wanted: Iterable[str], engine: Engine, folder: Path, how: settings, seeds: int
-) -> Counter[str]:
-    """Run from a few seeds, and from further ones until all that is wanted has happened."""
-    happened: Counter[str] = Counter()
-    for number in range(SEEDS_MAX):
-        if number >= seeds and all(happened[what] for what in wanted):
-            break
-        happened += run(ChatMachine, engine, folder / f"seed-{number}", how, [number])
-    return happened
 
 
 @pytest.mark.slow
@@ -60,7 +45,7 @@ def run_until(
 def test_the_product_does_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
-    happened = run_until(EVERYTHING, engine_of("sqlite"), tmp_path, QUICK, seeds=SEEDS)
+    happened = run_until(EVERYTHING, ChatMachine, engine_of("sqlite"), tmp_path, QUICK, seeds=SEEDS)
     assert {what for what in EVERYTHING if not happened[what]} == set()
 
 
@@ -70,7 +55,7 @@ def test_the_product_does_so_on_dynamodb(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
     """Fewer steps: each is a few requests to another process."""
-    happened = run_until(get_args(Kind), engine_of("dynamodb"), tmp_path, SHORT, seeds=1)
+    happened = run_until(get_args(Kind), ChatMachine, engine_of("dynamodb"), tmp_path, SHORT)
     assert {kind for kind in get_args(Kind) if not happened[kind]} == set()
 
 
@@ -107,7 +92,7 @@ def swift_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.timeout(0 if IS_SOAK else 300)
 @pytest.mark.usefixtures("swift_copies")
 def test_two_processes_do_so_together(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
-    happened = run(FleetMachine, engine_of("dynamodb"), tmp_path, FEW, [0])
+    happened = run_until(MARKS, FleetMachine, engine_of("dynamodb"), tmp_path, FEW)
     assert {what for what in MARKS if not happened[what]} == set()
 
 
