@@ -7,6 +7,7 @@ On DynamoDB they share an item; here nobody must notice.
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.builders import (
     a_chat,
@@ -210,6 +211,19 @@ async def test_a_new_claim_with_after_has_to_be_looked_for(dynamodb: Store) -> N
     assert outcome == KeyTaken((0,))
     found = await dynamodb.log.find_sent(state.chat_id, key(again, after=1), NOW)
     assert found is not None and found.entry == first
+
+
+async def test_a_repeat_with_other_content_does_not_replace_the_digest(dynamodb: Store) -> None:
+    state = await a_chat(dynamodb)
+    first, other = message(ANN, cmid="m1"), message(ANN, "other", cmid="m1")
+    first.digest = b"digest"
+    await append(dynamodb, state, first)
+    changed = replace(key(other, after=1), digest=b"other")
+    assert await append(dynamodb, state, other, keys=[changed]) == KeyTaken((0,))
+
+    found = await dynamodb.log.find_sent(state.chat_id, changed, NOW)
+
+    assert found is not None and (found.digest, found.entry) == (b"digest", first)
 
 
 async def test_a_process_that_may_not_write_packs_yet_finds_a_message_without_a_key(

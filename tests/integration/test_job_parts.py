@@ -234,6 +234,40 @@ async def test_a_user_and_an_inbox_that_are_deleted_at_once_leave_nothing(
     assert await store.copies.newest(ann, "news", before=None, limit=9) == []
 
 
+async def test_copies_in_an_inbox_that_is_being_deleted_are_found(rest: Rest) -> None:
+    backend = await rest.tenant("going")
+    store, now, ann = rest.core.store, rest.clock.now(), user_key("going", "ann")
+    for inbox in ("empty", "news"):
+        await backend.ok("PUT", f"/v1/tenants/going/inboxes/{inbox}", {"title": inbox})
+    one = Copy(notification_id="n1", category=None, received_at=now, expires_at=now + DAY_MS)
+    await store.copies.deliver([ann], "news", one)
+    part = part_of(rest, InboxPart)
+    assert isinstance(part, InboxPart)
+    for inbox in ("empty", "news"):
+        await backend.ok("DELETE", f"/v1/tenants/going/inboxes/{inbox}")
+    assert await store.inbox_settings.config("going", "news") is None
+    assert (await part.find(ann)).names == ["news/n1"]
+    await part.remove(ann, ["news/n1"])
+    assert (await part.find(ann)).names == ()
+
+
+async def test_what_a_late_request_adds_goes_with_its_user(rest: Rest) -> None:
+    backend = await rest.tenant("later")
+    store, now, ann = rest.core.store, rest.clock.now(), user_key("later", "ann")
+    await backend.ok("PUT", "/v1/tenants/later/users/ann")
+    await backend.ok("PUT", "/v1/tenants/later/inboxes/news", {"title": "News"})
+    started = await backend.ok("DELETE", "/v1/tenants/later/users/ann")
+    runner, phase = a_runner(rest), started["phase"]
+    while phase != user_deletion.SETTLING:
+        assert await runner.round()
+        phase = (await backend.ok("GET", "/v1/tenants/later/jobs/delete-user-ann"))["phase"]
+    one = Copy(notification_id="n1", category=None, received_at=now, expires_at=now + DAY_MS)
+    await store.copies.deliver([ann], "news", one)
+    done = await finished(rest, "later", "delete-user-ann")
+    assert done["counts"] == {"notifications": 1}
+    assert await store.copies.newest(ann, "news", before=None, limit=9) == []
+
+
 async def test_a_page_without_chats_is_not_the_end_of_the_list(rest: Rest) -> None:
     part = part_of(rest, ChatPart)
     assert isinstance(part, ChatPart)

@@ -304,3 +304,22 @@ async def test_who_is_removed_meanwhile_sees_no_reactions(opened: Deployment) ->
     log: Any = Intercepted(opened.core.store.log, removed_before)
     with pytest.raises(ChatNotFound):
         await ListReactions(log)(BOB, chat, sent.sequence)
+
+
+async def test_the_list_asks_for_the_own_message_before_it_reads_the_rows(
+    opened: Deployment,
+) -> None:
+    chat = await opened.group(ANN, BOB)
+    sent = await opened.writing.send(ANN, chat)
+    calls: list[str] = []
+
+    async def note(name: str, call: Any) -> Any:
+        calls.append(name)
+        return await call()
+
+    chats: Any = Intercepted(opened.core.store.chats, note)
+    listing = replace(opened.core.verbs.list, chats=chats)
+    for own_message in (None, (chat, sent.sequence)):
+        (row,), _ = await listing(ANN, None, 10, own_message)
+        assert row.last is not None and row.last.sequence == sent.sequence
+    assert calls == ["listing", "look", "listing"]

@@ -312,6 +312,7 @@ export class ChatView extends View {
    *
    * @param {string} content
    * @param {{contentType?: string, ttlSeconds?: number}} [options]
+   * @returns {{id: string, done: Promise<import("./listener.js").Place>}}
    */
   send(content, options = {}) {
     return this.#core.sending.send({ chat: this.id, content, ...options });

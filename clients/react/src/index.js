@@ -4,6 +4,11 @@
 import { createContext, createElement, useContext, useEffect, useSyncExternalStore } from "react";
 
 /** @import { Tidings } from "@tidings/client" */
+/** @typedef {import("@tidings/client").ChatSnapshot} ChatSnapshot */
+/** @typedef {import("@tidings/client").ChatsSnapshot} ChatsSnapshot */
+/** @typedef {import("@tidings/client").InboxSnapshot} InboxSnapshot */
+/** @typedef {import("@tidings/client").StateSnapshot} StateSnapshot */
+/** @typedef {import("@tidings/client").UnreadTotal} UnreadTotal */
 
 /**
  * @template T
@@ -56,17 +61,39 @@ function emptyTwin(client) {
   return twin;
 }
 
-/** The chat list: `chats`, newest activity first, `isLoaded`, `hasMore`. */
+/**
+ * The chat list: `chats`, newest activity first, `isLoaded`, `hasMore`.
+ *
+ * @returns {ChatsSnapshot}
+ */
 export const useChats = () => useView((client) => client.chats);
 
-/** One chat: its `rows`, `record`, who is `typing`, `draft`, … @param {string} id */
+/**
+ * One chat: its `rows`, `record`, who is `typing`, `draft`, …
+ *
+ * @param {string} id
+ * @returns {ChatSnapshot}
+ */
 export const useChat = (id) => useView((client) => client.chat(id));
 
-/** An inbox: its `notifications`, `unread`, `categories`, … @param {string} name */
+/**
+ * An inbox: its `notifications`, `unread`, `categories`, …
+ *
+ * @param {string} name
+ * @returns {InboxSnapshot}
+ */
 export const useInbox = (name) => useView((client) => client.inbox(name));
 
-/** How much is unread, for a badge: `total`, `messages`, `chats`, `inboxes`. */
+/**
+ * How much is unread, for a badge: `total`, `messages`, `chats`, `inboxes`.
+ *
+ * @returns {UnreadTotal}
+ */
 export const useUnread = () => useView((client) => client.unread);
 
-/** The client itself: its `connection`, `user`, `queued`, `error`. */
+/**
+ * The client itself: its `connection`, `user`, `queued`, `error`.
+ *
+ * @returns {StateSnapshot}
+ */
 export const useConnection = () => useView((client) => client.state);

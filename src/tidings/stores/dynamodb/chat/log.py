@@ -147,7 +147,10 @@ class DynamoLog:
         found, searched = await self._search(chat, key, start)
         if found is not None:
             (entry,) = await to_entries(self._dynamo, [found])
-            return Sent(digest=claim["digest"] if claim else entry.digest, entry=entry)
+            # A message that was stored without a key has its own digest. The key is then that of a
+            # repeat, whose content may be different.
+            digest = entry.digest or (claim["digest"] if claim else None)
+            return Sent(digest=digest, entry=entry)
         if claim is None:
             return None
         if searched - start >= SEARCHED_ENTRIES_MAX:
