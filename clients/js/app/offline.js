@@ -46,5 +46,5 @@ export function keepChats(tidings, name) {
  */
 export function showKept(tidings, name) {
   const kept = localStorage.getItem(`tidings chats ${name}`);
-  if (kept && !tidings.chats.snapshot().isLoaded) tidings.chats.take(JSON.parse(kept));
+  if (kept && !tidings.chats.snapshot().isLoaded) tidings.chats.keep(JSON.parse(kept));
 }

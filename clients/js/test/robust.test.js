@@ -394,3 +394,17 @@ test("whoever has sent a message types no longer, also in a chat that nobody has
   await arrived;
   assert.deepEqual(chat.snapshot().typing, []);
 });
+
+test("a chat that the user has left meanwhile is not in the list that was kept for ever", async () => {
+  const tidings = client(twoMessages());
+  const [kept, left] = ["c", "left"].map((chat_id) => ({
+    chat_id,
+    last_activity_at: "",
+    members: [],
+  }));
+  tidings.chats.keep(/** @type {any} */ ([kept, left]));
+  assert.equal(tidings.chats.records.length, 2);
+  await tidings.start();
+  await until(() => tidings.chats.records.length === 1);
+  assert.equal(tidings.chats.record("left"), null);
+});
