@@ -5,6 +5,7 @@ import re
 
 from playwright.async_api import expect
 
+from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import TICKS, WebApp, sign_in
 from tests.support.server import ServerProcess
@@ -149,3 +150,25 @@ async def test_a_chat_is_muted_and_a_message_is_sent_for_an_hour(
     await carol.page.get_by_label("Disappears after").select_option("1 hour")
     await carol.send("Not for ever")
     await expect(carol.row("Not for ever").get_by_text(re.compile("min|59"))).to_be_visible()
+
+
+async def test_a_deletion_is_undone_in_its_own_chat(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    wish = {"user_id": "bob", "expires_in": 3_600}
+    token = (await call(demo, "POST", "/v1/tenants/demo/tokens", wish))["token"]
+    for name in ("Attic", "Cellar"):
+        group = {"type": "group", "name": name, "members": ["carol"]}
+        chat = (await call(demo, "POST", "/v1/chats", group, token))["chat_id"]
+        message = {"client_message_id": name, "content": f"Said {name}"}
+        await call(demo, "POST", f"/v1/chats/{chat}/messages", message, token)
+
+    await bob.open("Attic")
+    await choose(bob, "Said Attic", "Delete")
+    await expect(bob.button("Undo")).to_be_visible()
+    # The message in the cellar has the same number in its chat.
+    await bob.open("Cellar")
+    await expect(bob.page.get_by_role("heading", name="Cellar")).to_be_visible()
+    await expect(bob.messages.get_by_role("article")).to_have_count(1)
+    assert await bob.button("Undo").count() == 0

@@ -22,14 +22,15 @@ const texts = await load();
 class App {
   #tidings;
   #notices;
-  #user;
+  #who;
   #name;
 
   /** @param {Session} who */
   constructor(who) {
-    this.#user = this.#name = who.user;
-    // Two tabs can be two people of the demo: each has what it keeps under its own name.
-    const name = `${location.origin} ${who.user}`;
+    this.#who = who;
+    this.#name = who.user;
+    // Two tabs can be two people: each has what it keeps under its own name.
+    const name = `${location.origin} ${who.name}`;
     this.#tidings = new Tidings(location.origin, {
       token: tokenOf(who),
       name,
@@ -44,9 +45,9 @@ class App {
     showUnread(tidings, () => this.#title);
     tidings.on((event) => void (event.type === "signed-out" && this.#left()));
     addEventListener("hashchange", () => this.#goTo());
-    keepChats(tidings, this.#user);
+    keepChats(tidings, this.#who.name);
     await tidings.start();
-    showKept(tidings, this.#user);
+    showKept(tidings, this.#who.name);
     this.#goTo();
     await tidings.request("GET", "/v1/me").then(
       (me) => (this.#name = me.display_name || me.user_id),
@@ -111,7 +112,7 @@ class App {
   }
 
   async #left() {
-    await forget();
+    await forget(this.#who);
     history.replaceState(null, "", location.pathname);
     location.reload();
   }

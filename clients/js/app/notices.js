@@ -47,7 +47,8 @@ export class Notices {
    */
   #show(chat, who) {
     const body = said(this.#strings.newMessage, { who });
-    const notice = new Notification("Tidings", { body, tag: chat, icon: ICON });
+    const notice = noticeOf({ body, tag: chat, icon: ICON });
+    if (!notice) return;
     notice.onclick = () => {
       window.focus();
       location.hash = chat;
@@ -65,5 +66,18 @@ export class Notices {
     };
     const props = { "aria-label": notices, title: notices, "aria-pressed": String(this.#isOn) };
     return h("button", { ...props, onclick: toggle }, icon(this.#isOn ? "screen" : "noScreen"));
+  }
+}
+
+/**
+ * Browsers on phones have notices only for service workers, and throw.
+ *
+ * @param {NotificationOptions} options
+ */
+function noticeOf(options) {
+  try {
+    return new Notification("Tidings", options);
+  } catch {
+    return null;
   }
 }

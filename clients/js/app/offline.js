@@ -10,10 +10,10 @@ const SAVE_MS = 1_000;
 
 /**
  * @param {Tidings} tidings
- * @param {string} user
+ * @param {string} name - The name of what the browser keeps of the user.
  */
-export function keepChats(tidings, user) {
-  const key = `tidings chats ${user}`;
+export function keepChats(tidings, name) {
+  const key = `tidings chats ${name}`;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let saving;
   const save = () => {
@@ -42,9 +42,9 @@ export function keepChats(tidings, user) {
  * Show the list that was kept, until the server has sent a newer one.
  *
  * @param {Tidings} tidings
- * @param {string} user
+ * @param {string} name - The name of what the browser keeps of the user.
  */
-export function showKept(tidings, user) {
-  const kept = localStorage.getItem(`tidings chats ${user}`);
-  if (kept && !tidings.chats.snapshot().isLoaded) tidings.chats.take(JSON.parse(kept));
+export function showKept(tidings, name) {
+  const kept = localStorage.getItem(`tidings chats ${name}`);
+  if (kept && !tidings.chats.snapshot().isLoaded) tidings.chats.keep(JSON.parse(kept));
 }

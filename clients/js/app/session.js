@@ -9,13 +9,17 @@
 import { SignedOut } from "../src/index.js";
 
 /**
- * @typedef {{kind: "demo", user: string}
- *   | {kind: "phone", user: string, access: string, refresh: string}
- *   | {kind: "token", user: string, token: string}} Session
+ * Each sign-in has a name for what the browser keeps, because users of two tenants can have the same
+ * id. A demo person has the same name in all tabs.
+ *
+ * @typedef {{kind: "demo", user: string, name: string}
+ *   | {kind: "phone", user: string, name: string, access: string, refresh: string, until: number}
+ *   | {kind: "token", user: string, name: string, token: string}} Session
  */
 
 const KEY = "tidings session";
 const DEVICE_KEY = "tidings device";
+const RENEW_MS_BEFORE = 60_000;
 
 /** Return who is signed in; null for nobody. @returns {Session | null} */
 export function session() {
@@ -32,26 +36,35 @@ function keep(session) {
   return session;
 }
 
-/** Sign out in this tab; what the client has kept is deleted by the client. */
-export async function forget() {
+/**
+ * Sign out; what the client has kept is deleted by the client. Somebody else who has signed in in
+ * this browser meanwhile stays signed in.
+ *
+ * @param {Session} who
+ */
+export async function forget(who) {
   const old = session();
-  for (const storage of [sessionStorage, localStorage]) {
-    for (const key of [KEY, DEVICE_KEY]) storage.removeItem(key);
-  }
-  if (old?.kind === "phone") await endSession(old.access).catch(() => {});
+  if (old?.name !== who.name) return;
+  const storage = who.kind === "demo" ? sessionStorage : localStorage;
+  for (const key of [KEY, DEVICE_KEY]) storage.removeItem(key);
+  if (old.kind === "phone") await endSession(old.access).catch(() => {});
 }
+
+/** @param {string} user */
+const nameFor = (user) => `${user} ${crypto.randomUUID()}`;
 
 /**
  * Return a function that gets the token for each connection.
  *
- * @param {Session} session
+ * @param {Session} who
  */
-export function tokenOf({ kind }) {
-  if (kind === "demo") return async () => (await demoToken(current().user)).token;
-  if (kind === "phone") return refreshed;
+export function tokenOf(who) {
+  const { kind } = who;
+  if (kind === "demo") return async () => (await demoToken(current(who).user)).token;
+  if (kind === "phone") return refreshing(who);
   let isFirst = true;
   return () => {
-    const now = current();
+    const now = current(who);
     // A token that was refused once is refused again, and there is nobody to ask for another one.
     if (!isFirst || now.kind !== "token") throw new SignedOut();
     isFirst = false;
@@ -59,9 +72,10 @@ export function tokenOf({ kind }) {
   };
 }
 
-function current() {
+/** @param {Session} who */
+function current(who) {
   const now = session();
-  if (!now) throw new SignedOut();
+  if (now?.name !== who.name) throw new SignedOut();
   return now;
 }
 
@@ -86,7 +100,7 @@ export async function ways() {
 const demoToken = (user) => post("/demo/tokens", { user_id: user });
 
 /** @param {string} user */
-export const signInAsDemo = (user) => keep({ kind: "demo", user });
+export const signInAsDemo = (user) => keep({ kind: "demo", user, name: user });
 
 // A token.
 
@@ -94,7 +108,8 @@ export const signInAsDemo = (user) => keep({ kind: "demo", user });
 export async function signInWithToken(token) {
   const answer = await fetch("/v1/me", { headers: { authorization: `Bearer ${token}` } });
   if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail);
-  return keep({ kind: "token", user: (await answer.json()).user_id, token });
+  const { user_id: user } = await answer.json();
+  return keep({ kind: "token", user, name: nameFor(user), token });
 }
 
 // A phone number.
@@ -117,29 +132,44 @@ export async function signInWithCode(tenant, phone, code) {
   const device = localStorage.getItem(DEVICE_KEY) ?? `web-${crypto.randomUUID().slice(0, 8)}`;
   localStorage.setItem(DEVICE_KEY, device);
   const made = await post("/v1/auth/sessions", { tenant, phone_number: phone, code, device });
-  return keep(phoneSession(made));
+  return keep(phoneSession(made, nameFor(made.user_id)));
 }
 
-/** @param {any} made @returns {Session} */
-const phoneSession = ({ user_id, access_token, refresh_token }) => ({
+/**
+ * @param {any} made
+ * @param {string} name
+ * @returns {Session}
+ */
+const phoneSession = ({ user_id, access_token, refresh_token, expires_at }, name) => ({
   kind: "phone",
   user: user_id,
+  name,
   access: access_token,
   refresh: refresh_token,
+  until: Date.parse(expires_at),
 });
 
-/** Return a new access token. A refresh token works once, so tabs use it one after the other. */
-async function refreshed() {
-  const before = current();
-  return navigator.locks.request(KEY, async () => {
-    const now = current();
-    if (now.kind !== "phone") throw new SignedOut();
-    // Another tab was faster.
-    if (before.kind === "phone" && now.refresh !== before.refresh) return now.access;
-    const made = await post("/v1/auth/refresh", { refresh_token: now.refresh });
-    keep(phoneSession(made));
-    return made.access_token;
-  });
+/**
+ * Return a function that returns an access token: the one that is kept, and a new one when that is
+ * old or refused. A refresh token works once, so tabs use it one after the other, and a page that
+ * is closed while it loads must not lose the next one.
+ *
+ * @param {Session} who
+ */
+function refreshing(who) {
+  let last = "";
+  return async () =>
+    navigator.locks.request(KEY, async () => {
+      const now = current(who);
+      if (now.kind !== "phone") throw new SignedOut();
+      if (now.access === last || !(Date.now() < now.until - RENEW_MS_BEFORE)) {
+        const made = await post("/v1/auth/refresh", { refresh_token: now.refresh });
+        current(who); // nobody else has signed in meanwhile
+        keep(phoneSession(made, now.name));
+        return (last = made.access_token);
+      }
+      return (last = now.access);
+    });
 }
 
 /** @param {string} access */

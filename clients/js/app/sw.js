@@ -32,7 +32,9 @@ async function page(request) {
   try {
     const signal = kept ? AbortSignal.timeout(PATIENCE_MS) : null;
     const fresh = await fetch(request, { signal });
-    return fresh.ok || !kept ? fresh : kept;
+    // A proxy may want the user to sign in, and what was removed must not come back.
+    const isBusy = fresh.status === 429 || fresh.status >= 500;
+    return kept && isBusy ? kept : fresh;
   } catch (error) {
     if (kept) return kept;
     throw error;

@@ -23,6 +23,8 @@ export class TidingsBell extends TidingsElement {
   #isFinding = false;
   /** When the newest notification came that the user has seen in the open panel. */
   #seen = "";
+  /** The user who has seen it. */
+  #user = "";
 
   constructor() {
     super();
@@ -45,7 +47,7 @@ export class TidingsBell extends TidingsElement {
 
   /** @param {import("../src/tidings.js").Tidings} tidings */
   start(tidings) {
-    this.#seen = localStorage.getItem(this.#key) ?? "";
+    this.#user = this.#seen = "";
     this.#found = [];
     this.until(
       tidings.on(({ type }) => {
@@ -67,7 +69,15 @@ export class TidingsBell extends TidingsElement {
   }
 
   get #key() {
-    return `tidings seen ${this.inbox}`;
+    return `tidings seen ${this.#user} ${this.inbox}`;
+  }
+
+  /** Load what the user has seen, once it is known who that is: two tabs can be two users. */
+  #meet() {
+    const { user } = this.tidings ?? {};
+    if (!user || user === this.#user) return;
+    this.#user = user;
+    this.#seen = localStorage.getItem(this.#key) ?? "";
   }
 
   /** @param {{inbox: string, title: string}[]} inboxes */
@@ -95,6 +105,7 @@ export class TidingsBell extends TidingsElement {
 
   render() {
     const { strings, tidings } = this;
+    this.#meet();
     const { unread, newest } = this.#state();
     if (this.#isOpen && newest > this.#seen) this.#see(newest);
     const text = unread > COUNT_MAX ? `${COUNT_MAX}+` : unread;

@@ -260,7 +260,8 @@ export class TidingsChat extends ChatActions {
     this.#isFinding = true;
     void this.#unreadRow(unread).then((row) => {
       this.#isFinding = false;
-      if (this.view !== view) return;
+      // Another chat was opened meanwhile, and its first unread message is looked for next.
+      if (this.view !== view) return this.update();
       this.#dividesAt = row?.sequence ?? 0;
       if (row && this.messages.isAtBottom) this.messages.toRow(row, false);
       this.update();

@@ -25,7 +25,8 @@ export class ChatActions extends TidingsElement {
   notice = "";
   messages = new MessageList(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   dialogs = new Dialogs(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
-  #undoable = /** @type {Map<number, {timer: ReturnType<typeof setTimeout>, send: () => void}>} */ (
+  /** Deletions that wait, by chat and sequence. */
+  #undoable = /** @type {Map<string, {timer: ReturnType<typeof setTimeout>, send: () => void}>} */ (
     new Map()
   );
 
@@ -193,25 +194,27 @@ export class ChatActions extends TidingsElement {
   /** Delete a message, unless this is undone in time. @param {number} sequence */
   redact(sequence) {
     const { view } = this;
+    const key = `${this.chat} ${sequence}`;
     const send = () => {
-      this.#undoable.delete(sequence);
+      this.#undoable.delete(key);
       void this.attempt(view?.redact(sequence));
     };
-    this.#undoable.set(sequence, { timer: setTimeout(send, UNDO_MS), send });
+    this.#undoable.set(key, { timer: setTimeout(send, UNDO_MS), send });
     this.say(this.strings.redacted);
   }
 
   /** @param {number} sequence */
   undo(sequence) {
-    clearTimeout(this.#undoable.get(sequence)?.timer);
-    this.#undoable.delete(sequence);
+    const key = `${this.chat} ${sequence}`;
+    clearTimeout(this.#undoable.get(key)?.timer);
+    this.#undoable.delete(key);
     this.notice = "";
     this.update();
   }
 
   /** @param {number} sequence */
   isUndoable(sequence) {
-    return this.#undoable.has(sequence);
+    return this.#undoable.has(`${this.chat} ${sequence}`);
   }
 
   /** Do not wait any longer with deletions, because the page ends. */

@@ -41,7 +41,7 @@ export const CHAT_STYLE = `
 .first .bubble { border-start-start-radius: 5px; }
 .own.first .bubble { border-start-start-radius: var(--radius); border-start-end-radius: 5px; }
 .text { flex: 1 1 auto; max-inline-size: 100%; min-inline-size: 0; overflow-wrap: anywhere; unicode-bidi: isolate; white-space: pre-wrap; }
-.text a { color: var(--accent); }
+.text a { color: var(--accent); direction: ltr; unicode-bidi: isolate; }
 .big .text { font-size: 2.4em; line-height: 1.25; }
 .big .bubble { background: none; padding-inline: 4px; }
 .meta { align-items: center; color: color-mix(in srgb, var(--faint) 90%, var(--text)); display: flex; flex: none; font-size: 0.77em; gap: 6px; line-height: 1.7; }

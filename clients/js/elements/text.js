@@ -34,7 +34,9 @@ export function linked(text) {
     if (!url) continue;
     parts.push(text.slice(at, index));
     parts.push(h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, href));
-    if (!href.toLowerCase().startsWith(`https://${url.host}`)) parts.push(` (${url.host})`);
+    if (!href.toLowerCase().startsWith(`https://${url.host}`)) {
+      parts.push(h("bdi", { dir: "ltr" }, ` (${url.host})`));
+    }
     at = index + href.length;
   }
   parts.push(text.slice(at));

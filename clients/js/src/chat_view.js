@@ -212,6 +212,8 @@ export class ChatView extends View {
    * @param {number} [asOf]
    */
   applied(entry, asOf) {
+    // The list of chats shows who types, also in chats that are not loaded.
+    this.#stopTyping(entry.sender);
     if (!this.#isLoaded) return;
     const patch = patchOf(entry);
     if (patch) this.#patch(patch.target, entry);
@@ -220,7 +222,6 @@ export class ChatView extends View {
       if (this.#rows.length > WINDOW_ROWS_MAX) this.#trim("front");
     }
     if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
-    this.#stopTyping(entry.sender);
     this.changed();
   }
 

@@ -52,6 +52,8 @@ export class ChatsView extends View {
   #cursor;
   #isLoaded = false;
   #stale = /** @type {Set<string>} */ (new Set());
+  /** Chats that are shown from what was kept, and that the server has not named yet. */
+  #kept = /** @type {Set<string>} */ (new Set());
 
   /** @param {Core} core */
   constructor(core) {
@@ -82,6 +84,7 @@ export class ChatsView extends View {
     if (this.#cursor === undefined) this.#cursor = next_cursor;
     this.#isLoaded = true;
     this.#put(data);
+    this.#leave();
   }
 
   /** Load the next page. */
@@ -91,6 +94,12 @@ export class ChatsView extends View {
     const { data, next_cursor } = await this.#core.rest.request("GET", path);
     this.#cursor = next_cursor;
     this.#put(data);
+    this.#leave();
+  }
+
+  /** Remove the chats that were kept, once the list ends without them: the user has left them. */
+  #leave() {
+    if (this.#cursor === null) for (const chat of this.#kept) this.forgotten(chat);
   }
 
   /** All records that are loaded. */
@@ -104,11 +113,18 @@ export class ChatsView extends View {
     this.#put(records);
   }
 
+  /** @param {ChatRecord[]} records - The records of an earlier run, until the server has sent newer ones. */
+  keep(records) {
+    this.take(records);
+    for (const { chat_id } of records) this.#kept.add(chat_id);
+  }
+
   /** @param {ChatRecord[]} records */
   #put(records) {
     this.#core.broadcast({ op: "records", records });
     for (const record of records) {
       this.#records.set(record.chat_id, record);
+      this.#kept.delete(record.chat_id);
       this.#core.follow(record.chat_id);
       this.#core.chatChanged(record.chat_id);
     }
