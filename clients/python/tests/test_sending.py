@@ -74,6 +74,17 @@ def test_every_attempt_names_the_entry_that_was_the_last_when_it_was_posted() ->
     assert again.heard_last()[-1] == Send("1", "c", "a", "hi", after=0)
 
 
+def test_what_is_posted_without_a_connection_names_no_entry() -> None:
+    talk = Talk()
+    talk.connect()
+    talk.hear(message(1), message(2))
+    talk.conversation.lost()
+    talk.post("a")
+    talk.save()
+    talk.connect()
+    assert talk.heard_last()[-1] == Send("1", "c", "a", "hi")
+
+
 async def test_its_own_entry_is_an_answer_too() -> None:
     talk = Talk()
     talk.connect(live=False)

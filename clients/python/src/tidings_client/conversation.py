@@ -100,7 +100,13 @@ class Conversation:
         return self._following.user
 
     def place_of(self, chat: str) -> tuple[int | None, str | None]:
-        """Return the last applied entry of a chat, if any, and the epoch of the server."""
+        """Return the last applied entry of a chat, if any, and the epoch of the server.
+
+        Before the client is live, it may lack many entries. A message with such an outdated place
+        would make the server search all of them, and a busy chat would refuse it again and again.
+        """
+        if not self.is_live:
+            return None, None
         return self._following.have_of(chat), self._following.epoch
 
     # The life of a connection.

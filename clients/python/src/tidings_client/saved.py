@@ -25,8 +25,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     content_type: str | None = None
     ttl_seconds: int | None = None
     after: int | None = None
-    """The last entry of the chat that the client had when the message was posted. If the message is
-    in the log, it is after this entry."""
+    """The last entry of the chat that the client had when the message was posted; None if it was
+    not connected. If the message is in the log, it is after this entry."""
     epoch: str | None = None
     """The epoch of `after`."""
 
