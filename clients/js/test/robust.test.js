@@ -380,31 +380,3 @@ test("requests that are refused together ask for one new token", async () => {
   await Promise.all([1, 2, 3, 4].map(() => rest.request("GET", "/v1/me")));
   assert.equal(asked, 2);
 });
-
-test("whoever has sent a message types no longer, also in a chat that nobody has opened", async () => {
-  const server = twoMessages();
-  const tidings = client(server);
-  await tidings.start();
-  await live(tidings);
-  const chat = tidings.chat("c");
-  server.say({ op: "typing", chat: "c", user: "bob" });
-  await until(() => chat.snapshot().typing.length === 1);
-  const arrived = new Promise((resolve) => tidings.on(resolve));
-  server.append("c", { sender: "bob", content: "three" });
-  await arrived;
-  assert.deepEqual(chat.snapshot().typing, []);
-});
-
-test("a chat that the user has left meanwhile is not in the list that was kept for ever", async () => {
-  const tidings = client(twoMessages());
-  const [kept, left] = ["c", "left"].map((chat_id) => ({
-    chat_id,
-    last_activity_at: "",
-    members: [],
-  }));
-  tidings.chats.keep(/** @type {any} */ ([kept, left]));
-  assert.equal(tidings.chats.records.length, 2);
-  await tidings.start();
-  await until(() => tidings.chats.records.length === 1);
-  assert.equal(tidings.chats.record("left"), null);
-});
