@@ -159,7 +159,10 @@ export class Dialogs {
   async #loadMembers(chat) {
     const path = `/v1/chats/${chat}/members`;
     await this.#attempt(
-      this.#element.tidings?.request("GET", path).then(({ data }) => (this.#members = data)),
+      this.#element.tidings?.request("GET", path).then(({ data }) => {
+        // An answer may come when the dialog of another chat is open.
+        if (this.#open?.kind === "members" && this.#open.chat === chat) this.#members = data;
+      }),
     );
   }
 
@@ -240,8 +243,10 @@ export class Dialogs {
     const path = `/v1/chats/${chat}/messages/${sequence}`;
     const ask = (/** @type {string} */ what) => this.#element.tidings?.request("GET", path + what);
     const both = Promise.all([ask("/receipts?limit=100"), ask("/reactions")]);
+    const dialog = this.#open;
     await this.#attempt(
       both.then(([receipts, reactions]) => {
+        if (this.#open !== dialog) return;
         this.#facts = { receipts: receipts.data, reactions: reactions.data };
       }),
     );

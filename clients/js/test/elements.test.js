@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { Dialogs } from "../elements/dialogs.js";
 import { english } from "../elements/strings.js";
 import { arabic } from "../elements/strings_ar.js";
 import { german } from "../elements/strings_de.js";
@@ -125,4 +126,39 @@ test("rows that are not in the page take the room that they took, or the average
   for (let row = 0; row < 1_000; row += 1) heights.set(`r${row}`, 10);
   heights.keep(["a"]);
   assert.equal(heights.of(["a", "b"]), 200);
+});
+
+// Dialogs.
+
+test("a dialog shows the members of its own chat, and the readers of its own message", async () => {
+  /** @type {Record<string, (answer: any) => void>} */
+  const answers = {};
+  const request = (_, path) => new Promise((resolve) => (answers[path] = resolve));
+  const record = () => ({ role: "owner", name: "" });
+  const people = { nameOf: (/** @type {string} */ user) => user };
+  const tidings = { request, user: "me", chats: { record } };
+  const element = { tidings, people, view: null, strings: inEnglish, update: () => {} };
+  const dialogs = new Dialogs(/** @type {any} */ (element));
+  const shown = () => JSON.stringify(dialogs.describe());
+
+  for (const chat of ["a", "b"]) dialogs.show({ kind: "members", chat });
+  for (const chat of ["b", "a"]) {
+    answers[`/v1/chats/${chat}/members`]({ data: [{ user_id: `of-${chat}`, role: "member" }] });
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  assert.match(shown(), /of-b/);
+  assert.doesNotMatch(shown(), /of-a/);
+
+  const rows = [1, 2].map((sequence) => /** @type {any} */ ({ chat: "a", sequence }));
+  for (const row of rows) dialogs.show({ kind: "info", row });
+  for (const { sequence } of rows.reverse()) {
+    const path = `/v1/chats/a/messages/${sequence}`;
+    answers[`${path}/receipts?limit=100`]({
+      data: [{ user_id: `reader-${sequence}`, read: true }],
+    });
+    answers[`${path}/reactions`]({ data: [] });
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  assert.match(shown(), /reader-2/);
+  assert.doesNotMatch(shown(), /reader-1/);
 });
