@@ -3,7 +3,6 @@
 
 const PAUSE_MS_MIN = 1_000;
 const PAUSE_MS_MAX = 60_000;
-const DOUBLINGS_MAX = 16;
 
 export const NOT_AUTHENTICATED = 4401;
 
@@ -39,8 +38,7 @@ export class Backoff {
   after(ended) {
     if (ended.code === NOT_AUTHENTICATED) {
       // The first refusal is usually a token that has just expired, so no pause is needed.
-      this.#refusedTokens += 1;
-      return this.#refusedTokens > 1 ? this.#pause() : 0;
+      return this.#refusedTokens++ ? this.#pause() : 0;
     }
     if (ended.isFinal || FINAL.has(ended.code)) return null;
     return ended.retryAfterMs ?? this.#pause();
@@ -52,8 +50,6 @@ export class Backoff {
   }
 
   #pause() {
-    const longest = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** this.#failures);
-    this.#failures = Math.min(this.#failures + 1, DOUBLINGS_MAX);
-    return this.#random() * longest;
+    return this.#random() * Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** this.#failures++);
   }
 }

@@ -236,7 +236,7 @@ export class ChatView extends View {
     const next = patched(row, entry);
     if (next) this.#rows = this.#rows.with(index, next);
     else {
-      if (!this.#unsure.size) setTimeout(() => void this.#reread(), REREAD_MS);
+      if (!this.#unsure.size) setTimeout(() => this.#reread(), REREAD_MS);
       this.#unsure.add(target);
     }
   }

@@ -52,8 +52,8 @@ export class ChatsView extends View {
   #cursor;
   #isLoaded = false;
   #stale = /** @type {Set<string>} */ (new Set());
-  /** Chats that are shown from what was kept, and that the server has not named yet. */
-  #kept = /** @type {Set<string>} */ (new Set());
+  /** The records of an earlier run, which are shown until the server sends newer ones. */
+  #kept = /** @type {ChatRecord[]} */ ([]);
 
   /** @param {Core} core */
   constructor(core) {
@@ -63,9 +63,7 @@ export class ChatsView extends View {
 
   /** @returns {ChatsSnapshot} */
   #make() {
-    const chats = [...this.#records.values()].sort((a, b) =>
-      a.last_activity_at < b.last_activity_at ? 1 : -1,
-    );
+    const chats = this.records.sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1));
     return { chats, isLoaded: this.#isLoaded, hasMore: !!this.#cursor };
   }
 
@@ -76,30 +74,24 @@ export class ChatsView extends View {
 
   /** Load the first page again, because it may have changed while there was no connection. */
   async reload() {
-    if (!this.#core.leads) return;
-    const { data, next_cursor } = await this.#core.rest.request(
-      "GET",
-      `/v1/chats?limit=${PAGE_CHATS}`,
-    );
-    if (this.#cursor === undefined) this.#cursor = next_cursor;
-    this.#isLoaded = true;
-    this.#put(data);
-    this.#leave();
+    if (this.#core.leads) await this.#load("");
   }
 
   /** Load the next page. */
   async more() {
-    if (!this.#cursor) return;
-    const path = `/v1/chats?limit=${PAGE_CHATS}&cursor=${encodeURIComponent(this.#cursor)}`;
-    const { data, next_cursor } = await this.#core.rest.request("GET", path);
-    this.#cursor = next_cursor;
-    this.#put(data);
-    this.#leave();
+    if (this.#cursor) await this.#load(`&cursor=${encodeURIComponent(this.#cursor)}`);
   }
 
-  /** Remove the chats that were kept, once the list ends without them: the user has left them. */
-  #leave() {
-    if (this.#cursor === null) for (const chat of this.#kept) this.forgotten(chat);
+  /** @param {string} cursor - The part of the query that names the page; empty for the first. */
+  async #load(cursor) {
+    const path = `/v1/chats?limit=${PAGE_CHATS}${cursor}`;
+    const { data, next_cursor } = await this.#core.rest.request("GET", path);
+    if (cursor || this.#cursor === undefined) this.#cursor = next_cursor;
+    this.take(data);
+    // The list has ended, and did not replace a kept record: the user has left that chat.
+    if (this.#cursor === null)
+      for (const kept of this.#kept)
+        if (this.record(kept.chat_id) === kept) this.forgotten(kept.chat_id);
   }
 
   /** All records that are loaded. */
@@ -107,26 +99,23 @@ export class ChatsView extends View {
     return [...this.#records.values()];
   }
 
-  /** @param {ChatRecord[]} records - The records that the leading tab has loaded. */
+  /** @param {ChatRecord[]} records - The records that this tab or the leading tab has loaded. */
   take(records) {
     this.#isLoaded = true;
     this.#put(records);
   }
 
-  /** @param {ChatRecord[]} records - The records of an earlier run, until the server has sent newer ones. */
+  /** @param {ChatRecord[]} records - The records of an earlier run. */
   keep(records) {
-    this.take(records);
-    for (const { chat_id } of records) this.#kept.add(chat_id);
+    this.take((this.#kept = records));
   }
 
   /** @param {ChatRecord[]} records */
   #put(records) {
     this.#core.broadcast({ op: "records", records });
     for (const record of records) {
-      this.#records.set(record.chat_id, record);
-      this.#kept.delete(record.chat_id);
       this.#core.follow(record.chat_id);
-      this.#core.chatChanged(record.chat_id);
+      this.#set(record);
     }
     this.changed();
   }
@@ -186,7 +175,8 @@ export class ChatsView extends View {
     if (!record || !(isMessage || entry.target)) return this.stale(entry.chat);
     const last = record.last_message;
     if (isMessage && entry.sequence > (last?.sequence ?? 0)) {
-      this.#update(record, {
+      this.#set({
+        ...record,
         last_activity_at: entry.created_at,
         last_message: {
           sequence: entry.sequence,
@@ -197,9 +187,8 @@ export class ChatsView extends View {
         message_count: record.message_count + 1,
         unread: isOwn ? record.unread : record.unread + 1,
       });
-    } else if (entry.target !== undefined && entry.target === last?.sequence)
+    } else if (entry.target === last?.sequence || (entry.kind === "redacted" && record.unread))
       this.stale(entry.chat);
-    else if (entry.kind === "redacted" && record.unread) this.stale(entry.chat);
   }
 
   /**
@@ -209,7 +198,7 @@ export class ChatsView extends View {
    */
   unread(chat, unread, unread_exact) {
     const record = this.#records.get(chat);
-    if (record) this.#update(record, { unread, unread_exact, marked_unread: false });
+    if (record) this.#set({ ...record, unread, unread_exact, marked_unread: false });
   }
 
   /**
@@ -219,18 +208,15 @@ export class ChatsView extends View {
    */
   profile({ user: user_id, display_name, avatar_url }) {
     const other = { user_id, display_name, avatar_url };
-    for (const record of this.#records.values()) {
+    for (const record of this.records) {
       const others = record.others?.map((one) => (one.user_id === user_id ? other : one));
-      if (others?.includes(other)) this.#update(record, { others });
+      if (others?.includes(other)) this.#set({ ...record, others });
     }
   }
 
-  /**
-   * @param {ChatRecord} record
-   * @param {Partial<ChatRecord>} changes
-   */
-  #update(record, changes) {
-    this.#records.set(record.chat_id, { ...record, ...changes });
+  /** @param {ChatRecord} record */
+  #set(record) {
+    this.#records.set(record.chat_id, record);
     this.#core.chatChanged(record.chat_id);
     this.changed();
   }
@@ -238,7 +224,7 @@ export class ChatsView extends View {
   /** @param {string} chat - A chat whose record must be asked for again. */
   stale(chat) {
     if (!this.#core.leads) return;
-    if (!this.#stale.size) setTimeout(() => void this.#refresh(), RELOAD_MS);
+    if (!this.#stale.size) setTimeout(() => this.#refresh(), RELOAD_MS);
     this.#stale.add(chat);
   }
 

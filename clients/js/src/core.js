@@ -111,12 +111,12 @@ export class Core {
     this.#office = new Office(this.#conversation, this.clock, () => this.views.news());
     const events = {
       changed: () => this.state.changed(),
-      trouble: (/** @type {unknown} */ error) => void this.#trouble(error),
+      trouble: (/** @type {unknown} */ error) => this.#trouble(error),
     };
     const backoff = new Backoff(this.clock.random);
     const hello = () => this.#hello();
     this.#keeper = new Keeper(this.#conversation, this.#tokens, backoff, this.clock, hello, events);
-    this.#sweeping = setInterval(() => void this.#sweep(), SWEEP_MS);
+    this.#sweeping = setInterval(() => this.#sweep(), SWEEP_MS);
     this.sending.adopt(saved.outbox);
     if (this.#options.tabs !== "each" && globalThis.navigator?.locks) this.#share();
     else this.#lead(true);
@@ -134,7 +134,7 @@ export class Core {
       leads: (leads) => this.#lead(leads),
       serve: (frame, reply) => this.#office?.serve(frame, reply),
       discarded: (key) => this.sending.drop(key),
-      signedOut: () => void this.#forget(),
+      signedOut: () => this.#forget(),
     });
     this.#keeper?.use(this.#tabs.connect);
   }
@@ -181,7 +181,7 @@ export class Core {
 
   /** Stop, and delete everything that this browser has kept. */
   async signOut() {
-    this.#tabs?.tell({ about: "signed out" });
+    this.#tabs?.tell({ about: "signed-out" });
     await this.#forget();
   }
 

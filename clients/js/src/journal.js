@@ -18,7 +18,7 @@ export class Journal {
 
   /** The changes for the next write, which follows soon after a change is added. */
   get changes() {
-    this.#timer ??= setTimeout(() => void this.flush(), DELAY_MS);
+    this.#timer ??= setTimeout(() => this.flush(), DELAY_MS);
     return this.#changes;
   }
 

@@ -266,7 +266,7 @@ export function indexedDb(name = "tidings") {
       await shut();
       await done(indexedDB.deleteDatabase(name));
     },
-    () => void shut(),
+    () => shut(),
   );
 }
 

@@ -19,7 +19,7 @@
  * the tab `to` or for all.
  *
  * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
- *   about?: "leads" | "asks to lead" | "may lead" | "signed out", discarded?: Key}} Letter
+ *   about?: "leads" | "asks to lead" | "may lead" | "signed-out", discarded?: Key}} Letter
  */
 
 /** @typedef {(frame: ClientFrame, reply: (frame: ServerFrame) => void) => void} Serve */
@@ -120,7 +120,7 @@ export class Tabs {
   /** @param {Letter} letter */
   #take({ from, to, up, down, about, discarded }) {
     if (to !== undefined && to !== this.#id) return;
-    if (about === "signed out") this.#events.signedOut();
+    if (about === "signed-out") this.#events.signedOut();
     else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {
       if (up) this.#events.serve(up, (frame) => this.tell({ to: from, down: frame }));
