@@ -49,3 +49,11 @@ class Exploration(Generic[State]):
             name, state = step
             way.append(name)
         return way[::-1]
+
+    def ways_to_violate(self, violations: Callable[[State], Iterable[str]]) -> dict[str, list[str]]:
+        """Which promises do not hold in some state, each with a shortest way to one."""
+        ways: dict[str, list[str]] = {}
+        for state in self.states:
+            for violation in violations(state):
+                ways.setdefault(violation, self.way_to(state))
+        return ways

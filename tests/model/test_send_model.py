@@ -196,11 +196,7 @@ def violations(state: State) -> Iterator[str]:
 def explore(rules: Rules) -> tuple[Exploration[State], dict[str, list[str]]]:
     """All states of a variant; and what goes wrong in it, with a shortest way to that."""
     exploration = Exploration(State(), Model(rules).moves)
-    wrong: dict[str, list[str]] = {}
-    for state in exploration.states:
-        for violation in violations(state):
-            wrong.setdefault(violation, exploration.way_to(state))
-    return exploration, wrong
+    return exploration, exploration.ways_to_violate(violations)
 
 
 def ends(exploration: Exploration[State]) -> list[set[object]]:

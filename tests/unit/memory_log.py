@@ -116,7 +116,7 @@ class MemoryLog:
         return None if entry is None else Sent(digest=key.digest, entry=entry)
 
     async def message(self, *_: Any) -> None:
-        raise NotImplementedError
+        raise AssertionError("an appender reads no single message")
 
     async def page(self, *_: Any, **__: Any) -> None:
         raise AssertionError("an appender reads no pages")

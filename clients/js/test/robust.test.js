@@ -146,25 +146,24 @@ test("a storage that cannot be deleted now does not keep anything on the screen"
 
 // Tabs.
 
-/** Several tabs of one browser: they share a storage and locks. */
-function browser() {
+/** A server with two messages, and two tabs of one browser, both live; the first one leads. */
+async function twoTabs() {
   const locks = new FakeLocks();
   Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
+  const server = twoMessages();
   const storage = memory();
-  /** @param {FakeServer} server */
-  const tab = (server) => client(server, { tabs: "share", storage });
-  return Object.assign(tab, { storage });
+  const shared = { tabs: "share", storage };
+  const leader = client(server, shared);
+  const other = client(server, shared);
+  for (const tab of [leader, other]) {
+    await tab.start();
+    await live(tab);
+  }
+  return { server, leader, other, storage };
 }
 
 test("the leader sends what a tab wrote that was closed before it could hand it over", async () => {
-  const server = twoMessages();
-  const tab = browser();
-  const leader = tab(server);
-  await leader.start();
-  await live(leader);
-  const other = tab(server);
-  await other.start();
-  await live(other);
+  const { server, leader, other } = await twoTabs();
   server.isUp = false;
   server.cut();
   await until(() => leader.state.snapshot().connection !== "live");
@@ -177,14 +176,7 @@ test("the leader sends what a tab wrote that was closed before it could hand it 
 });
 
 test("what one tab discards no other tab sends", async (context) => {
-  const server = twoMessages();
-  const tab = browser();
-  const leader = tab(server);
-  await leader.start();
-  await live(leader);
-  const other = tab(server);
-  await other.start();
-  await live(other);
+  const { server, leader, other, storage } = await twoTabs();
   server.isUp = false;
   server.cut();
   await until(() => leader.state.snapshot().connection !== "live");
@@ -193,7 +185,7 @@ test("what one tab discards no other tab sends", async (context) => {
   await until(() => post.mock.calls.some((call) => call.arguments[0]?.up?.op === "send"));
   other.discard("c", id);
   await assert.rejects(done, Refused);
-  await until(async () => (await tab.storage.load()).outbox.length === 0);
+  await until(async () => (await storage.load()).outbox.length === 0);
   server.isUp = true;
   await live(leader);
   leader.chat("c").send("right");
@@ -202,14 +194,7 @@ test("what one tab discards no other tab sends", async (context) => {
 });
 
 test("a message of a tab is in the log once, although the leader dies before the answer", async () => {
-  const server = twoMessages();
-  const tab = browser();
-  const leader = tab(server);
-  await leader.start();
-  await live(leader);
-  const other = tab(server);
-  await other.start();
-  await live(other);
+  const { server, leader, other } = await twoTabs();
   server.answers = false;
   const { done } = other.chat("c").send("once");
   await until(() => server.logs.get("c")?.length === 3);
