@@ -38,7 +38,7 @@ def environment(browser: Path) -> Mapping[str, str]:
 
 
 def _fonts() -> Mapping[str, str]:
-    """Return what adds the fonts of the packages to those of the machine.
+    """Return the environment variables that add the fonts of the packages to those of the machine.
 
     Without a font for emoji, pages show boxes in their place, and nothing else changes.
     """

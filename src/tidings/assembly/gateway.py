@@ -128,9 +128,9 @@ class Exchange:
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
-        """Return the context with functions that register its connections.
+        """Return the context with functions that register and unregister its connections.
 
-        Through the registry, other processes find these connections.
+        Other processes find these connections through the registry.
         """
         return replace(
             context,

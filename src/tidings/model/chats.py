@@ -105,8 +105,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     """A user's recent messages, as spans between messages from others, earliest first.
 
     If the user's read mark is in a span, the user had no unread messages before that span. The read
-    mark then moves to the end of the span. Otherwise it does not move. In either case the chat
-    becomes one of the user's own, because the user has written in it.
+    mark then moves to the end of the span. Otherwise it does not move. In either case the store
+    records that the user has written in the chat.
     """
 
     user: UserKey

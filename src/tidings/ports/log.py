@@ -104,8 +104,8 @@ class Log(Protocol):
     def takes_after(self) -> bool:
         """Whether a message with `after` may be appended without an idempotency key.
 
-        The appender must know that the log does not contain the message. The entry then has the
-        key's digest.
+        The appender must first make sure that the log does not contain the message. The entry then
+        has the digest that the key would have.
         """
         ...
 
@@ -165,8 +165,9 @@ class Log(Protocol):
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         """Return the earlier send by this sender under this client_message_id.
 
-        None if the key is not claimed, or its claim has expired at `now`. A key with `after` is
-        searched for in the log even then, if the store may have such messages without a key.
+        Returns None if the key is not claimed, or its claim has expired at `now`. If the key has
+        `after`, and the store may contain messages without a claimed key, the log is searched for
+        the message first.
 
         Raises:
             ChatBusy: The log is long. The next call continues the search.

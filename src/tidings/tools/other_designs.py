@@ -25,7 +25,8 @@ from tidings.tools.charges import Units, relaxed_units, strong_units, write_unit
 from tidings.tools.traffic import Traffic
 
 MESSAGE_BYTES: Final = 234
-"""The same as in our own costs: names, ids and times take about as many bytes in every design."""
+"""Size of a message without its text. It is the same as in our own costs, because names, ids and
+times take about as many bytes in every design."""
 USER_BYTES: Final = 31
 STATUS_BYTES: Final = 53
 """Size of a member's part in a chat's item: the time last seen, under the user's id."""
@@ -71,7 +72,8 @@ class RowPerMember:
         return Units(write_units(self._chat_item(members)) + 1)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Return the cost of writing an unread message with its index entry, the chat and a row."""
+        """Return the cost of marking a message as read: the message with its index entry, the chat
+        and the user's row are written."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         return Units(message + write_units(self._chat_item(members)) + 1)
 

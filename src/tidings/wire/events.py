@@ -195,7 +195,8 @@ class _EntryPlace(msgspec.Struct):
 
 
 class _UnknownEntryEvent(msgspec.Struct, tag_field="event", tag="entry"):
-    """An event of an unknown entry, of which only chat and sequence are decoded."""
+    """An event whose entry this version does not understand; only the chat and the sequence are
+    decoded."""
 
     entry: _EntryPlace
 

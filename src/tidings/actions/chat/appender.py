@@ -156,8 +156,8 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests together, because in a busy chat many wait for their author's
-        key."""
+        """Prepare the first requests of the queue in parallel. In a busy chat, many of them wait
+        until the key of their author is loaded."""
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and sets the newest storage format that the processes of a deployment may write.
 
-The item of the epoch has the newest format that may be written. New deployments begin with the
-newest of all. With an upgrade, an operator allows the new formats. To check that no process of an
-older version is left, each process registers itself with the formats that it knows.
+The item of the epoch has the newest format that may be written. A new deployment begins with the
+newest format of its version. After an upgrade, an operator allows the new formats. To check that no
+process of an older version is left, each process registers itself with the formats that it knows.
 """
 
 import asyncio

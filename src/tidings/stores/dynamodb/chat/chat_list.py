@@ -6,9 +6,9 @@ everything that a list shows of the chat; for a group, this is in the group's it
 are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
 
 The rows also decide which chats a user may see: a user has a row exactly as long as the membership
-lasts. The row of a chat on a page is read again at the end if the user may have been removed since
-the first read: if the head was not taken from the copy, or if the members of the group changed
-after the last entry that the user received.
+lasts. The user may be removed from a chat while the page is built. At the end, the row is therefore
+read again for two kinds of chats: those whose head was read from the log, and groups whose members
+have changed since the last entry that the user received.
 """
 
 from collections.abc import Collection, Sequence

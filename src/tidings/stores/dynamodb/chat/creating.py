@@ -43,7 +43,8 @@ from tidings.stores.scheduler import Scheduler, in_turn
 
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
-"""The limit is low, because a group of a thousand members takes 34 transactions in a row."""
+"""Maximum number of large groups of one user that are created at the same time. It is low, because
+a group of a thousand members takes 34 transactions in a row."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 

@@ -74,7 +74,7 @@ _IS_LAST: Final = (
     "(attribute_not_exists(#last_message) OR (#epoch = :epoch AND #last_message = :last_message))"
 )
 _IS_KEPT: Final = "attribute_not_exists(#deleted_at)"
-"""A deleted chat has an item but no content."""
+"""Condition that a chat is not deleted. A deleted chat has an item but no content."""
 _TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
 _MAY_SHOW: Final = (
     "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #last_message <= :target)"
