@@ -72,8 +72,8 @@ class Steadiness:
     def was_steady(self, span: Span) -> bool:
         """Return whether no core was slow, or recovering, for most of this time.
 
-        A short slow time within it is tolerated, because a long operation nearly always includes one.
-        Otherwise slow answers would be left out of the results just because they took long.
+        A short slow time within it is tolerated, because a long operation nearly always includes
+        one. Otherwise slow answers would be left out of the results just because they took long.
         """
         return _share(span, self._disturbed) < DISTURBED_SHARE
 
