@@ -169,7 +169,14 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
 
 def _fan_out(core: Core, hub: Hub) -> FanOut:
     states = core.notice_states
-    return FanOut(core.bus, hub, states.cached, states.state, count_unread(core))
+    return FanOut(
+        core.bus,
+        hub,
+        states.cached,
+        states.state,
+        count_unread(core),
+        lambda entries: core.vault.open(entries, core.clock.now()),
+    )
 
 
 def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:

@@ -89,6 +89,8 @@ REQUEST_KEY_CHARS_MAX: Final = 255
 # The appender.
 SLOT_ATTEMPTS_MAX: Final = 8
 TAIL_ENTRIES_MAX: Final = 256
+LEARNT_MS_MAX: Final = 2 * SECOND_MS
+"""Age up to which a gateway delivers a message of another process that it reads from the log."""
 RUN_ENTRIES_MAX: Final = 256
 """Entries of one chat that are appended together in one write."""
 CHAT_REQUESTS_WAITING_MAX: Final = 4_096
