@@ -154,7 +154,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
-    """Return a result for unread messages that were counted in the log, up to a sequence."""
+    """Return the result of a count of unread messages in the log, up to a sequence."""
     return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 
@@ -374,7 +374,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A user's chat with its head, which shows a gateway the entries that a device has missed."""
+    """A user's chat with its head, from which a gateway sees which entries a device has missed."""
 
     chat_id: ChatId
     head: Head

@@ -170,7 +170,7 @@ class Chats(Protocol):
     async def look(self, chat: ChatId, sequence: int) -> None:
         """Make sure that the next chat list shows the entries of this chat up to this sequence.
 
-        The entry may be from another process. Membership is not checked here, because the list
+        The entries may be from another process. Membership is not checked here, because the list
         checks it.
         """
         ...

@@ -157,8 +157,8 @@ class Log(Protocol):
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
         """Return the next entries after a sequence, for a writer whose slot was taken.
 
-        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more may
-        be returned.
+        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more
+        entries than this limit may be returned.
         """
         ...
 
@@ -207,7 +207,7 @@ class Log(Protocol):
     ) -> list[tuple[str, UserKey, int]] | None:
         """Return the reactions to a message as (emoji, user, time), oldest first.
 
-        Returns None unless the reader is a member, checked as in `page`, and an empty list also if
-        there is no such message.
+        Returns None if the reader is not a member, which is checked as in `page`. Returns an empty
+        list if there is no such message, or if it has no reactions.
         """
         ...

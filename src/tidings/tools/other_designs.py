@@ -127,7 +127,8 @@ class SingleTable:
 
 
 class CounterAndRows:
-    """Design with a counter for the sequence, then a transaction of message and key."""
+    """Design in which a counter assigns the sequence, and then a transaction writes the message and
+    the key."""
 
     name = "counter-and-rows"
 
@@ -183,7 +184,8 @@ class RowPerNotification:
     name = "row-per-notification"
 
     def post(self, users: int, content: int) -> Units:
-        """Return the cost of writing a row and the counters of inbox and category for each user."""
+        """Return the cost of writing, for each user, a row and the counters of the inbox and the
+        category."""
         return Units(users * (write_units(NOTIFICATION_BYTES + content) + 2))
 
     def redact(self, users: int, content: int) -> Units:
@@ -202,11 +204,12 @@ class RowPerNotification:
         return Units(read=relaxed_units(0))
 
     def read_one(self, content: int) -> Units:
-        """Return the cost of writing the row and both counters."""
+        """Return the cost of writing the row, and the counters of the inbox and the category."""
         return Units(write_units(NOTIFICATION_BYTES + content) + 2)
 
     def read_before(self, count: int, content: int) -> Units:
-        """Return the cost of finding the rows, marking each, and setting both counters."""
+        """Return the cost of finding the rows, marking each, and setting the counters of the inbox
+        and the category."""
         marks = count * write_units(NOTIFICATION_BYTES + content)
         return self.list(count, content) + Units(marks + 2)
 

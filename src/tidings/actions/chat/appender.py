@@ -50,7 +50,8 @@ _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
 
 
 class Appender:
-    """Appends to the logs of all chats. One per process is enough, but several also work."""
+    """Appends to the logs of all chats. A process needs only one appender, but several also
+    work."""
 
     def __init__(
         self,
@@ -244,7 +245,8 @@ class Appender:
         return steps
 
     def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Answer and remove the first request if its message is remembered as sent."""
+        """If the message of the first request is remembered as sent, remove and answer the request.
+        Return whether this was the case."""
         key = request.key
         if key is None or key.after is None or not self._log.takes_after:
             return False

@@ -92,7 +92,8 @@ def refuse_older(written: int) -> None:
 
 
 async def allow_newest(dynamo: Dynamo, now: int) -> None:
-    """Allow all processes to write the newest format; a new deployment does so anyway.
+    """Allow all processes to write the newest format. In a new deployment, it is allowed from the
+    start.
 
     Raises:
         SetupError: A process of an older version is still running, or only a newer version can read

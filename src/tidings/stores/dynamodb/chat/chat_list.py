@@ -101,7 +101,8 @@ class DynamoChatList:
         self._heads.saw(chat, head)
 
     async def look(self, chat: ChatId, sequence: int) -> None:
-        """Read the head of a log, unless this process knows that it reaches this sequence."""
+        """Read the head of a log, unless this process already knows that the log reaches this
+        sequence."""
         if self._heads.known(chat).sequence < sequence:
             self._heads.saw(chat, await head_of_chat(self._dynamo, chat))
 
@@ -146,7 +147,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): item for item in items}
 
     async def _items(self, rows: dict[ChatId, Item], pattern: Pattern) -> dict[ChatId, Item]:
-        """Return the items of the chats of these rows, with the copies of their heads."""
+        """Return for each of these rows the item of its chat, with the copy of the head."""
         items = {chat: chat_of_row(row) for chat, row in rows.items() if "peer" in row}
         wanted = [chat for chat in rows if chat not in items]
         # A relaxed read may not find a chat that is very new.
@@ -241,7 +242,8 @@ class DynamoChatList:
         return head, unread
 
     async def _last_messages(self, listed: dict[ChatId, _Listed]) -> dict[ChatId, Entry]:
-        """Return the last messages: the copies, or else the messages in the log."""
+        """Return the last message of each chat, from its copy or, if there is no copy, from the
+        log."""
         found: dict[ChatId, Entry] = {}
         for chat, one in listed.items():
             copied = self._heads.last_in(one.item)

@@ -94,10 +94,11 @@ class ChatMaker:
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """Return the chat that the same request created, or the direct chat of the same pair.
+        """Return the chat that an earlier attempt of this request created, or the direct chat that
+        the two users already have.
 
-        If the request did not finish, this adds the missing members. Returns None if there is no
-        such chat.
+        If the earlier attempt did not finish, this adds the missing members. Returns None if there
+        is no such chat.
         """
         if request is not None:
             kept = await self._dynamo.get(FIND_REQUEST, _request_key(request))

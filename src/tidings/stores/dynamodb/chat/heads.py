@@ -97,7 +97,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
         )
 
     def within(self, room: int) -> "HeadCopy":
-        """Return a copy without the content if the message takes more bytes than this."""
+        """Return this copy, without the content if the message takes more than `room` bytes."""
         if self.last is None or len(packed(self.last)) <= room:
             return self
         return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
@@ -322,7 +322,7 @@ class Heads:
     # Reading.
 
     def values(self, head: Head) -> Item:
-        """Return the values for `SET_HEAD`."""
+        """Return the values for the update expression `SET_HEAD`, which writes a head."""
         return {**head_values(head), ":epoch": self._epoch}
 
     def head_in(self, item: Item) -> Head | None:

@@ -265,7 +265,8 @@ async def find_up(
 async def find_down(
     dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool, head_min: int
 ) -> FoundEntries:
-    """Find the entries before a sequence, in descending order; the log reaches `head_min`."""
+    """Find the entries before a sequence, in descending order. The head of the log is at least
+    `head_min`."""
     read = partial(items_before, dynamo, chat, head_min=head_min)
     if only_messages:
         seen, wanted = await _search(read, before, limit)
