@@ -119,7 +119,8 @@ class MarksUpdate(msgspec.Struct, frozen=True):
         return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
 
     def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
-        """Return update, condition and values, including those for the times."""
+        """Return the update expression, its condition and its values, including the parts for the
+        times."""
         removes = [MARKED_UNREAD] if ":read" in self.new else []
         removes += [self.removes] if self.removes else []
         removed = f" REMOVE {', '.join(removes)}" if removes else ""
