@@ -6,9 +6,9 @@
 export class Events {
   #listeners = /** @type {Set<(event: Event) => void>} */ (new Set());
 
-  /** @param {Event} event */
+  /** Call all listeners, apart from each other: one may throw. @param {Event} event */
   emit(event) {
-    for (const listener of [...this.#listeners]) listener(event);
+    for (const listener of this.#listeners) queueMicrotask(() => listener(event));
   }
 
   /**
