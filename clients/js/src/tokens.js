@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Keep the user's token, and ask the application for the next one before it expires. */
 
-import { Unavailable } from "./errors.js";
+import { SignedOut, Unavailable } from "./errors.js";
 
 const RENEW_MS_BEFORE = 60_000;
 const RENEW_MS_MIN = 1_000;
@@ -57,14 +57,26 @@ export class Tokens {
   /** Ask the application, which may never answer. @returns {Promise<string>} */
   #ask() {
     return new Promise((resolve, reject) => {
+      /** @type {any} */
       const timer = setTimeout(reject, ANSWER_MS_MAX, new Unavailable("no token"));
+      timer.unref?.(); // Node need not wait for it
       const provide = async () => resolve(await this.#provider());
-      void provide()
-        .catch(reject)
-        .finally(() => clearTimeout(timer));
+      provide().catch(reject);
     });
   }
 }
+
+/**
+ * Return a provider that gets each token from your backend. The backend answers with the token, and
+ * with 401 if nobody is signed in.
+ *
+ * @param {string} url
+ */
+export const tokenFrom = (url) => async () => {
+  const answer = await fetch(url);
+  if (answer.ok) return answer.text();
+  throw answer.status === 401 ? new SignedOut() : new Unavailable(url);
+};
 
 /**
  * Return when a JSON Web Token expires, in milliseconds since 1970; never if that is not readable.

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Unavailable } from "../src/index.js";
+import { SignedOut, tokenFrom, Unavailable } from "../src/index.js";
 import { Rest } from "../src/rest.js";
 import { Tokens } from "../src/tokens.js";
 
@@ -50,4 +50,13 @@ test("an application that never answers is asked again", async (context) => {
   context.mock.timers.tick(30_000);
   await assert.rejects(first, Unavailable);
   assert.equal(await tokens.current(), "t");
+});
+
+test("a backend answers with a token, or says that nobody is signed in", async (context) => {
+  const answers = [new Response("t"), new Response("", { status: 401 }), Response.error()];
+  context.mock.method(globalThis, "fetch", async () => answers.shift());
+  const token = tokenFrom("/token");
+  assert.equal(await token(), "t");
+  await assert.rejects(token, SignedOut);
+  await assert.rejects(token, Unavailable);
 });
