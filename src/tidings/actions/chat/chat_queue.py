@@ -155,7 +155,7 @@ class ChatQueues:
         self._members += (len(state.members) if state else 0) - before
 
     def remember(self, chat_queue: ChatQueue, entries: Iterable[Entry]) -> None:
-        """Remember the messages among entries that were just appended or read."""
+        """Cache the messages among entries that were just appended or read."""
         chat = chat_queue.chat_id
         for entry in entries:
             if entry.client_message_id is not None:
