@@ -13,7 +13,7 @@ from tests.support.canary import MARK
 from tests.support.delivery import DeliveryDeployment, open_delivery
 from tests.support.dynamo_tables import REGION, new_prefix, some_tables
 from tests.support.users import ANN, BOB
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.delivery import relay as relay_module
 from tidings.delivery.relay import Delivers, Relay, Republisher
@@ -258,7 +258,7 @@ async def test_a_running_relay_ends_when_it_is_told_to(
     chat = await ground.delivery.chat(ANN, BOB)
     relay.start()
     await until(lambda: ground.hints == [(chat, 1)])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await relay.close()
 
 
