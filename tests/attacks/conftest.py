@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same ground as the integration tests stand on."""
 
+from tests.integration.conftest import core_settings as core_settings
 from tests.integration.conftest import deployment as deployment
 from tests.integration.conftest import engine as engine
 from tests.integration.conftest import limits as limits
