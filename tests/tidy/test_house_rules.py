@@ -89,6 +89,8 @@ def module_of(path: Path) -> Module:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 module.names.append(name)
                 module.functions.append((node.lineno, name, lines_without_docstring(node)))
+            case _:
+                pass
     return module
 
 
