@@ -9,3 +9,4 @@ from tests.integration.conftest import rest as rest
 from tests.integration.conftest import server as server
 from tests.integration.conftest import settings as settings
 from tests.integration.conftest import town as town
+from tests.integration.conftest import waits as waits
