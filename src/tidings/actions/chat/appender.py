@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, assert_never
@@ -27,6 +28,7 @@ from tidings.actions.chat.chat_queue import (
     requester_of,
 )
 from tidings.actions.chat.other_writers import OtherWriters
+from tidings.actions.chat.turns import WRITER_CHARS
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -71,8 +73,10 @@ class Appender:
         self._back_off = back_off
         self._chat_queues = ChatQueues()
         self._repeats = Repeats(log, clock)
-        self._other_writers = OtherWriters(log, bus, clock, self._chat_queues, self._remember)
-        self._mark = chance.token(8).hex()
+        self._mark = chance.token(WRITER_CHARS // 2).hex()
+        self._other_writers = OtherWriters(
+            log, bus, clock, self._chat_queues, self._remember, self._mark
+        )
         self._runs = 0
         self._tasks = Tasks("appender")
         self._outgoing = TurnBudget()
@@ -121,6 +125,8 @@ class Appender:
             self._start(chat_queue, partial(self._load, chat_queue))
         elif not chat_queue.waiting[0].is_ready:
             self._start(chat_queue, partial(self._prepare, chat_queue))
+        elif self._other_writers.is_turn_over(chat_queue):
+            self._start(chat_queue, partial(self._give_way, chat_queue))
         else:
             self._log.append_later(partial(self._make_run, chat_queue))
 
@@ -168,6 +174,11 @@ class Appender:
             if (refusal := done.result()) is not None:
                 chat_queue.waiting.remove(request)
                 request.refused(refusal)
+        self._next(chat_queue)
+
+    async def _give_way(self, chat_queue: ChatQueue) -> None:
+        with suppress(Refusal):  # the next write will show whether the store answers
+            await self._other_writers.give_way(chat_queue)
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
@@ -305,6 +316,7 @@ class Appender:
         match outcome:
             case Kept():
                 self._chat_queues.keep_state(chat_queue, claimed)
+                self._other_writers.note_own(chat_queue, steps[0][1][0], len(steps))
                 for request, entries in steps:
                     self._remember(chat_queue, entries)
                     self._outgoing.do(self._answer_and_publish, (request, entries, claimed))

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from tidings.actions.chat.turns import WriterTurn
 from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
 from tidings.model import limits
@@ -88,7 +89,7 @@ class ChatQueue:
 
     __slots__ = (
         "chat_id", "is_busy", "is_doubtful", "remembered_after", "searched_until", "state",
-        "waiting",
+        "turn", "waiting",
     )  # fmt: skip
 
     def __init__(self, chat_id: ChatId) -> None:
@@ -106,6 +107,8 @@ class ChatQueue:
         self.searched_until = 0
         """Each long search moves this time forward by one second. If it is too far in the future,
         the chat gets no further long search now."""
+        self.turn: WriterTurn | None = None
+        """Who has its turn to append; None if no other process is known to append to the chat."""
 
 
 class ChatQueues:
