@@ -120,11 +120,11 @@ class OtherWriters:
             turn.note(mark, run[0].created_at, len(run))
 
     def _publish(self, state: ChatState, missed: list[Entry]) -> None:
-        """Publish the new messages among missed entries, up to the first entry of another kind.
+        """Publish the recent messages at the start of the missed entries.
 
-        The connections of this process then need not wait for a worker. In a busy chat with several
-        writers, they get all messages before those of this process in this way. Older messages have
-        long been delivered.
+        The connections of this process then need not wait until a worker delivers these messages.
+        Publishing ends at the first entry that is not a message. Messages older than
+        `LEARNT_MS_MAX` are left out, because workers have long delivered them.
         """
         since = self._clock.now() - limits.LEARNT_MS_MAX
         messages = takewhile(lambda entry: entry.kind == "message", missed)
