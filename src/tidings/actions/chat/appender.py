@@ -164,8 +164,10 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests of the queue in parallel. In a busy chat, many of them wait
-        until the key of their author is loaded."""
+        """Prepare the first requests of the queue in parallel.
+
+        In a busy chat, many of them have to wait until the data key of their author is loaded.
+        """
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
@@ -215,8 +217,8 @@ class Appender:
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
         """Remove the requests of the next run from the queue: consecutive messages, or one change.
 
-        Each returned step is a request and its entries. The entries are also applied to the state
-        `claimed`.
+        Each returned step is a request and its entries. `claimed` is the chat's state; the entries
+        are applied to it.
         """
         now = self._clock.now()
         chat_queue.is_doubtful = False
@@ -256,8 +258,11 @@ class Appender:
         return steps
 
     def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """If the message of the first request is remembered as sent, remove and answer the request.
-        Return whether this was the case."""
+        """Answer a repeated send whose message is cached as sent, and remove it from the queue.
+
+        `request` is the first request in the chat's queue. Return True if it was such a repeat,
+        False if it still waits in the queue.
+        """
         key = request.key
         if key is None or key.after is None or not self._log.takes_after:
             return False
@@ -298,7 +303,8 @@ class Appender:
         return []
 
     async def _recheck(self, chat_queue: ChatQueue) -> None:
-        """Read the log again, because entries by another process may make the request valid."""
+        """Read the entries that other processes appended, because they may make the first waiting
+        request valid."""
         request = chat_queue.waiting[0]
         try:
             await self._other_writers.read_on(chat_queue)
@@ -357,11 +363,11 @@ class Appender:
     async def _answer_repeats(
         self, chat_queue: ChatQueue, steps: list[_Step], keys: KeyTaken
     ) -> None:
-        """Answer requests whose message is already in the log; queue the others again.
+        """Answer the requests of a run whose messages are already in the log; queue the others
+        again.
 
-        The chat's queue is paused meanwhile. Otherwise this process could append between the search
-        and the next attempt, and two repeats of one message could both find nothing and both be
-        appended.
+        The chat's queue is paused meanwhile. If it were not, this process could append a message
+        after the search for it, and two repeats of one message could both be appended.
         """
         again = {index: request for index, (request, _) in enumerate(steps)}
         for index in keys.claimed:

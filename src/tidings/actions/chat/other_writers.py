@@ -120,11 +120,11 @@ class OtherWriters:
             turn.note(mark, run[0].created_at, len(run))
 
     def _publish(self, state: ChatState, missed: list[Entry]) -> None:
-        """Publish the recent messages at the start of the missed entries.
+        """Publish messages of other processes, so that this process need not wait for a worker.
 
-        The connections of this process then need not wait until a worker delivers these messages.
-        Publishing ends at the first entry that is not a message. Messages older than
-        `LEARNT_MS_MAX` are left out, because workers have long delivered them.
+        `missed` are the entries after the chat's `state`. Only the messages before the first other
+        entry are published. Messages older than `LEARNT_MS_MAX` are left out, because workers have
+        long delivered them.
         """
         since = self._clock.now() - limits.LEARNT_MS_MAX
         messages = takewhile(lambda entry: entry.kind == "message", missed)
