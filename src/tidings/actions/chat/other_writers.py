@@ -49,7 +49,7 @@ class OtherWriters:
             chat_queue.turn.note(self._own, first.created_at, size)
 
     def is_turn_over(self, chat_queue: ChatQueue) -> bool:
-        """Return whether this process has to give way before it appends more to the chat."""
+        """Return True if this process has to give way before it appends more to the chat."""
         turn = chat_queue.turn
         if turn is None or not turn.is_over(self._own):
             return False
@@ -85,7 +85,7 @@ class OtherWriters:
             await asyncio.sleep(seconds)
 
     async def _read(self, chat_queue: ChatQueue) -> bool:
-        """Read the rest of the log, and return whether there was any."""
+        """Read the rest of the log, and return True if there was any."""
         assert chat_queue.state is not None
         state, head = chat_queue.state.copy(), chat_queue.state.head
         is_at_end = False

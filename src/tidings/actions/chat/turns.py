@@ -67,7 +67,7 @@ class WriterTurn:
         self._seen_at[writer] = at
 
     def is_over(self, own: str) -> bool:
-        """Return whether this process has had its turn."""
+        """Return True if this process has had its turn."""
         return self._runs >= TURN_RUNS and self._writer == own
 
     def pause_seconds(self, own: str) -> float:

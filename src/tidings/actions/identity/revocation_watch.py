@@ -69,7 +69,7 @@ class RevocationIndex:
         return bool(self.tenants or self.tenant_keys or self.signing_keys)
 
     def concerns(self, caller: UserCaller) -> bool:
-        """Return whether the caller's session, tenant, tenant key or signing key was revoked."""
+        """Return True if the caller's session, tenant, tenant key or signing key was revoked."""
         return (
             caller.session in self.sessions
             or caller.key_id in self.signing_keys

@@ -103,7 +103,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
         return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
 
     def is_sent_by(self, user: UserKey) -> bool:
-        """Return whether the log ends with a message from this user."""
+        """Return True if the log ends with a message from this user."""
         return (
             self.last is not None
             and self.last.sequence == self.head.sequence
