@@ -369,7 +369,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
-    """The unread messages by author and key; empty if they were not counted in the log."""
+    """The unread messages by author and data key; empty if they were not counted in the log."""
 
     @property
     def is_hidden(self) -> bool:

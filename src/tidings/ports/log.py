@@ -69,10 +69,10 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     """For each entry that is a message, the key to claim with it; None for any other entry."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
-    """Returns whether the content may still be written as it was encrypted.
+    """Returns True if the content may still be written as it was encrypted.
 
     An engine that several processes use calls this just before it writes the entries. If it returns
-    False, the outcome is `SlotTaken`, so that the entries are proposed and encrypted again.
+    False, the outcome is `SlotTaken`, so that the writer encrypts the content and tries again.
     """
 
 

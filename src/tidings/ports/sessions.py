@@ -106,7 +106,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     previous_digest: bytes | None = None
     """Digest of the refresh token before the valid one; None until the first rotation."""
     sealed_refresh: bytes | None = None
-    """The valid refresh token, sealed under a key derived from the previous token. A client that
+    """The valid refresh token, encrypted with a key derived from the previous token. A client that
     lost the answer to a rotation can repeat the request, and gets this token again."""
     created_at: int
     rotated_at: int
@@ -127,7 +127,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens and sessions made up to this moment are not valid."""
     deleted_at: int | None = None
     session: Session | None = None
-    """The session that was asked for, whether ended or not, even if it belongs to another user."""
+    """The session that was asked for, even if it has ended or belongs to another user."""
 
 
 class Sessions(Protocol):

@@ -159,7 +159,8 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
 
     entry: Entry
     until: int = 0
-    """Sequence of the last entry that was appended together with this entry, or of a later one."""
+    """Sequence of the last entry that was appended in the same run as this entry, or of a later
+    entry."""
 
     @property
     def chat(self) -> ChatId:

@@ -103,12 +103,13 @@ class ChatQueue:
         log must be read again before the request is answered, because the cached state may be
         outdated."""
         self.remembered_after = 0
-        """All messages after this sequence, up to the state's head, are remembered."""
+        """The keys of all messages after this sequence, up to the state's head, are cached."""
         self.searched_until = 0
         """Each long search moves this time forward by one second. If it is too far in the future,
         the chat gets no further long search now."""
         self.turn: WriterTurn | None = None
-        """Who has its turn to append; None if no other process is known to append to the chat."""
+        """Which process has its turn to append; None if no other process is known to append to the
+        chat."""
 
 
 class ChatQueues:

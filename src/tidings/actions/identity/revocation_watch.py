@@ -31,7 +31,7 @@ LATE_LOOKS_MAX: Final = 3
 """Maximum number of retries after reads that failed while the event loop lagged. After that, the
 store is considered the cause."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
-"""Time without a read of the feed after which a process no longer trusts its caches."""
+"""Time without a read of the revocation feed after which a process no longer trusts its caches."""
 TICK_SECONDS: Final = 0.1
 """Interval of the timer that measures the lag of the event loop."""
 

@@ -33,8 +33,8 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
 
 KNOWN_MS_MAX: Final = 60_000
-"""Maximum age of cached keys. It is needed because the feed may not report every removed key when
-two requests replace the keys at the same time."""
+"""Maximum age of cached keys. It is needed because the revocation feed may not report every removed
+key when two requests replace the keys at the same time."""
 
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
