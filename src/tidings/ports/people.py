@@ -57,7 +57,7 @@ class TenantKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An Ed25519 key that signs a tenant's user tokens; the private half is sealed."""
+    """An Ed25519 key that signs a tenant's user tokens; its private half is encrypted."""
 
     key_id: str
     tenant: str

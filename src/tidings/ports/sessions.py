@@ -214,7 +214,8 @@ class Revocations(Protocol):
         ...
 
     async def head(self) -> int:
-        """Return the last position, or 0 if the feed is empty, from a strong read."""
+        """Return the last position of the revocation feed, from a strong read; 0 if the feed is
+        empty."""
         ...
 
     async def after(self, position: int) -> list[Revocation]:
@@ -225,7 +226,7 @@ class Revocations(Protocol):
         ...
 
     async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
-        """Return a tenant's erasures after a position of the feed, from a strong read.
+        """Return a tenant's erasures after a position of the revocation feed, from a strong read.
 
         If there are more than `limit`, the newest are returned. They are in the order of the feed.
         Other revocations are not read.

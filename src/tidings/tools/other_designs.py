@@ -155,7 +155,7 @@ class CounterAndRows:
         return Units(1)
 
     def history(self, count: int, content: int) -> Units:
-        """Return the cost of reading the membership, and of one strongly consistent query."""
+        """Return the cost of reading the membership, and of one query with a strong read."""
         return Units(read=1 + strong_units(count * (MESSAGE_BYTES + content)))
 
     def chat_list(self, chats: int) -> Units:

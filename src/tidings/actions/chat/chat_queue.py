@@ -40,7 +40,7 @@ class AppendRequest(Protocol):
     key: SendKey | None
     """The idempotency key of a message, or None for a change of the chat."""
     is_claimed: bool
-    """Whether the key is claimed for this send, and the log has no entry with this key."""
+    """Whether the idempotency key is claimed for this send, and the log has no message with it."""
     attempts: int
     was_looked_into: bool
     """Whether the log was read to its end for this request. A refusal by `decide` is final only

@@ -176,11 +176,12 @@ class RevocationWatch:
         self._listeners.append(revoked)
 
     def report_to(self, listener: FeedListener) -> None:
-        """Report the health of the feed to a listener."""
+        """Report the health of the revocation feed to a listener."""
         self._health_listeners.append(listener)
 
     async def start(self) -> None:
-        """Start reading at the end of the feed, as nothing is cached and nobody is connected yet.
+        """Start to read the revocation feed, from its end on, because nothing is cached yet and
+        nobody is connected.
 
         Raises:
             StoreUnavailable: The feed cannot be read.

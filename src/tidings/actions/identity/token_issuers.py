@@ -93,11 +93,11 @@ class TenantIssuerKeys:
         return cached
 
     def forget(self, tenant: str) -> None:
-        """Remove the tenant's keys from the cache, because they may have changed."""
+        """Remove the tenant's registered keys from the cache, because they may have changed."""
         self._cached.forget(tenant)
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Remove the keys of every tenant with a revoked key from the cache."""
+        """Remove the registered keys of a tenant from the cache if one of them was revoked."""
         for key_id in RevocationIndex(revocations).signing_keys:
             match = _KEY_ID.fullmatch(key_id)
             if match is not None:

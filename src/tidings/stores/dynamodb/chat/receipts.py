@@ -255,7 +255,7 @@ class DynamoReceipts:
     async def _move_own(self, key: Item, span: OwnSpan, last: Entry | None) -> Receipt | None:
         """Move the read mark of a user who has sent messages.
 
-        In a direct chat, the same update writes the copy of the head into the user's row.
+        In a direct chat, the same update writes the head copy into the user's row.
         """
         own = MarksUpdate(
             f"SET {_SET_READ}, #own = :own",
