@@ -235,7 +235,7 @@ class UserStore(Protocol):
     ) -> tuple[User, bool]:
         """Create or update a user; a name or number that is None is not changed.
 
-        If everything is as it was, `updated_at` does not change either.
+        If no value changes, `updated_at` does not change either.
 
         Returns the user and whether the user is new. The same transaction claims the phone number
         within the tenant. If the user had a different number before, the transaction also releases

@@ -32,9 +32,9 @@ class OtherWriters:
         remember: Callable[[ChatQueue, list[Entry]], None],
         own: str,
     ) -> None:
-        """Create the reader of a process whose marks begin with the name `own`.
+        """Create the reader; `remember` is called with all entries that were read.
 
-        `remember` is called with all entries that were read.
+        `own` is the name of this process, with which the writer's marks of its entries begin.
         """
         self._log = log
         self._bus = bus

@@ -104,7 +104,7 @@ class CachedKeys:
         watch.report_to(self)
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Drop the data keys of authors whose content is being erased from the cache."""
+        """Remove from the cache the data keys of authors whose content is being erased."""
         for author in RevocationIndex(revocations).data_keys:
             self._cached.pop(UserKey(author))
 

@@ -131,7 +131,7 @@ class TokenIssuerVerbs:
     clock: Clock
 
     async def get(self, caller: Caller, tenant: str) -> TokenIssuer:
-        """Return the tenant's issuer and keys.
+        """Return the tenant's issuer and the keys that the tenant has registered.
 
         Raises:
             KeyNotFound: The tenant has registered no keys.

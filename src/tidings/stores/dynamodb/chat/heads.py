@@ -392,7 +392,7 @@ class Heads:
 
 
 def preview_change(last: CopiedMessage) -> tuple[str, str, Item]:
-    """Return the additions to an update that copy a message: expressions to set or remove, and
+    """Return what an update needs to copy a message: its part of SET, its part of REMOVE, and its
     values."""
     if last.box is None:
         return "", f"#{PREVIEW}", {}
