@@ -174,7 +174,7 @@ class TenantQuotas:
                 del self._active[tenant]  # its next action starts a new total
 
     def _forget_if_idle(self, tenant: str, active: _TenantMeters) -> None:
-        """Remove the meters of an idle tenant from memory, but not on the same day if it has quotas.
+        """Remove an idle tenant's meters from memory, but not on the same day if it has quotas.
 
         The next action of a removed tenant starts a new meter, which has no limit at first.
         """
