@@ -160,7 +160,7 @@ class KafkaFeed:
         return received
 
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
-        """Queue a record to become a dead letter. It is finished when the dead letter is written.
+        """Queue a record to become a dead letter. The record is finished when that is written.
 
         The dead letter is written later, so that a failure does not affect the other records of a
         `take`.
@@ -257,8 +257,8 @@ class KafkaFeed:
             self._offsets.committed(news)
 
     async def give_away(self, partitions: set[int]) -> None:
-        """Commit the finished events of these partitions and stop tracking the others, because the
-        group gives the partitions to another worker."""
+        """Commit the finished events of these partitions and stop tracking the unfinished ones,
+        because the group gives the partitions to another worker."""
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)

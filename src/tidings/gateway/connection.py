@@ -185,7 +185,10 @@ class Connection(WSListener):
             self._saw(frame)  # the total also includes chats of which only heads are sent
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """Compare the entries sent with the current heads; read missing entries from the log."""
+        """Compare the entries sent with the current heads; read missing entries from the log.
+
+        Returns False if the connection has not read the user's chats yet.
+        """
         return self.stream.reconcile(heads)
 
     async def follow(self, chat: ChatId, after: int | None) -> None:

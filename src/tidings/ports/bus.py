@@ -60,7 +60,7 @@ class Jobs(Protocol):
         ...
 
     async def finish(self, taken: Taken) -> None:
-        """Remove a job that is done from the queue.
+        """Remove a finished job from the queue.
 
         Raises:
             JobsUnavailable: The queue may repeat the job.

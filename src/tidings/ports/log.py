@@ -120,7 +120,7 @@ class Log(Protocol):
         ...
 
     def append(self, run: Run) -> None:
-        """Claim the run's keys and write its entries into their slots, unless a slot is taken.
+        """Claim the run's idempotency keys and write its entries, unless one of its slots is taken.
 
         All entries are written or none. Keys are claimed no later than the entries are written. If
         a process dies between the two, only claims without entries are left.

@@ -253,10 +253,10 @@ class UserStore(Protocol):
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        """Return the user who has this number, or create `user` with it, verified.
+        """Return the user who has this number, or create `user` with this number, verified.
 
-        Also returns whether the user is new. All callers that do this at the same moment get the
-        same user.
+        Also returns True if the user is new, False if not. All callers that do this at the same
+        moment get the same user.
         """
         ...
 

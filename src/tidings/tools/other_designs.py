@@ -114,7 +114,8 @@ class SingleTable:
         return Units(2)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Return the cost of writing a read mark with its index entry; it is in the membership."""
+        """Return the cost of writing the membership, which has the read mark, and its index
+        entry."""
         return Units(2)
 
     def history(self, count: int, content: int) -> Units:

@@ -136,7 +136,7 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """Remove a member from a chat. If the member has an open invitation, it is deleted first."""
+    """Remove a member from a chat. An open invitation of the member is deleted first."""
 
     appender: Appender
     invites: InviteStore

@@ -155,7 +155,7 @@ class CoalescedReceipts:
     """Writes receipts from sockets, at most once a second per user and chat.
 
     The first move is written at once; later moves wait and are combined. A crash loses at most the
-    moves of the last second. Clients send these marks again when they reconnect.
+    moves of the last second. Clients send these receipts again when they reconnect.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:

@@ -95,7 +95,7 @@ class ProviderHealth:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last text failed."""
+        """Whether the last text message could not be sent."""
         return self._failures > 0
 
     def worked(self) -> None:

@@ -68,7 +68,7 @@ class SigningKeys:
         )
 
     async def public(self, key_id: str) -> Ed25519PublicKey | None:
-        """Return the public key with this id; None if there is no such key."""
+        """Return the public half of the signing key with this id; None if there is no such key."""
         match = KEY_ID.fullmatch(key_id)
         return None if match is None else (await self._of(match[1], key_id)).get(key_id)
 

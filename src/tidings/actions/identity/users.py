@@ -135,7 +135,8 @@ class EraseUserContent:
     erasures: Erasures
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
-        """Return the number of destroyed keys. The user remains and may write again."""
+        """Destroy the user's data key; return 1, or 0 if there was none. The user remains and may
+        write again."""
         require_tenant(caller, tenant)
         if USER.fullmatch(user_id) is None:
             raise UserNotFound

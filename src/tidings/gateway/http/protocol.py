@@ -125,7 +125,8 @@ class HttpProtocol(ParsingProtocol):
         return refusal
 
     def _refusal_in_reserve(self, head: RequestHead) -> bytes | None:
-        """Refuse all requests except health checks and those with the root key."""
+        """Return the refusal of a request on a reserved connection; None for a health check and for
+        a request with the root key."""
         credentials = head.values(b"authorization")
         is_root = len(credentials) == 1 and self._is_root(credentials[0])
         if not head.is_for_health and not is_root:

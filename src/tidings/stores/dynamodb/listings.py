@@ -46,17 +46,17 @@ def chat_listing(tenant: str, chat: ChatId) -> Item:
 
 
 def keys_of(tenant: str) -> str:
-    """Return the partition of a tenant's keys."""
+    """Return the partition that lists a tenant's tenant keys."""
     return f"{tenant}#keys"
 
 
 def users_of(tenant: str) -> list[str]:
-    """Return the partitions of a tenant's users."""
+    """Return the partitions that list a tenant's users."""
     return _shards(_users_of(tenant))
 
 
 def chats_of(tenant: str) -> list[str]:
-    """Return the partitions of a tenant's chats."""
+    """Return the partitions that list a tenant's chats."""
     return _shards(_chats_of(tenant))
 
 

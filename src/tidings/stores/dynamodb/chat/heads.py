@@ -167,7 +167,7 @@ class Heads:
             self._known.put(chat, head)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Return True if the head copy may be outdated, because a process died before a write."""
+        """Return True if the head copy may be outdated, because this process has cached no head."""
         return self._writes and self._known.peek(chat) is None
 
     def saw_chat(self, item: Item) -> ChatPair:

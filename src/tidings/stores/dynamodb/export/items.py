@@ -263,7 +263,7 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
 
 
 def request_item(fact: RequestKeyFact) -> Item:
-    """Return the item that stores the key of a request to create a chat."""
+    """Return the item that stores the idempotency key of a request to create a chat."""
     return {
         "chat_id": request_keys_of(fact.user_id),
         "claim": fact.key,
@@ -288,7 +288,7 @@ def to_request_fact(item: Item) -> RequestKeyFact:
 
 
 def to_send_key_fact(item: Item) -> SendKeyFact:
-    """Convert an item to the fact about a key that a send has claimed.
+    """Convert an item to the fact about an idempotency key that a send has claimed.
 
     A user key has no `#`, so the first `#` in the claim ends the sender.
     """

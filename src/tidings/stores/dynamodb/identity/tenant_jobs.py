@@ -134,7 +134,7 @@ def is_job(item: Item) -> bool:
 
 
 def to_job(item: Item) -> TenantJob:
-    """Convert a stored item to a job; the item of a listing has no progress."""
+    """Convert a stored item to a job. If the item only lists the job, the progress is missing."""
     fields: dict[str, Any] = {
         name: item[name] for name in TenantJob.__struct_fields__ if name in item
     }

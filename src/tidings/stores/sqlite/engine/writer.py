@@ -43,7 +43,8 @@ class JobWritten:
 
 
 class UndoWrite(Exception):
-    """Raised by a job's `write` to roll the job back and settle it with this outcome."""
+    """Raised by the `write` of a write job, to roll the job back and settle it with this
+    outcome."""
 
     def __init__(self, outcome: object) -> None:
         super().__init__(outcome)
