@@ -153,7 +153,8 @@ class RedisRegistry:
         }
 
     async def _leave(self) -> None:
-        """Remove all waiting registrations, in batches, because a drain removes thousands."""
+        """Remove the registrations that wait to be removed, in batches, because a drain removes
+        thousands."""
         try:
             while self._leaving:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]

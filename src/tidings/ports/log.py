@@ -90,7 +90,7 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 class Sent(msgspec.Struct, kw_only=True):
-    """A claimed key with the message that was sent under it."""
+    """A claimed idempotency key, with the message that was sent under it."""
 
     digest: bytes | None
     """None if the digest is no longer known."""

@@ -150,10 +150,10 @@ class Sessions(Protocol):
         ...
 
     async def of(self, user: UserKey) -> list[Session]:
-        """Return a user's sessions that are neither revoked nor expired, newest first.
+        """Return a user's sessions without revoked ones, newest first.
 
-        A session opened a moment ago may be missing, and one that was revoked a moment ago or has
-        expired may be included.
+        A session opened a moment ago may be missing. A session that was revoked a moment ago, or
+        has expired, may still be included.
         """
         ...
 

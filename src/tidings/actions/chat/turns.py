@@ -61,7 +61,7 @@ class WriterTurn:
         self._request_seconds = mean + (seconds - mean) / 4 if mean else seconds
 
     def note(self, mark: str, at: int, size: int) -> None:
-        """Note the next run in the log: its mark, its time, and its number of entries."""
+        """Note the next run in the log: its writer's mark, its time, and its number of entries."""
         writer = mark[:WRITER_CHARS]
         between = at - self._at
         is_adjacent = between <= 1_000 * _ADJACENT_REQUESTS * self._request_seconds + _CLOCK_MS

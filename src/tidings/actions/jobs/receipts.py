@@ -157,7 +157,7 @@ class ErasureReceipts:
         return _jws.encode(msgspec.json.encode(receipt), key.private, ALGORITHM, headers)
 
     async def published(self) -> list[JsonWebKey]:
-        """Return the public keys of all receipts, newest first.
+        """Return the public keys that verify the receipts for deleted users, newest first.
 
         Raises:
             StoreUnavailable: The keys cannot be read or decrypted now.

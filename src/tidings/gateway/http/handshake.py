@@ -134,7 +134,7 @@ class Handshake:
     ) -> tuple[asyncio.BufferedProtocol, bytes]:
         """Return a WebSocket protocol, and the head of the request that it expects first.
 
-        The head is newly written: only the key is copied from the client's request.
+        The head is newly written: only the `Sec-WebSocket-Key` is copied from the client's request.
         """
         address = self._address(headers, peer)
 
