@@ -32,9 +32,8 @@ class Receipts(Protocol):
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
         a member, or if the receipt has already reached the sequence of the move.
 
-        If the user marked the chat as unread, the chat becomes read again when the read mark moves,
-        and when the user sends a message. If a move has a time, the time is stored with the
-        receipt.
+        If the user marked the chat as unread, this is undone when the read mark moves, and when the
+        user sends a message. If a move has a time, the time is stored with the receipt.
 
         Raises:
             StoreUnavailable: The outcome is unknown; safe to repeat.

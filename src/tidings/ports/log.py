@@ -115,7 +115,7 @@ class Log(Protocol):
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
         """Return True if a message should be appended in one run with the messages of `run`.
 
-        Return False if the longer run would cost more than two runs.
+        Return False if the longer run could cost more than two runs.
         """
         ...
 

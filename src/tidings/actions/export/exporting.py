@@ -212,7 +212,7 @@ def _mac(key: MasterKey, sha256: str) -> str:
 
 
 class ChangedDuringExport(Exception):
-    """Chats or inboxes changed during the export, so it cannot be used."""
+    """Chats or inboxes changed during the export, so the export cannot be used."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"{len(names)} chats or inboxes changed during the export")

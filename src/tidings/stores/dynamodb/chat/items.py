@@ -134,7 +134,7 @@ def claim_key(chat: ChatId, key: SendKey) -> Item:
 
 
 def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
-    """Build the item of a claimed key.
+    """Build the item of a claimed idempotency key.
 
     Its attribute `hint` says where to search for the message: at this sequence or after it.
     """
