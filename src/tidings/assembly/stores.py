@@ -15,7 +15,7 @@ from tidings.config import Config, DynamoDb
 from tidings.data_folder import only_process
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
-from tidings.ports.export_engines import Source, Target
+from tidings.ports.export_engines import Inspection, Source, Target
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -122,6 +122,21 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
     with _nobody_else(config):
         async with tables.open_source(**_where(config.store)) as source:
             yield source
+
+
+@asynccontextmanager
+async def open_inspection(config: Config) -> AsyncIterator[Inspection]:
+    """Open the store to verify it while servers use it; raises the same errors as `open_source`."""
+    if not isinstance(config.store, DynamoDb):
+        from tidings.stores.sqlite.export.inspecting import open_inspection
+
+        async with open_inspection(config.data) as inspection:
+            yield inspection
+        return
+    with optional_import():
+        from tidings.stores.dynamodb.export import inspecting as tables
+    async with tables.open_inspection(**_where(config.store)) as found:
+        yield found
 
 
 @asynccontextmanager
