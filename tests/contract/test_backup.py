@@ -5,20 +5,16 @@ import asyncio
 import itertools
 import random
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import apsw
 import pytest
 
+from tests.contract.backup_bench import BadDisk, Bench, DyingPlace, Forged, Signature
 from tests.contract.builders import a_chat, append, message
 from tests.contract.engines import SqliteEngine
-from tests.contract.moving_ground import FolderPlace as Folder
-from tests.contract.moving_ground import Killed, export_from, fill
+from tests.contract.moving_ground import FolderPlace, Killed, export_from, fill
 from tests.contract.test_verify import verify
-from tests.support.clock import ManualClock
 from tests.support.users import ANN, BOB
 from tidings.model.setup_error import SetupError
 from tidings.ports.erasing import LedgerEntry
@@ -26,104 +22,12 @@ from tidings.ports.log import Kept
 from tidings.ports.secrets import WrappedKey
 from tidings.stores.sqlite.backup import writing
 from tidings.stores.sqlite.backup.manifest import (
-    Damaged,
-    Manifest,
-    ManifestEnd,
-    backup_ids,
+    BackupDamaged,
     read_manifest,
 )
-from tidings.stores.sqlite.backup.place import FolderPlace, Place
 from tidings.stores.sqlite.backup.restoring import check_backup, restore
-from tidings.stores.sqlite.backup.writing import BackupResult, take_backup
 from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, read_lines
-
-
-class Forged(Exception):
-    """The signature is another one."""
-
-
-class Signature:
-    """Signs every digest, and knows its own signature."""
-
-    def sign(self, sha256: str) -> tuple[str, str]:
-        return "key", sha256[::-1]
-
-    def check(self, closing: ManifestEnd) -> None:
-        if (closing.master_key_id, closing.mac) != self.sign(closing.sha256):
-            raise Forged
-
-
-class DyingPlace(FolderPlace):
-    """A place in which the n-th step kills the process: before it, or with half of a file."""
-
-    def __init__(self, place: FolderPlace, step: int) -> None:
-        super().__init__(place.folder)
-        self._left = step
-
-    def _step(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Killed
-
-    @contextmanager
-    def create(self, name: str) -> Iterator[BinaryIO]:
-        self._step()
-        with super().create(name) as file:
-            yield file
-            self._step()
-
-    def remove(self, name: str) -> None:
-        self._step()
-        super().remove(name)
-        self._step()
-
-
-class BadDisk(FolderPlace):
-    """A place that changes what it is given of one kind."""
-
-    def __init__(self, place: FolderPlace, ending: str) -> None:
-        super().__init__(place.folder)
-        self._ending = ending
-
-    @contextmanager
-    def create(self, name: str) -> Iterator[BinaryIO]:
-        with super().create(name) as file:
-            yield file
-            if name.endswith(self._ending):
-                file.write(b"!")
-                file.seek(0)
-                file.write(b"?")
-
-
-class Bench:
-    """A store with one of everything, and a folder for its backups."""
-
-    def __init__(self, folder: Path) -> None:
-        self.store = Folder(folder / "data")
-        self.place = FolderPlace(folder / "backups")
-        self.clock = ManualClock()
-        self._folder = folder
-        self._numbers = itertools.count()
-
-    def back_up(self, place: Place | None = None, keep: int | None = None) -> BackupResult:
-        self.clock.time += 1_000
-        return take_backup(
-            self.store.folder, place or self.place, Signature(), self.clock, "1.0", keep
-        )
-
-    def restored(self, manifest: Manifest, *ledgers: bytes) -> Folder:
-        folder = Folder(self._folder / f"restored{next(self._numbers)}")
-        restore(self.place, manifest, folder.folder, ledgers)
-        return folder
-
-    def manifests(self) -> list[Manifest]:
-        return [read_manifest(self.place, found, Signature()) for found in backup_ids(self.place)]
-
-    async def send(self, text: str) -> None:
-        async with self.store.open() as store:
-            state = await a_chat(store, ANN, BOB)
-            assert await append(store, state, message(ANN, text)) == Kept()
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +36,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled") / "data"
 
     async def make() -> None:
-        async with Folder(folder).open() as store:
+        async with FolderPlace(folder).open() as store:
             await fill(store)
 
     asyncio.run(make())
@@ -258,9 +162,9 @@ def flipped(sound: bytes, at: int, bit: int) -> bytes:
 
 def assert_unusable(bench: Bench, backup_id: str) -> None:
     """It cannot be checked, and a restore leaves no store."""
-    with pytest.raises((Damaged, Forged)):
+    with pytest.raises((BackupDamaged, Forged)):
         check_backup(bench.place, read_manifest(bench.place, backup_id, Signature()))
-    with pytest.raises((Damaged, Forged)):
+    with pytest.raises((BackupDamaged, Forged)):
         bench.restored(read_manifest(bench.place, backup_id, Signature()))
     assert not list(bench.store.folder.parent.glob(f"restored*/{DATABASE}"))
 
@@ -270,7 +174,7 @@ async def test_what_cannot_be_read_back_is_no_backup(bench: Bench) -> None:
     await bench.send("more")
 
     for ending in (".pages", ".keys", ".index", ".erasures"):
-        with pytest.raises(Damaged, match=ending):
+        with pytest.raises(BackupDamaged, match=ending):
             bench.back_up(BadDisk(bench.place, ending))
         assert bench.manifests() == [first.manifest]
 
@@ -328,7 +232,7 @@ async def test_a_restore_that_was_killed_is_not_served_and_can_be_repeated(
         async with SqliteEngine(folder).open():
             pass
     restore(bench.place, made, folder, [])
-    assert await verify(Folder(folder)) == []
+    assert await verify(FolderPlace(folder)) == []
 
 
 @pytest.mark.parametrize("name", [DATABASE, f"{DATABASE}-wal", "something"])
@@ -407,7 +311,7 @@ async def test_without_the_file_of_keys_all_content_is_erased(bench: Bench) -> N
     assert db.execute("SELECT generation FROM keys WHERE author = ?", (ANN,)).get >= 1
     db.close()
     assert await verify(restored) == []
-    with pytest.raises(Damaged, match="keys"):
+    with pytest.raises(BackupDamaged, match="keys"):
         check_backup(bench.place, made)
 
 

@@ -18,14 +18,14 @@ from tidings.config import Config, DynamoDb
 from tidings.model.ids import from_rfc3339, rfc3339
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup.manifest import (
-    Damaged,
+    BackupDamaged,
     Manifest,
     Proof,
     backup_ids,
     read_manifest,
     read_part,
 )
-from tidings.stores.sqlite.backup.place import FolderPlace, Place
+from tidings.stores.sqlite.backup.place import BackupFolder, BackupPlace
 from tidings.stores.sqlite.backup.restoring import RestoreResult, check_backup
 from tidings.stores.sqlite.backup.restoring import restore as restore_backup
 from tidings.stores.sqlite.backup.writing import BackupResult, take_backup
@@ -98,7 +98,7 @@ def backup(config: Config, options: argparse.Namespace) -> int:
         SetupError: The operator has to change something first.
     """
     began = monotonic()
-    done = back_up(config, FolderPlace(Path(options.target)), options.keep)
+    done = back_up(config, BackupFolder(Path(options.target)), options.keep)
     made = done.manifest
     print(
         f"Backup {made.backup_id}: {made.chats:,} chats, {made.entries:,} entries, "
@@ -111,7 +111,7 @@ def backup(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def back_up(config: Config, place: Place, keep: int | None) -> BackupResult:
+def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResult:
     """Make a backup at low priority.
 
     Raises:
@@ -139,7 +139,7 @@ def restore(config: Config, options: argparse.Namespace) -> int:
     Raises:
         SetupError: The operator has to change something first.
     """
-    place = FolderPlace(Path(options.source))
+    place = BackupFolder(Path(options.source))
     proof = None if options.unsigned else backup_proof(config)
     if options.list or options.check:
         return _list(place, proof, is_checked=options.check)
@@ -163,7 +163,7 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
 
 def restore_chosen(
-    place: Place, proof: Proof | None, chosen: Manifest, folder: Path, ledger: str | None
+    place: BackupPlace, proof: Proof | None, chosen: Manifest, folder: Path, ledger: str | None
 ) -> RestoreResult:
     """Restore a backup with the erasures of the newest backup and of a ledger.
 
@@ -175,15 +175,17 @@ def restore_chosen(
         return restore_backup(place, chosen, folder, [*ledgers, _newest_ledger(place, proof)])
 
 
-def _newest_ledger(place: Place, proof: Proof | None) -> bytes:
+def _newest_ledger(place: BackupPlace, proof: Proof | None) -> bytes:
     """Return the ledger of the newest backup whose ledger can be read."""
     for backup_id in reversed(backup_ids(place)):
-        with suppress(Damaged, Unproven):
+        with suppress(BackupDamaged, Unproven):
             return read_part(place, read_manifest(place, backup_id, proof).erasures)
     return b""
 
 
-def choose(place: Place, proof: Proof | None, backup_id: str | None, at: int | None) -> Manifest:
+def choose(
+    place: BackupPlace, proof: Proof | None, backup_id: str | None, at: int | None
+) -> Manifest:
     """Return the manifest of the backup with this id, or of the newest one up to this time.
 
     Raises:
@@ -201,14 +203,14 @@ def choose(place: Place, proof: Proof | None, backup_id: str | None, at: int | N
     )
 
 
-def _list(place: Place, proof: Proof | None, *, is_checked: bool) -> int:
+def _list(place: BackupPlace, proof: Proof | None, *, is_checked: bool) -> int:
     damaged = 0
     for backup_id in backup_ids(place):
         try:
             manifest = read_manifest(place, backup_id, proof)
             if is_checked:
                 check_backup(place, manifest)
-        except (Damaged, Unproven) as reason:
+        except (BackupDamaged, Unproven) as reason:
             damaged += 1
             print(f"{backup_id}  cannot be used: {reason}")
         else:
@@ -233,7 +235,7 @@ def _told(what: str) -> Iterator[None]:
     """Turn the reasons why a backup cannot be made or used into errors for the operator."""
     try:
         yield
-    except (Damaged, Unproven) as reason:
+    except (BackupDamaged, Unproven) as reason:
         raise SetupError(f"{what}: {reason}", DAMAGED) from None
     except OSError as error:
         raise SetupError(f"{what}: {error}") from error

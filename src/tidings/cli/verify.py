@@ -23,7 +23,7 @@ from tidings.config import Config, DynamoDb
 from tidings.data_folder import replace_private_file
 from tidings.model.ids import ChatId, rfc3339
 from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.backup.place import FolderPlace
+from tidings.stores.sqlite.backup.place import BackupFolder
 
 VIOLATED: Final = 1
 """Exit code if stored data breaks a rule."""
@@ -157,7 +157,7 @@ def drill(config: Config, options: argparse.Namespace) -> int:
             "a drill on DynamoDB has steps on AWS: docs/operations/restore-dynamodb.md"
         )
     with tempfile.TemporaryDirectory(prefix="tidings-drill-", dir=options.scratch) as scratch:
-        result = _drill(config, FolderPlace(Path(options.target)), options.keep, Path(scratch))
+        result = _drill(config, BackupFolder(Path(options.target)), options.keep, Path(scratch))
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -171,7 +171,7 @@ def drill(config: Config, options: argparse.Namespace) -> int:
     return VIOLATED if result.violations else 0
 
 
-def _drill(config: Config, place: FolderPlace, keep: int | None, scratch: Path) -> Drill:
+def _drill(config: Config, place: BackupFolder, keep: int | None, scratch: Path) -> Drill:
     began = monotonic()
     manifest = back_up(config, place, keep).manifest
     backed_up = monotonic()

@@ -357,9 +357,6 @@ SCAN_CHATS: Final = Pattern(
     "an export lists chats; checks that a store is empty",
     strong=True,
 )
-SCAN_LISTINGS: Final = Pattern(
-    "scan_listings", "Scan", ("listings",), "a verification looks for missing list items"
-)
 EXPORT_RECEIPTS: Final = Pattern(
     "export_receipts", "BatchGetItem", ("delivery_state",), "receipts of a chat", strong=True
 )

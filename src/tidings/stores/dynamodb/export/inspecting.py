@@ -21,12 +21,12 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.people import Tenant, TenantKey
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.exporting import DynamoSource, epoch_of
 from tidings.stores.dynamodb.export.items import to_member_fact
 from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
+from tidings.stores.dynamodb.identity.identity_patterns import SCAN_LISTINGS
 from tidings.stores.dynamodb.listings import (
     chat_listing,
     key_listing,
@@ -54,7 +54,7 @@ class DynamoInspection(DynamoSource):
         """Yield where derived data disagrees with the facts that were read."""
         for violation in self._found:
             yield violation
-        async for page in whole_table(self._dynamo, patterns.SCAN_LISTINGS):
+        async for page in whole_table(self._dynamo, SCAN_LISTINGS):
             self._unlisted -= {(item["pk"], item["sk"]) for item in page}
         for partition, name in sorted(self._unlisted):
             yield Violation(partition, f"{name} is not listed")

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from tidings.stores.sqlite.backup.place import Place
+from tidings.stores.sqlite.backup.place import BackupPlace
 
 FORMAT: Final = 1
 MANIFEST: Final = ".backup"
@@ -34,11 +34,11 @@ _NUMBER: Final = struct.Struct("<I")
 _MANIFEST_BYTES_MAX: Final = 1024 * 1024
 
 
-class Damaged(Exception):
+class BackupDamaged(Exception):
     """A part of a backup is missing or was changed; the text names the part."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class BackupPart(msgspec.Struct, frozen=True):
     """A file of one backup that is read as a whole."""
 
     name: str
@@ -65,9 +65,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """SHA-256 of the ids of all chats, each with the last sequence of its log."""
     packs: tuple[str, ...]
     """Files of pages, of this backup and of earlier ones. The index refers to their places here."""
-    index: Part
-    keys: Part
-    erasures: Part
+    index: BackupPart
+    keys: BackupPart
+    erasures: BackupPart
     new_bytes: int
     """Number of bytes that this backup added to the place."""
 
@@ -135,11 +135,11 @@ def encode_manifest(manifest: Manifest, proof: Proof) -> bytes:
     return line + msgspec.json.encode(ManifestEnd(sha256, key_id, mac)) + b"\n"
 
 
-def read_manifest(place: Place, backup_id: str, proof: Proof | None) -> Manifest:
+def read_manifest(place: BackupPlace, backup_id: str, proof: Proof | None) -> Manifest:
     """Read the manifest of a backup; its signature is checked only if `proof` is given.
 
     Raises:
-        Damaged: The manifest is missing, was changed, or has an unknown format.
+        BackupDamaged: The manifest is missing, was changed, or has an unknown format.
     """
     name = backup_id + MANIFEST
     try:
@@ -147,47 +147,47 @@ def read_manifest(place: Place, backup_id: str, proof: Proof | None) -> Manifest
             line, end, rest = file.read(_MANIFEST_BYTES_MAX).split(b"\n")
         closing = msgspec.json.decode(end, type=ManifestEnd)
         if rest or hashlib.sha256(line + b"\n").hexdigest() != closing.sha256:
-            raise Damaged(f"{name} was changed")
+            raise BackupDamaged(f"{name} was changed")
         manifest = msgspec.json.decode(line, type=Manifest)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise Damaged(f"{name} cannot be read: {error}") from None
+        raise BackupDamaged(f"{name} cannot be read: {error}") from None
     if manifest.format != FORMAT or manifest.backup_id != backup_id:
-        raise Damaged(f"{name} has the format {manifest.format}, only {FORMAT} is known")
+        raise BackupDamaged(f"{name} has the format {manifest.format}, only {FORMAT} is known")
     if proof is not None:
         proof.check(closing)
     return manifest
 
 
-def backup_ids(place: Place) -> list[str]:
+def backup_ids(place: BackupPlace) -> list[str]:
     """Return the ids of the backups in a place, oldest first."""
     return sorted(name.removesuffix(MANIFEST) for name in place.names() if name.endswith(MANIFEST))
 
 
-def read_part(place: Place, part: Part) -> bytes:
+def read_part(place: BackupPlace, part: BackupPart) -> bytes:
     """Return the content of a part.
 
     Raises:
-        Damaged: The part is missing or was changed.
+        BackupDamaged: The part is missing or was changed.
     """
     try:
         with place.open(part.name) as file:
             content: bytes = file.read(part.size + 1)
     except OSError as error:
-        raise Damaged(f"{part.name} cannot be read: {error}") from None
+        raise BackupDamaged(f"{part.name} cannot be read: {error}") from None
     if len(content) != part.size or hashlib.sha256(content).hexdigest() != part.sha256:
-        raise Damaged(f"{part.name} was changed")
+        raise BackupDamaged(f"{part.name} was changed")
     return content
 
 
-def read_index(place: Place, manifest: Manifest) -> PageIndex:
+def read_index(place: BackupPlace, manifest: Manifest) -> PageIndex:
     """Return the index of a backup.
 
     Raises:
-        Damaged: The index is missing or was changed.
+        BackupDamaged: The index is missing or was changed.
     """
     index = PageIndex(read_part(place, manifest.index))
     if len(index) != manifest.pages:
-        raise Damaged(f"{manifest.index.name} has {len(index)} pages")
+        raise BackupDamaged(f"{manifest.index.name} has {len(index)} pages")
     return index
 
 

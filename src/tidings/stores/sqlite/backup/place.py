@@ -15,7 +15,7 @@ PART: Final = ".part"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
-class Place(Protocol):
+class BackupPlace(Protocol):
     """Stores the files of backups."""
 
     def names(self) -> list[str]:
@@ -47,7 +47,7 @@ class Place(Protocol):
         ...
 
 
-class FolderPlace:
+class BackupFolder:
     """Stores backups in a folder that only its owner can read."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,4 +99,4 @@ class FolderPlace:
             yield
 
 
-_conforms: type[Place] = FolderPlace
+_conforms: type[BackupPlace] = BackupFolder

@@ -19,7 +19,7 @@ from tidings.data_folder import LOCK, MASTER_KEY, ROOT_KEY, only_process, sync_f
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup.manifest import (
     KEY_PAGE,
-    Damaged,
+    BackupDamaged,
     Manifest,
     PageIndex,
     decode_keys,
@@ -27,7 +27,7 @@ from tidings.stores.sqlite.backup.manifest import (
     read_index,
     read_part,
 )
-from tidings.stores.sqlite.backup.place import Place
+from tidings.stores.sqlite.backup.place import BackupPlace
 from tidings.stores.sqlite.backup.snapshot import KEY_TREES, heads_of
 from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING, connect
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, parse_lines, read_lines
@@ -58,7 +58,7 @@ class RestoreResult(msgspec.Struct, frozen=True):
 
 
 def restore(
-    place: Place, manifest: Manifest, folder: Path, ledgers: Iterable[bytes]
+    place: BackupPlace, manifest: Manifest, folder: Path, ledgers: Iterable[bytes]
 ) -> RestoreResult:
     """Restore a backup into a folder without a store, with a new epoch.
 
@@ -66,7 +66,7 @@ def restore(
 
     Raises:
         SetupError: The folder is not empty.
-        Damaged: A part of the backup is missing or was changed; the folder has no store.
+        BackupDamaged: A part of the backup is missing or was changed; the folder has no store.
     """
     with only_process(folder):
         _refuse_used(folder)
@@ -87,11 +87,11 @@ def restore(
         return RestoreResult(epoch, has_keys, erasures)
 
 
-def check_backup(place: Place, manifest: Manifest) -> None:
+def check_backup(place: BackupPlace, manifest: Manifest) -> None:
     """Read every part of a backup and compare its digest.
 
     Raises:
-        Damaged: A part is missing or was changed.
+        BackupDamaged: A part is missing or was changed.
     """
     read_part(place, manifest.erasures)
     for _ in _pages(place, manifest, read_index(place, manifest), has_keys=True):
@@ -112,7 +112,7 @@ def _refuse_used(folder: Path) -> None:
 
 
 def _pages(
-    place: Place, manifest: Manifest, index: PageIndex, *, has_keys: bool
+    place: BackupPlace, manifest: Manifest, index: PageIndex, *, has_keys: bool
 ) -> Iterator[tuple[int, bytes]]:
     """Yield every page of a backup, after its digest was compared."""
     by_pack: list[array[int]] = [array("Q") for _ in manifest.packs]
@@ -124,12 +124,12 @@ def _pages(
     if has_keys:
         for page, content in decode_keys(read_part(place, manifest.keys), manifest.page_size):
             if digest_of(content) != index[page][0]:
-                raise Damaged(f"{manifest.keys.name} was changed")
+                raise BackupDamaged(f"{manifest.keys.name} was changed")
             yield page, content
 
 
 def _of_pack(
-    place: Place, name: str, places: list[int], page_size: int, index: PageIndex
+    place: BackupPlace, name: str, places: list[int], page_size: int, index: PageIndex
 ) -> Iterator[tuple[int, bytes]]:
     if not places:
         return
@@ -140,10 +140,10 @@ def _of_pack(
                 file.seek(slot * page_size)
                 content = file.read(page_size)
                 if digest_of(content) != index[page][0]:
-                    raise Damaged(f"{name} was changed")
+                    raise BackupDamaged(f"{name} was changed")
                 yield page, content
     except OSError as error:
-        raise Damaged(f"{name} cannot be read: {error}") from None
+        raise BackupDamaged(f"{name} cannot be read: {error}") from None
 
 
 def _forget_keys(path: Path, page_size: int) -> None:
@@ -167,14 +167,14 @@ def _finish(path: Path, manifest: Manifest) -> str:
     """Compare the ends of all logs with the manifest, and give the store a new epoch."""
     with closing(connect(path)) as db:
         if heads_of(db) != (manifest.chats, manifest.entries, manifest.heads):
-            raise Damaged(f"the logs differ from those of {manifest.backup_id}")
+            raise BackupDamaged(f"the logs differ from those of {manifest.backup_id}")
         epoch = renew_epoch(db)
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     return epoch
 
 
 def _restore_ledger(
-    place: Place, manifest: Manifest, folder: Path, ledgers: Iterable[bytes]
+    place: BackupPlace, manifest: Manifest, folder: Path, ledgers: Iterable[bytes]
 ) -> int:
     """Add the erasures of all ledgers to the ledger of the folder; return how many it has."""
     path = folder / LEDGER

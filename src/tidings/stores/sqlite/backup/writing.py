@@ -23,10 +23,10 @@ from tidings.stores.sqlite.backup.manifest import (
     KEYS,
     MANIFEST,
     PAGES,
-    Damaged,
+    BackupDamaged,
+    BackupPart,
     Manifest,
     PageIndex,
-    Part,
     Proof,
     backup_ids,
     digest_of,
@@ -36,7 +36,7 @@ from tidings.stores.sqlite.backup.manifest import (
     read_manifest,
     read_part,
 )
-from tidings.stores.sqlite.backup.place import Place
+from tidings.stores.sqlite.backup.place import BackupPlace
 from tidings.stores.sqlite.backup.snapshot import Snapshot, open_snapshot
 from tidings.stores.sqlite.identity.erasing import LEDGER
 
@@ -68,13 +68,13 @@ class BackupResult(msgspec.Struct, frozen=True):
 
 
 def take_backup(
-    folder: Path, place: Place, proof: Proof, clock: Clock, version: str, keep: int | None
+    folder: Path, place: BackupPlace, proof: Proof, clock: Clock, version: str, keep: int | None
 ) -> BackupResult:
     """Back up the store in a folder; then remove all but the newest `keep` backups.
 
     Raises:
         SetupError: There is no store in the folder, or another backup into the place is running.
-        Damaged: What was written cannot be read back. Earlier backups have not changed.
+        BackupDamaged: What was written cannot be read back. Earlier backups have not changed.
     """
     with place.alone():
         remove_unused(place)
@@ -94,7 +94,7 @@ def take_backup(
 class _Writing:
     """Writes the parts of one backup, except its manifest."""
 
-    def __init__(self, place: Place, base: Base, snapshot: Snapshot, now: int) -> None:
+    def __init__(self, place: BackupPlace, base: Base, snapshot: Snapshot, now: int) -> None:
         self._place = place
         self._base = base
         self._snapshot = snapshot
@@ -151,11 +151,11 @@ class _Writing:
         self._index.put(page, digest, len(self._base.packs), self.new_pages)
         self.new_pages += 1
 
-    def _part(self, ending: str, content: bytes) -> Part:
+    def _part(self, ending: str, content: bytes) -> BackupPart:
         name = self._id + ending
         with self._place.create(name) as file:
             file.write(content)
-        return Part(name, len(content), hashlib.sha256(content).hexdigest())
+        return BackupPart(name, len(content), hashlib.sha256(content).hexdigest())
 
 
 def id_of(at: int) -> str:
@@ -163,23 +163,23 @@ def id_of(at: int) -> str:
     return rfc3339(at).replace("-", "").replace(":", "")
 
 
-def _last(place: Place) -> Manifest | None:
+def _last(place: BackupPlace) -> Manifest | None:
     """Return the newest backup that can be read, or None."""
     for backup_id in reversed(backup_ids(place)):
         try:
             return read_manifest(place, backup_id, None)
-        except Damaged:
+        except BackupDamaged:
             continue
     return None
 
 
-def _base(place: Place, last: Manifest | None, page_size: int) -> Base:
+def _base(place: BackupPlace, last: Manifest | None, page_size: int) -> Base:
     """Return what the next backup can build on. Without a usable backup it stores every page."""
     if last is None or last.page_size != page_size:
         return Base(PageIndex.empty(0))
     try:
         index = read_index(place, last)
-    except Damaged:
+    except BackupDamaged:
         return Base(PageIndex.empty(0))
     used = Counter(pack for _, pack, _ in index)
     slots = [place.size(name) // page_size for name in last.packs]
@@ -189,11 +189,11 @@ def _base(place: Place, last: Manifest | None, page_size: int) -> Base:
     return Base(index, tuple(last.packs[number] for number in kept), numbers)
 
 
-def verify_new(place: Place, manifest: Manifest) -> None:
+def verify_new(place: BackupPlace, manifest: Manifest) -> None:
     """Read back what a backup has written, and compare the digests.
 
     Raises:
-        Damaged: A part differs from what was written.
+        BackupDamaged: A part differs from what was written.
     """
     read_part(place, manifest.keys)
     read_part(place, manifest.erasures)
@@ -205,13 +205,13 @@ def verify_new(place: Place, manifest: Manifest) -> None:
         slot = 0
         while page := file.read(manifest.page_size):
             if slot in expected and digest_of(page) != expected.pop(slot):
-                raise Damaged(f"{name} was changed")
+                raise BackupDamaged(f"{name} was changed")
             slot += 1
     if expected:
-        raise Damaged(f"{name} is too short")
+        raise BackupDamaged(f"{name} is too short")
 
 
-def _retire(place: Place, keep: int | None) -> tuple[str, ...]:
+def _retire(place: BackupPlace, keep: int | None) -> tuple[str, ...]:
     """Remove the oldest backups, so that `keep` remain; return their ids."""
     ids = backup_ids(place)
     old = ids[: max(0, len(ids) - keep)] if keep is not None else []
@@ -222,13 +222,13 @@ def _retire(place: Place, keep: int | None) -> tuple[str, ...]:
     return tuple(old)
 
 
-def remove_unused(place: Place) -> None:
+def remove_unused(place: BackupPlace) -> None:
     """Remove the files that no backup needs. Nothing is removed if a manifest cannot be read."""
     used = {LOCK}
     for backup_id in backup_ids(place):
         try:
             manifest = read_manifest(place, backup_id, None)
-        except Damaged:
+        except BackupDamaged:
             return
         parts = (manifest.index.name, manifest.keys.name, manifest.erasures.name)
         used |= {backup_id + MANIFEST, *manifest.packs, *parts}
