@@ -47,7 +47,7 @@ KEY_BYTES: Final = 16
 
 
 class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
-    """One WebSocket connection, which no longer counts towards the limits when it ends."""
+    """One WebSocket connection. When it ends, it is no longer counted by the connection limits."""
 
     __slots__ = ("limits", "slot")
 

@@ -6,7 +6,8 @@ stored after all facts that it covers, so an import that resumes there leaves no
 not written in batches, because the right to write batches includes the right to delete, and no
 process may delete entries from the log.
 
-After an upgrade, the same writes fill the lists from the content of the tables.
+After an upgrade, `fill_lists` and `fill_heads` use the same writes to add list items and head
+copies that older versions did not write.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
