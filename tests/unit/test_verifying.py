@@ -10,7 +10,7 @@ from tests.support.clock import NOW
 from tests.support.users import BOB
 from tests.unit.small_deployment import ALICE, CHAT, open_small_deployment, write
 from tidings.actions.export.verifying import FactChecks
-from tidings.model.entries import Person
+from tidings.model.entries import Kind, Person
 from tidings.ports.export_facts import ChatFact, DataKeyFact, EntryFact, Fact, entry_fact
 from tidings.ports.export_inbox_facts import BroadcastFact, NotificationFact, ReadStateFact
 
@@ -81,3 +81,12 @@ def test_marks_and_sequences_of_inboxes() -> None:
     assert found_in(news, news) == ["broadcast 3 follows 3"]
     for state in ahead:
         assert found_in(news, state) == ["a read mark is beyond the last broadcast, 3"]
+
+
+def test_a_deleted_chat_has_no_members_and_nobody_outside_has_a_role() -> None:
+    def then(sequence: int, kind: Kind, *people: Person) -> EntryFact:
+        return msgspec.structs.replace(_CREATED, sequence=sequence, kind=kind, people=people)
+
+    assert found_in(_CHAT, _CREATED, then(2, "deleted")) == []
+    (what,) = found_in(_CHAT, _CREATED, then(2, "role", Person(BOB, "admin")))
+    assert what == f"member {ALICE}: the log says ('member', 1), stored is None"

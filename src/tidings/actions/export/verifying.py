@@ -7,7 +7,7 @@ memory for its members only.
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -205,6 +205,8 @@ class _ChatChecks:
             case ReactionFact():
                 _, left = self._reacted
                 left[fact.emoji] = left.get(fact.emoji, 0) - 1
+            case _:
+                assert_never(fact)
 
     def finish(self) -> Iterator[Violation]:
         """Yield the violations that only the end of the log shows."""
