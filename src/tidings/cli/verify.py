@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings verify`: checks the stored data; `tidings drill`: restores a backup and verifies it."""
+"""`tidings verify`, `repair` and `drill`: check and correct stored data, and practise a restore."""
 
 import argparse
 import asyncio
@@ -8,14 +8,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.export.verifying import Verified, verify_all
 from tidings.assembly.foundation import backup_proof, master_keys
-from tidings.assembly.stores import open_inspection
+from tidings.assembly.stores import open_inspection, repair_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.cli.backup import back_up, restore_chosen
 from tidings.cli.terminal import ProgressLine
@@ -24,6 +24,9 @@ from tidings.data_folder import replace_private_file
 from tidings.model.ids import ChatId, rfc3339
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup.place import BackupFolder
+
+if TYPE_CHECKING:
+    from tidings.stores.dynamodb.export.repairing import Repaired
 
 VIOLATED: Final = 1
 """Exit code if stored data breaks a rule."""
@@ -144,6 +147,27 @@ def _reached(path: Path | None, epoch: str) -> ChatId | None:
             print(f"Continuing after the chat {progress.after}.", file=sys.stderr)
             return ChatId(progress.after)
     raise SetupError(f"{path} is not the progress of a verification of this store")
+
+
+def repair(config: Config, _options: argparse.Namespace) -> int:
+    """Make restored tables on DynamoDB agree with the logs, under a new epoch.
+
+    Raises:
+        SetupError: The operator has to change something first.
+        StoreUnavailable: The tables do not answer; repeat the command.
+    """
+    with ProgressLine(_LOG_SECONDS) as line:
+
+        def report(done: "Repaired") -> None:
+            if line.is_due:
+                line.show(f"compared {done.chats:,} chats")
+
+        done = asyncio.run(repair_tables(config, report))
+    print(
+        f"Compared {done.chats:,} chats with their logs: {done.members:,} members corrected, "
+        f"{done.removed:,} removed. The new epoch is {done.epoch}."
+    )
+    return 0
 
 
 def drill(config: Config, options: argparse.Namespace) -> int:

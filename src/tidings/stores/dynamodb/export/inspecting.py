@@ -8,7 +8,7 @@ never found ahead of a log that grows meanwhile.
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from tidings.model.ids import ChatId
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.ports.export_facts import (
     ChatFact,
@@ -22,17 +22,20 @@ from tidings.ports.export_inbox_facts import converted
 from tidings.ports.people import Tenant, TenantKey
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
+from tidings.stores.dynamodb.chat.items import member_key
+from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.exporting import DynamoSource, epoch_of
 from tidings.stores.dynamodb.export.items import to_member_fact
+from tidings.stores.dynamodb.export.repair_patterns import SCAN_LISTINGS, SCAN_RECEIPTS
 from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
-from tidings.stores.dynamodb.identity.identity_patterns import SCAN_LISTINGS
 from tidings.stores.dynamodb.listings import (
     chat_listing,
     key_listing,
     tenant_listing,
     user_listing,
 )
+from tidings.stores.dynamodb.patterns import READ_ROLES
 
 
 class DynamoInspection(DynamoSource):
@@ -58,6 +61,9 @@ class DynamoInspection(DynamoSource):
             self._unlisted -= {(item["pk"], item["sk"]) for item in page}
         for partition, name in sorted(self._unlisted):
             yield Violation(partition, f"{name} is not listed")
+        async for page in whole_table(self._dynamo, SCAN_RECEIPTS):
+            for chat, user in await without_member(self._dynamo, page):
+                yield Violation(f"{chat} {user}", "a receipt without a member")
 
     def _listing(self, fact: Fact) -> tuple[str, str] | None:
         """Return the key of the item that lists the object of a fact, if it must be listed."""
@@ -102,6 +108,16 @@ class DynamoInspection(DynamoSource):
         if copy > head:
             what = f"a head copy says {copy}, the log ends at {head}"
             self._found.append(Violation(chat, what))
+
+
+async def without_member(dynamo: Dynamo, receipts: list[Item]) -> list[tuple[ChatId, UserKey]]:
+    """Return the chats and users of receipts whose users are not members of the chat."""
+    found = {(ChatId(item["chat_id"]), UserKey(item["user_id"])) for item in receipts}
+    keys = [member_key(chat, user) for chat, user in sorted(found)]
+    for start in range(0, len(keys), BATCH_GET_MAX):
+        rows = await dynamo.batch_get(READ_ROLES, keys[start : start + BATCH_GET_MAX])
+        found -= {(ChatId(row["chat_id"]), UserKey(row["user_id"])) for row in rows}
+    return sorted(found)
 
 
 @asynccontextmanager

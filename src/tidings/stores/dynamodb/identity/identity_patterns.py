@@ -121,9 +121,6 @@ READ_LISTING: Final = Pattern(
     "list tenants, tenant keys, users or chats",
     strong=True,
 )
-SCAN_LISTINGS: Final = Pattern(
-    "scan_listings", "Scan", ("listings",), "a verification looks for missing list items"
-)
 SHOW_LISTED: Final = Pattern(
     "show_listed", "BatchGetItem", _TENANTS, "the tenants or tenant keys of a list", strong=True
 )
