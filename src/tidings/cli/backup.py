@@ -30,7 +30,9 @@ from tidings.stores.sqlite.backup.restoring import RestoreResult, check_backup
 from tidings.stores.sqlite.backup.restoring import restore as restore_backup
 from tidings.stores.sqlite.backup.writing import BackupResult, take_backup
 
-NICENESS: Final = 19
+NICENESS: Final = 10
+"""A tenth of the CPU share of a server. With less, a busy machine would take too long: the server
+keeps its whole write-ahead log meanwhile."""
 DAMAGED: Final = 1
 """Exit code if a backup is damaged."""
 KEY_IS_ELSEWHERE: Final = (

@@ -47,6 +47,13 @@ class BackupPlace(Protocol):
         ...
 
 
+def write_out(file: BinaryIO) -> None:
+    """Make the system begin to write a file to the disk, and forget what is written."""
+    file.flush()
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class BackupFolder:
     """Stores backups in a folder that only its owner can read."""
 
@@ -72,9 +79,7 @@ class BackupFolder:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            # Whoever verifies the file afterwards then reads it from the disk.
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            write_out(file)  # whoever verifies the file afterwards then reads it from the disk
         part.rename(self.folder / name)
         sync_folder(self.folder)
 

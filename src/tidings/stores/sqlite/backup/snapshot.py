@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+import msgspec
 
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE
@@ -88,19 +89,37 @@ class _Files(apsw.VFS):
         return name
 
 
+class SnapshotFacts(msgspec.Struct, frozen=True):
+    """What a manifest says about the snapshot."""
+
+    schema: int
+    epoch: str
+    page_size: int
+    pages: int
+    chats: int
+    entries: int
+    heads: str
+
+
 class Snapshot:
     """An open read transaction on a database that a server may be writing to."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self.page_size: int = db.pragma("page_size")
-        self.pages: int = db.pragma("page_count")
-        self.schema: int = db.pragma("user_version")
+        self._page_size: int = db.pragma("page_size")
 
-    @property
-    def epoch(self) -> str:
-        """The epoch of the store."""
-        return str(self._db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
+    def facts(self) -> SnapshotFacts:
+        """Return what a manifest says about the snapshot."""
+        chats, entries, heads = heads_of(self._db)
+        return SnapshotFacts(
+            schema=self._db.pragma("user_version"),
+            epoch=str(self._db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get),
+            page_size=self._page_size,
+            pages=self._db.pragma("page_count"),
+            chats=chats,
+            entries=entries,
+            heads=heads,
+        )
 
     def key_pages(self) -> set[int]:
         """Return the numbers of the pages that contain wrapped data keys."""
@@ -108,19 +127,15 @@ class Snapshot:
         rows = self._db.execute(f"SELECT pageno FROM dbstat WHERE name IN ({marks})", KEY_TREES)
         return {page for (page,) in rows}
 
-    def heads(self) -> tuple[int, int, str]:
-        """Return the number of chats and of entries, and a digest of the ends of all logs."""
-        return heads_of(self._db)
-
     def copy(self, take: Callable[[int, bytes], None]) -> None:
         """Call `take` with the number and content of every page."""
         name = f"tidings-pages-{next(_numbers)}"
-        receiver = _PageReceiver(take, self.page_size)
+        receiver = _PageReceiver(take, self._page_size)
         files = _Files(name, receiver)
         try:
             with closing(apsw.Connection("pages", vfs=name)) as pages:
                 pages.execute(
-                    f"PRAGMA page_size = {self.page_size}; PRAGMA journal_mode = OFF;"
+                    f"PRAGMA page_size = {self._page_size}; PRAGMA journal_mode = OFF;"
                     "PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
                     "PRAGMA cache_size = -1024"
                 ).fetchall()

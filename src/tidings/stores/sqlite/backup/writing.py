@@ -36,8 +36,8 @@ from tidings.stores.sqlite.backup.manifest import (
     read_manifest,
     read_part,
 )
-from tidings.stores.sqlite.backup.place import BackupPlace
-from tidings.stores.sqlite.backup.snapshot import Snapshot, open_snapshot
+from tidings.stores.sqlite.backup.place import BackupPlace, write_out
+from tidings.stores.sqlite.backup.snapshot import SnapshotFacts, open_snapshot
 from tidings.stores.sqlite.identity.erasing import LEDGER
 
 PACKS_MAX: Final = 64
@@ -48,6 +48,11 @@ WORN_SHARE: Final = 0.5
 file can be removed with the older backups."""
 
 
+FLUSH_PAGES: Final = 1_000
+"""After so many pages, the system begins to write them to the disk. Otherwise the sync at the end
+would write all of them at once, and commits of the server would wait for it."""
+
+
 class Base(msgspec.Struct):
     """The backup on which the next one builds."""
 
@@ -56,6 +61,7 @@ class Base(msgspec.Struct):
     """Files of pages that the next backup uses too."""
     numbers: dict[int, int] = {}
     """For the number of a file in the index, its number in `packs`."""
+    page_size: int = 0
 
 
 class BackupResult(msgspec.Struct, frozen=True):
@@ -79,10 +85,10 @@ def take_backup(
     with place.alone():
         remove_unused(place)
         last = _last(place)
-        with open_snapshot(folder) as snapshot:
-            now = max(clock.now(), 0 if last is None else last.at + 1)
-            writing = _Writing(place, _base(place, last, snapshot.page_size), snapshot, now)
-            manifest = writing.run(folder, version)
+        base = _base(place, last)
+        writing = _Writing(place, base, max(clock.now(), 0 if last is None else last.at + 1))
+        writing.copy(folder)
+        manifest = writing.manifest(folder, version)
         verify_new(place, manifest)
         with place.create(manifest.backup_id + MANIFEST) as file:
             file.write(encode_manifest(manifest, proof))
@@ -94,40 +100,48 @@ def take_backup(
 class _Writing:
     """Writes the parts of one backup, except its manifest."""
 
-    def __init__(self, place: BackupPlace, base: Base, snapshot: Snapshot, now: int) -> None:
+    _of_snapshot: SnapshotFacts
+    """Set by `copy`, like the two attributes below."""
+    _key_pages: set[int]
+    _index: PageIndex
+
+    def __init__(self, place: BackupPlace, base: Base, now: int) -> None:
         self._place = place
         self._base = base
-        self._snapshot = snapshot
         self._at = now
         self._id = id_of(now)
-        self._index = PageIndex.empty(snapshot.pages)
         self._keys: dict[int, bytes] = {}
-        self._key_pages = snapshot.key_pages()
         self.new_pages = 0
 
-    def run(self, folder: Path, version: str) -> Manifest:
-        """Write all parts; return the manifest that names them."""
-        ledger = folder / LEDGER
-        chats, entries, heads = self._snapshot.heads()
+    def copy(self, folder: Path) -> None:
+        """Store the pages of a snapshot that the base does not have.
+
+        The snapshot ends before the pages are synced, because it keeps the server from restarting
+        its write-ahead log.
+        """
         with self._place.create(self._id + PAGES) as file:
-            self._snapshot.copy(lambda page, data: self._take(file, page, data))
-        # The ledger is read after the snapshot began, so it has every erasure of the snapshot.
+            with open_snapshot(folder) as snapshot:
+                self._of_snapshot = snapshot.facts()
+                if self._of_snapshot.page_size != self._base.page_size:
+                    self._base = Base(PageIndex.empty(0))
+                self._key_pages = snapshot.key_pages()
+                self._index = PageIndex.empty(self._of_snapshot.pages)
+                snapshot.copy(lambda page, data: self._take(file, page, data))
+
+    def manifest(self, folder: Path, version: str) -> Manifest:
+        """Write all other parts; return the manifest that names them."""
+        ledger = folder / LEDGER
+        # The ledger is read after the snapshot, so it has every erasure of the snapshot.
         erasures = self._part(ERASURES, ledger.read_bytes() if ledger.exists() else b"")
         keys = self._part(KEYS, encode_keys(self._keys))
         index = self._part(INDEX, bytes(self._index))
-        new_pages = self.new_pages * self._snapshot.page_size
+        new_pages = self.new_pages * self._of_snapshot.page_size
         return Manifest(
             format=FORMAT,
             backup_id=self._id,
             at=self._at,
             version=version,
-            schema=self._snapshot.schema,
-            epoch=self._snapshot.epoch,
-            page_size=self._snapshot.page_size,
-            pages=self._snapshot.pages,
-            chats=chats,
-            entries=entries,
-            heads=heads,
+            **msgspec.structs.asdict(self._of_snapshot),
             packs=(*self._base.packs, self._id + PAGES),
             index=index,
             keys=keys,
@@ -150,6 +164,8 @@ class _Writing:
         file.write(data)
         self._index.put(page, digest, len(self._base.packs), self.new_pages)
         self.new_pages += 1
+        if self.new_pages % FLUSH_PAGES == 0:
+            write_out(file)
 
     def _part(self, ending: str, content: bytes) -> BackupPart:
         name = self._id + ending
@@ -173,20 +189,21 @@ def _last(place: BackupPlace) -> Manifest | None:
     return None
 
 
-def _base(place: BackupPlace, last: Manifest | None, page_size: int) -> Base:
+def _base(place: BackupPlace, last: Manifest | None) -> Base:
     """Return what the next backup can build on. Without a usable backup it stores every page."""
-    if last is None or last.page_size != page_size:
+    if last is None:
         return Base(PageIndex.empty(0))
     try:
         index = read_index(place, last)
     except BackupDamaged:
         return Base(PageIndex.empty(0))
     used = Counter(pack for _, pack, _ in index)
-    slots = [place.size(name) // page_size for name in last.packs]
+    slots = [place.size(name) // last.page_size for name in last.packs]
     good = [n for n, count in enumerate(slots) if used[n] and used[n] >= WORN_SHARE * count > 0]
     kept = sorted(sorted(good, key=lambda number: -used[number])[: PACKS_MAX - 1])
     numbers = {number: at for at, number in enumerate(kept)}
-    return Base(index, tuple(last.packs[number] for number in kept), numbers)
+    packs = tuple(last.packs[number] for number in kept)
+    return Base(index, packs, numbers, last.page_size)
 
 
 def verify_new(place: BackupPlace, manifest: Manifest) -> None:
