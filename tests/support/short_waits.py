@@ -16,6 +16,7 @@ from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly import foundation
+from tidings.buses import kafka_feed
 from tidings.gateway import totals
 from tidings.model import limits
 from tidings.ports.sessions import Bucket
@@ -65,9 +66,14 @@ def unread_totals() -> None:
     vars(totals).update(PAUSE_SECONDS=0.05)
 
 
+def kafka_groups() -> None:
+    """Let other workers take over soon after one was killed."""
+    vars(kafka_feed).update(SESSION_MS=4_000, HEARTBEAT_MS=500)
+
+
 def shorten_waits() -> None:
     """Shorten the waits that the environment names."""
-    known = (quotas, hello, handshakes, revocations, erasures, unread_totals)
+    known = (quotas, hello, handshakes, revocations, erasures, unread_totals, kafka_groups)
     waits = {wait.__name__: wait for wait in known}
     for name in os.environ.get(SHORT_WAITS, "").split():
         waits[name]()

@@ -82,7 +82,7 @@ class DeliveryPulse:
         self._tasks = Tasks("pulse")
 
     def start(self) -> None:
-        """Start to report."""
+        """Start to report how far this process is behind."""
         self._tasks.repeat(self._beat)
 
     async def close(self) -> None:

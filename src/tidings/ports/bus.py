@@ -112,9 +112,9 @@ class Learnt(msgspec.Struct, frozen=True):
     """This process has read messages that another process appended to a chat."""
 
     entries: list[Entry]
-    """Consecutive messages, not decrypted."""
+    """Messages in the order of the log, with encrypted content."""
     state: ChatState
-    """The chat's state before them. They do not change the members."""
+    """The chat's state before these messages, which do not change its members."""
 
 
 class ReceiptMoved(msgspec.Struct, frozen=True):

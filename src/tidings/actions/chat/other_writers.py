@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what other processes have appended to a chat, for a queue that appends to the same chat."""
+"""Reads entries that other processes appended to a chat, for a queue that appends to it too."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -32,7 +32,7 @@ class OtherWriters:
         self._remember = remember
 
     async def read_on(self, chat_queue: ChatQueue) -> None:
-        """Read the rest of the log, and update the queue's state with it.
+        """Read the entries after the queue's state from the log, and bring the state up to date.
 
         Raises:
             Refusal: The log cannot be read now.
@@ -51,11 +51,11 @@ class OtherWriters:
         self._chat_queues.keep_state(chat_queue, state)
 
     def _publish(self, state: ChatState, missed: list[Entry]) -> None:
-        """Publish the new messages among missed entries, up to the first entry of another kind.
+        """Publish the recent messages at the start of the missed entries.
 
-        The connections of this process then need not wait for a worker. In a busy chat with several
-        writers, they get all messages before those of this process in this way. Older messages have
-        long been delivered.
+        The connections of this process then need not wait until a worker delivers these messages.
+        Publishing ends at the first entry that is not a message. Messages older than
+        `LEARNT_MS_MAX` are left out, because workers have long delivered them.
         """
         since = self._clock.now() - limits.LEARNT_MS_MAX
         messages = takewhile(lambda entry: entry.kind == "message", missed)

@@ -162,7 +162,8 @@ class Handshake:
 
 
 def _is_upgrade(headers: Headers) -> bool:
-    """Return whether the request is an upgrade. Firefox sends `keep-alive, Upgrade`."""
+    """Return whether the request is an upgrade; the header may have other values too, as in
+    Firefox's `keep-alive, Upgrade`."""
     options = b",".join(header_values(headers, b"connection")).lower().split(b",")
     is_asked = b"upgrade" in [option.strip() for option in options]
     lengths = header_values(headers, b"content-length") + header_values(

@@ -70,7 +70,7 @@ _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 
 class Runs:
-    """Writer of runs."""
+    """Writes runs of entries to the logs of chats."""
 
     def __init__(
         self,
@@ -126,7 +126,8 @@ class Runs:
     # Keys.
 
     async def _claim_keys(self, run: Run) -> KeyTaken:
-        """Claim the keys; return those that another send has claimed, and those that this run has.
+        """Claim the keys; return those that another send has claimed before, and those that this
+        run has claimed.
 
         Keys with `after` are treated as taken, even if they were free. The message may be in the
         log without a key, because other processes may start to write packs a minute before this
@@ -174,11 +175,11 @@ class Runs:
         return await self._change(run, bodies)
 
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Write encrypted content only while its data key is valid.
+        """Start a write of encrypted content only while its data key may be used.
 
         A data key is destroyed no earlier than `SEALED_WRITE_SECONDS_MAX` after its last permitted
-        use. A write that takes less time therefore ends before the key is destroyed. A slower write
-        may end later; if the key is no longer valid then, the outcome is reported as unknown.
+        use. A write that takes less time therefore ends before the key is destroyed. If a write
+        took longer and the key may no longer be used, the outcome is reported as unknown.
         """
         if not run.may_write():
             return SLOT_TAKEN
