@@ -14,7 +14,8 @@ from typing import Final
 import pytest
 
 from tests.faults.conftest import Say
-from tests.integration.test_export import tidings, with_keys_of
+from tests.integration.test_export import with_keys_of
+from tests.support.command import tidings
 from tests.support.people import Person, Town
 from tests.support.server import NO_LIMITS, ServerProcess
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from clients.python.tests.test_client import a_client, shown
-from tests.integration.test_export import tidings, with_keys_of
+from tests.integration.test_export import with_keys_of
+from tests.support.command import tidings
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tidings.cli.command_line import main
