@@ -16,7 +16,7 @@ from tidings.assembly.foundation import backup_proof
 from tidings.assembly.system import SystemClock
 from tidings.config import Config, DynamoDb
 from tidings.model.ids import from_rfc3339, rfc3339
-from tidings.model.setup_error import SetupError
+from tidings.model.setup_error import SetupError, optional_import
 from tidings.stores.sqlite.backup.manifest import (
     BackupDamaged,
     Manifest,
@@ -43,7 +43,9 @@ KEY_IS_ELSEWHERE: Final = (
 
 def add_backup_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings backup`."""
-    parser.add_argument("target", metavar="TARGET", help="the folder for backups")
+    parser.add_argument(
+        "target", metavar="TARGET", help="the folder for backups, or s3://bucket/prefix"
+    )
     parser.add_argument(
         "--keep",
         type=_count,
@@ -54,7 +56,9 @@ def add_backup_options(parser: argparse.ArgumentParser) -> None:
 
 def add_restore_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings restore`."""
-    parser.add_argument("source", metavar="SOURCE", help="the folder with backups")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="the folder with backups, or s3://bucket/prefix"
+    )
     parser.add_argument("--list", action="store_true", help="list the backups, restore nothing")
     parser.add_argument(
         "--check",
@@ -93,6 +97,19 @@ def _time(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in RFC 3339") from None
 
 
+def open_place(name: str) -> BackupPlace:
+    """Return the place with this name: a folder, or a bucket such as `s3://bucket/prefix`.
+
+    Raises:
+        SetupError: A library is missing, or the name has no bucket.
+    """
+    if not name.startswith("s3://"):
+        return BackupFolder(Path(name))
+    with optional_import():
+        from tidings.stores.sqlite.backup.bucket import open_bucket
+    return open_bucket(name)
+
+
 def backup(config: Config, options: argparse.Namespace) -> int:
     """Back up the store while the server runs; return the exit code.
 
@@ -100,7 +117,7 @@ def backup(config: Config, options: argparse.Namespace) -> int:
         SetupError: The operator has to change something first.
     """
     began = monotonic()
-    done = back_up(config, BackupFolder(Path(options.target)), options.keep)
+    done = back_up(config, open_place(options.target), options.keep)
     made = done.manifest
     print(
         f"Backup {made.backup_id}: {made.chats:,} chats, {made.entries:,} entries, "
@@ -141,10 +158,11 @@ def restore(config: Config, options: argparse.Namespace) -> int:
     Raises:
         SetupError: The operator has to change something first.
     """
-    place = BackupFolder(Path(options.source))
+    place = open_place(options.source)
     proof = None if options.unsigned else backup_proof(config)
     if options.list or options.check:
-        return _list(place, proof, is_checked=options.check)
+        with _told("the backups cannot be listed"):
+            return _list(place, proof, is_checked=options.check)
     chosen = choose(place, proof, options.backup, options.at)
     began = monotonic()
     done = restore_chosen(place, proof, chosen, config.data, options.erasures)

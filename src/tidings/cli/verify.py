@@ -17,13 +17,13 @@ from tidings.actions.export.verifying import Verified, verify_all
 from tidings.assembly.foundation import backup_proof, master_keys
 from tidings.assembly.stores import open_inspection, repair_tables
 from tidings.assembly.system import SystemChance, SystemClock
-from tidings.cli.backup import back_up, restore_chosen
+from tidings.cli.backup import back_up, open_place, restore_chosen
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import replace_private_file
 from tidings.model.ids import ChatId, rfc3339
 from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.backup.place import BackupFolder
+from tidings.stores.sqlite.backup.place import BackupPlace
 
 if TYPE_CHECKING:
     from tidings.stores.dynamodb.export.repairing import Repaired
@@ -90,7 +90,9 @@ def add_verify_options(parser: argparse.ArgumentParser) -> None:
 
 def add_drill_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings drill`."""
-    parser.add_argument("target", metavar="TARGET", help="the folder for backups")
+    parser.add_argument(
+        "target", metavar="TARGET", help="the folder for backups, or s3://bucket/prefix"
+    )
     parser.add_argument("--keep", type=int, metavar="N", help="keep only the newest N backups")
     parser.add_argument(
         "--scratch",
@@ -181,7 +183,7 @@ def drill(config: Config, options: argparse.Namespace) -> int:
             "a drill on DynamoDB has steps on AWS: docs/operations/restore-dynamodb.md"
         )
     with tempfile.TemporaryDirectory(prefix="tidings-drill-", dir=options.scratch) as scratch:
-        result = _drill(config, BackupFolder(Path(options.target)), options.keep, Path(scratch))
+        result = _drill(config, open_place(options.target), options.keep, Path(scratch))
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -195,7 +197,7 @@ def drill(config: Config, options: argparse.Namespace) -> int:
     return VIOLATED if result.violations else 0
 
 
-def _drill(config: Config, place: BackupFolder, keep: int | None, scratch: Path) -> Drill:
+def _drill(config: Config, place: BackupPlace, keep: int | None, scratch: Path) -> Drill:
     began = monotonic()
     manifest = back_up(config, place, keep).manifest
     backed_up = monotonic()
