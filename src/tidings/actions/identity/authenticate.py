@@ -125,7 +125,7 @@ class Authenticate:
         watch.listen(self._verified.revoked)
 
     async def __call__(self, bearer: str) -> Caller:
-        """Return the caller; every revocation that the watch has reported by now is respected.
+        """Return the caller to whom a credential belongs, unless its revocation was reported.
 
         Raises:
             Unauthenticated: The credential is unknown, malformed, revoked or expired.

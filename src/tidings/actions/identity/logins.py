@@ -110,9 +110,9 @@ class RedeemCode:
         return found, stored
 
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
-        """Use up a code that opens a session.
+        """Mark a code as used, because it opens a session.
 
-        `is_known` means that the number had a user before.
+        `is_known` says that the phone number belonged to a user before.
 
         Raises:
             CodeWrong: The code was used meanwhile.

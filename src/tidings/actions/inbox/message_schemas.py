@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the tenant's own fields in a message against the inbox's JSON Schema.
+"""Check the tenant's own fields in a notification against the inbox's JSON Schema.
 
-A schema is untrusted, and validation runs on our event loop. We therefore accept only schemas that
-are fast for any message: no references, a bounded number of checks per value, and a few small
-regular expressions without backtracking. Some checks run in a separate process instead: those with
-a schema that was stored before this bound existed, and those of numbers that are slow to divide.
+In this file, a message is the text of a notification. A schema is untrusted, and validation runs on
+the event loop. Only schemas that are fast for any message are therefore accepted: no references, a
+bounded number of checks per value, and a few small regular expressions without backtracking. Some
+checks run in a separate process instead: those with a schema that was stored before this bound
+existed, and those of numbers that are slow to divide.
 
 A validator checks a value once for each schema that applies to it. Schemas for different fields or
 items apply to different values, so their checks do not add up. Keywords that apply several schemas
@@ -189,9 +190,9 @@ class MessageSchemas:
     """Separate process for checks that would block the event loop."""
 
     async def check(self, message: Json, schema: Json | None) -> None:
-        """Refuse a message whose own fields do not match the schema.
+        """Refuse a message if the fields that the tenant has added do not match the schema.
 
-        Without a schema, refuse any message that has fields of its own.
+        Without a schema, refuse any message with such fields.
 
         Raises:
             Invalid: The message does not match, or takes too long to check.
@@ -230,7 +231,7 @@ class _Rules:
     has_alternatives: bool
 
     def take_long(self, extras: Json) -> bool:
-        """Return whether checking these fields could block the event loop."""
+        """Return True if a check of these fields could block the event loop."""
         is_within = self.checks <= limits.MESSAGE_SCHEMA_CHECKS_MAX
         return not is_within or (self.can_divide and not _are_plain(extras))
 

@@ -136,10 +136,10 @@ def _sort_key(position: int) -> str:
 
 
 def feed_items(position: int, revocation: Revocation) -> Iterator[Item]:
-    """Yield the items of a revocation: its entry in the feed and, for an erasure, a copy.
+    """Yield the items of a revocation: its entry in the feed and, for an erasure, a second item.
 
-    The copies of a tenant's erasures have a partition of their own, so that a device need not read
-    everything that was revoked since it was last connected.
+    The second items of a tenant's erasures have a partition of their own. A device can therefore
+    get the erasures since its last connection without a read of all revocations.
     """
     values: Item = {
         "kind": revocation.kind,
