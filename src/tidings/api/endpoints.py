@@ -129,7 +129,7 @@ class LargeBodies:
 
 
 class _Slots:
-    """The slots in which large bodies of one tenant are read."""
+    """Limits how many large bodies of one tenant are read at the same time, one in each slot."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)

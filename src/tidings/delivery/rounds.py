@@ -65,8 +65,8 @@ class DeletionRunner:
     """Background task that deletes chats. Several runners share the work.
 
     In each round, a few chats advance. If a chat still has members, the round removes all of them,
-    because members can read the chat until they are removed. Otherwise the round does one step of
-    the deletion, so that a long chat does not delay the others.
+    because members can read the chat until they are removed. A chat without members advances by one
+    step, so that a long chat does not delay the others.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class DeletionRunner:
         await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
-        """Perform one round of deletions; return whether any of these chats needs more steps.
+        """Perform one round of deletions; return True if any of these chats needs more steps.
 
         Raises:
             Unavailable: The store does not answer.
@@ -207,7 +207,7 @@ class TenantJobRunner:
         await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
-        """Advance some jobs of some tenants; return whether there may be more to do at once.
+        """Advance some jobs of some tenants; return True if there may be more to do at once.
 
         Raises:
             Unavailable: The store does not answer.

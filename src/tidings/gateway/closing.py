@@ -66,8 +66,8 @@ class RevocationCloser:
             connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
-        """Renew the lease, because the feed was read at this time, and its revocations were
-        applied."""
+        """Renew the lease to write to sockets, because the revocation feed was read at this time,
+        and its revocations were applied."""
         self._write_lease.renew_feed(at)
         self._write_lease.is_blind = False
 
@@ -75,8 +75,8 @@ class RevocationCloser:
         """Stop serving, because valid credentials cannot be distinguished from revoked ones.
 
         With `was_late`, the process itself may have been slow, so no socket is closed yet. Until
-        the feed is read again, no socket is admitted, nothing is written, and no message is
-        accepted.
+        the revocation feed is read again, no socket is admitted, nothing is written, and no message
+        is accepted.
         """
         self._write_lease.is_blind = True
         if was_late:

@@ -28,7 +28,7 @@ class Checker(Protocol):
     """Checks values against JSON schemas, without delaying other work."""
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
-        """Return whether the value conforms to the schema.
+        """Return True if the value conforms to the schema.
 
         Raises:
             TookTooLong: The check takes longer than the time limit.

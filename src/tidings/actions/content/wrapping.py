@@ -90,7 +90,7 @@ class Wrapping:
         return self._current().key_id
 
     def holds(self, master_key_id: str) -> bool:
-        """Return whether the master key with this id is available."""
+        """Return True if the master key with this id is available."""
         return any(key.key_id == master_key_id for key in self._all())
 
     def wrap(self, purpose: str, secret: bytes) -> tuple[str, bytes]:

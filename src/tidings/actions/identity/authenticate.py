@@ -138,7 +138,7 @@ class Authenticate:
             raise
 
     def is_root_header(self, authorization: bytes) -> bool:
-        """Return whether this `Authorization` header is the root key, without reading the store."""
+        """Return True if this `Authorization` header is the root key, without reading the store."""
         scheme, _, bearer = authorization.partition(b" ")
         digest = hashlib.sha256(bearer.strip()).digest()
         return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._root_digest)

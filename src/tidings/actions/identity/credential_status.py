@@ -41,8 +41,8 @@ class FeedBackedCache(Generic[T]):
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """Return the cached value, even while the revocation feed cannot be read, so that it may be
-        revoked."""
+        """Return the cached value, even while the revocation feed cannot be read. The value may be
+        revoked already."""
         return self._values.get(name)
 
     def keep(self, name: str, value: T, position: int) -> None:
@@ -55,7 +55,7 @@ class FeedBackedCache(Generic[T]):
             self._values.put(name, value)
 
     def forget(self, name: str) -> None:
-        """Remove a name, so that its next use reads the store."""
+        """Remove the value with this name from the cache, so that its next use reads the store."""
         self._values.pop(name)
 
 
@@ -86,7 +86,7 @@ class CredentialStatus:
         watch.listen(self._revoked)
 
     async def is_tenant_active(self, tenant: str) -> bool:
-        """Return whether the tenant exists and is not suspended.
+        """Return True if the tenant exists and is not suspended.
 
         Raises:
             StoreUnavailable: The store cannot be read now.
@@ -101,7 +101,7 @@ class CredentialStatus:
         return True
 
     async def is_token_valid(self, caller: UserCaller) -> bool:
-        """Return whether a token with a verified signature is valid.
+        """Return True if a token with a verified signature is valid.
 
         If the token is valid and its user does not exist yet, the user is created.
 
@@ -155,7 +155,7 @@ def _is_valid(caller: UserCaller, stored: StoredCredentials, now: int) -> bool:
 
 
 def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool:
-    """Return whether the session in `stored` belongs to the user and has not ended."""
+    """Return True if the session in `stored` belongs to the user and has not ended."""
     session = stored.session
     return (
         session is not None
@@ -167,6 +167,6 @@ def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool
 
 
 def is_user_valid(stored: StoredCredentials, issued_at: int) -> bool:
-    """Return whether the user is active, and credentials issued at `issued_at` are not revoked."""
+    """Return True if the user is active, and credentials issued at `issued_at` are not revoked."""
     revoked_at = -1 if stored.revoked_at is None else stored.revoked_at
     return stored.is_known and stored.deactivated_at is None and issued_at > revoked_at

@@ -124,5 +124,5 @@ class RedeemCode:
 
 
 def is_open(tenant: Tenant | None) -> TypeGuard[Tenant]:
-    """Return whether the tenant exists and is not suspended."""
+    """Return True if the tenant exists and is not suspended."""
     return tenant is not None and tenant.suspended_at is None

@@ -73,14 +73,14 @@ def checks_per_value(schema: object) -> int:
 
 
 def can_divide(schema: object) -> bool:
-    """Return whether the schema divides numbers, which is slow for some numbers in a message."""
+    """Return True if the schema divides numbers, which is slow for some numbers in a message."""
     if isinstance(schema, dict):
         return "multipleOf" in schema or any(map(can_divide, schema.values()))
     return isinstance(schema, list) and any(map(can_divide, schema))
 
 
 def has_alternatives(schema: object) -> bool:
-    """Return whether the schema has alternatives, which make an error expensive to explain."""
+    """Return True if the schema has alternatives, which make an error expensive to explain."""
     if isinstance(schema, dict):
         return bool({"anyOf", "oneOf"} & schema.keys()) or any(
             map(has_alternatives, schema.values())
@@ -89,7 +89,7 @@ def has_alternatives(schema: object) -> bool:
 
 
 def is_plain_number(number: float) -> bool:
-    """Return whether a number is cheap to divide: neither very large nor very small."""
+    """Return True if a number is cheap to divide: neither very large nor very small."""
     return number == 0 or 1e-9 <= abs(number) <= 1e15
 
 
@@ -260,7 +260,7 @@ def _rules(schema: bytes) -> _Rules:
 
 
 def _are_plain(value: object) -> bool:
-    """Return whether it is cheap to check `multipleOf` for every number in a value."""
+    """Return True if it is cheap to check `multipleOf` for every number in a value."""
     if isinstance(value, dict):
         return all(map(_are_plain, value.values()))
     if isinstance(value, list):

@@ -104,7 +104,7 @@ class Settings:
             self._invites_cache.forget(tenant)
 
     async def asks_strangers(self, tenant: str) -> bool:
-        """Return whether strangers must accept an invitation before they join a group.
+        """Return True if strangers must accept an invitation before they join a group.
 
         The setting is at most a second old.
         """

@@ -216,7 +216,7 @@ def chat_item(chat: Chat, created: Entry) -> Item:
 
 
 async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
-    """Return whether all users whom these entries add may be in one more chat.
+    """Return True if all users whom these entries add may be in one more chat.
 
     Two callers who add the same user at the same moment may both get True, although there is room
     for only one more chat. This is harmless, because the limit only keeps chat lists readable.

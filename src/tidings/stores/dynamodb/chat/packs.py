@@ -66,7 +66,7 @@ _decode = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def fits(run: Sequence[Entry], entry: Entry) -> bool:
-    """Return whether a message may be packed with the messages of a run.
+    """Return True if a message may be packed with the messages of a run.
 
     An expiring message cannot be packed, because its content is a separate item.
     """

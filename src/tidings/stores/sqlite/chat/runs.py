@@ -109,7 +109,7 @@ def _claim_rows(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _is_claimed(db: apsw.Connection, chat: str, key: SendKey, now: int) -> bool:
-    """Return whether another send has claimed the key. An expired claim is ignored."""
+    """Return True if another send has claimed the key, and the claim has not expired."""
     row = db.execute(
         "SELECT expires_at FROM idempotency_keys"
         " WHERE chat_id = ? AND sender = ? AND client_message_id = ?",
@@ -165,7 +165,8 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
 def _change_target(
     db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
 ) -> None:
-    """Change the message that the entry refers to; decline the entry if its content is gone."""
+    """Change the message that the entry refers to; decline the entry if the message has no content
+    any more."""
     db.execute(
         f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
         " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer with group commit: jobs that arrive during one commit are written in the next.
+"""The writer with group commit: write jobs that arrive during one commit are written in the next.
 
-A transaction consists of write jobs, and each job has its own outcome.
+A transaction consists of write jobs, and each write job has its own outcome.
 
 Statements run on the event loop: they change memory only and take a few microseconds each. The
 commit waits for the disk, so it runs in a thread. (Statements in a thread were measured to be 1.4
@@ -39,7 +39,7 @@ WAITING_JOBS_MAX: Final = 100_000
 
 
 class JobWritten:
-    """Outcome of a job whose statements ran together with those of other jobs."""
+    """Outcome of a write job whose statements ran together with those of others."""
 
 
 class UndoWrite(Exception):
@@ -61,10 +61,10 @@ class WriteJob(Protocol):
         ...
 
     def bulk(self) -> Bulk | None:
-        """Return statements to run together with those of other jobs, or None to call `write`.
+        """Return statements to run together with those of other write jobs, or None.
 
-        If a statement violates a constraint, all statements are rolled back, and `write` is called
-        for each job.
+        If this returns None, or if one of the statements violates a constraint, so that all of them
+        are rolled back, the writer calls `write` instead.
         """
         ...
 
@@ -155,11 +155,11 @@ _conforms: type[WriteJob] = AwaitedWrite
 
 
 class _Lost:
-    """Outcome of a job whose write failed, or whose commit may have failed."""
+    """Outcome of a write job that failed, or whose commit may have failed."""
 
 
 class Writer:
-    """Writes queued jobs in transactions, over the only connection that writes."""
+    """Runs queued write jobs in transactions, over the only connection that writes."""
 
     def __init__(
         self,
