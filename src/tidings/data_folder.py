@@ -13,6 +13,8 @@ from typing import Final
 from tidings.model.setup_error import SetupError
 
 LOCK: Final = "lock"
+MASTER_KEY: Final = "master.key"
+ROOT_KEY: Final = "root.key"
 SERVER_FILE: Final = "server.json"
 """File with the URL of the server that has the folder open, for commands."""
 
@@ -111,7 +113,7 @@ def _write(path: Path, text: str, *, keep_existing: bool) -> bool:
             draft.replace(path)
         elif not _link(draft, path):
             return False
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise SetupError(f"{path} cannot be written: {error}") from error
     finally:
@@ -139,7 +141,8 @@ def _link(draft: Path, path: Path) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

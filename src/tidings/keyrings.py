@@ -37,14 +37,14 @@ _PLACEHOLDER: Final = re.compile(
 
 MAKES_A_GOOD_ONE: Final = "openssl rand -base64 32 makes a good one"
 
-FILE_NAME: Final = "master.key"
+FILE_NAME: Final = data_folder.MASTER_KEY
 KEYS_MAX: Final = 2
 _HEADING: Final = (
     "# Tidings master key: without it the content in this folder cannot be read.\n"
     "# Keep a copy apart from the data. The first line is the key in use; a second one is the\n"
     "# key before it, while a rotation is unfinished.\n"
 )
-ROOT_FILE_NAME: Final = "root.key"
+ROOT_FILE_NAME: Final = data_folder.ROOT_KEY
 _SECRET_BYTES: Final = 32
 
 

@@ -38,7 +38,7 @@ from tidings.actions.export.exporting import ChangedDuringExport, export_all
 from tidings.actions.export.importing import check, import_all
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import ChatId, UserKey
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import Job
 from tidings.ports.export_engines import Source
@@ -252,7 +252,7 @@ class _AlreadyRead:
         self._source = source
         self.epoch = source.epoch
 
-    async def facts(self, now: int) -> Any:
+    async def facts(self, now: int, after: ChatId | None = None) -> Any:
         no_facts: tuple[Fact, ...] = ()
         yield no_facts
 

@@ -57,7 +57,7 @@ class _Disturbed:
         self._write = write
         self.epoch = source.epoch
 
-    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+    async def facts(self, now: int, after: ChatId | None = None) -> AsyncIterator[Sequence[Fact]]:
         async for some in self._source.facts(now):
             yield some
         await self._write()

@@ -11,7 +11,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tidings.stores.sqlite.engine.connections import COPY_PAGES, NICENESS, Checkpoints
+from tidings.stores.sqlite.engine import connections
+from tidings.stores.sqlite.engine.connections import (
+    BUSY_MS,
+    COPY_PAGES,
+    NICENESS,
+    READERS_WAIT_MS,
+    Checkpoints,
+)
 
 
 @pytest.fixture
@@ -60,6 +67,38 @@ def test_a_copy_that_failed_is_told_to_the_next_commit(
         checkpoints.close()
         with pytest.raises(apsw.IOError):
             checkpoints.between_commits(writing)
+
+
+@pytest.mark.usefixtures("writing")
+def test_commits_do_not_wait_for_a_long_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a backup reads: the log is restarted later, and until then hardly a commit tries."""
+    monkeypatch.setattr(connections, "RESTART_PAGES", COPY_PAGES)
+    tried = []
+
+    class Watched(apsw.Connection):
+        def set_busy_timeout(self, milliseconds: int) -> None:
+            tried.append(milliseconds)
+            super().set_busy_timeout(milliseconds)
+
+    with (
+        closing(Watched(str(path))) as db,
+        closing(open_database(path, apsw.SQLITE_OPEN_READWRITE)) as own,
+        closing(open_database(path, apsw.SQLITE_OPEN_READONLY)) as reader,
+    ):
+        checkpoints = Checkpoints(db, own)
+        reader.execute("BEGIN; SELECT count(*) FROM rows").fetchall()
+        fill_log(db)
+        for _ in range(5):
+            checkpoints.between_commits(db)
+        assert tried == [READERS_WAIT_MS, BUSY_MS]
+        checkpoints.empty_soon()
+        for _ in range(2):
+            checkpoints.between_commits(db)
+        assert tried[2:] == [0, BUSY_MS] * 2
+        reader.execute("COMMIT")
+        checkpoints.between_commits(db)
+        assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+        checkpoints.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own here")

@@ -59,7 +59,7 @@ class Users:
 
     epoch = "e"
 
-    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+    async def facts(self, now: int, after: ChatId | None = None) -> AsyncIterator[Sequence[Fact]]:
         yield [a_user(user) for user in (ALICE, BOB)]
 
     def __init__(self, *changed: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
 from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.schema import requests
@@ -28,6 +29,8 @@ OPERATORS_SCANS = {
     "scan_requests",
     "scan_chats",
     "scan_inbox",
+    "scan_listings",
+    "scan_receipts",
     "scan_sessions",
     "scan_erasures",
 }
@@ -49,6 +52,7 @@ DECLARED_IN = {
     "identity_patterns.py": identity_patterns,
     "deletion_patterns.py": deletion_patterns,
     "head_patterns.py": head_patterns,
+    "repair_patterns.py": repair_patterns,
 }
 
 

@@ -9,7 +9,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
-from tidings.actions.export.exporting import ExportProof
+from tidings.actions.export.exporting import BACKUP, ExportProof
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.jobs.starting import StartJob
@@ -127,3 +127,13 @@ def export_proof(config: Config) -> ExportProof:
         SetupError: The file of the master key cannot be read.
     """
     return ExportProof(master_keys(config, SystemChance()))
+
+
+def backup_proof(config: Config) -> ExportProof | None:
+    """Return the object that signs backups and verifies them; None if there is no master key.
+
+    Raises:
+        SetupError: The file of the master key cannot be read.
+    """
+    master = master_keys(config, SystemChance())
+    return None if master.current is None else ExportProof(master, BACKUP)

@@ -8,17 +8,20 @@ from contextlib import (
     asynccontextmanager,
     nullcontext,
 )
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import only_process
-from tidings.model.setup_error import optional_import
+from tidings.model.setup_error import SetupError, optional_import
 from tidings.ports.delivery import DeliveryStore
-from tidings.ports.export_engines import Source, Target
+from tidings.ports.export_engines import Inspection, Source, Target
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
+
+if TYPE_CHECKING:
+    from tidings.stores.dynamodb.export.repairing import Repaired
 
 
 def open_store(
@@ -126,6 +129,21 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
 
 
 @asynccontextmanager
+async def open_inspection(config: Config) -> AsyncIterator[Inspection]:
+    """Open the store to verify it while servers use it; raises the same errors as `open_source`."""
+    if not isinstance(config.store, DynamoDb):
+        from tidings.stores.sqlite.export.inspecting import open_inspection
+
+        async with open_inspection(config.data) as inspection:
+            yield inspection
+        return
+    with optional_import():
+        from tidings.stores.dynamodb.export import inspecting as tables
+    async with tables.open_inspection(**_where(config.store)) as found:
+        yield found
+
+
+@asynccontextmanager
 async def open_target(config: Config) -> AsyncIterator[Target]:
     """Open the store for an import; raises the same errors as `open_source`."""
     if not isinstance(config.store, DynamoDb):
@@ -139,6 +157,22 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
     with _nobody_else(config):
         async with tables.open_target(**_where(config.store)) as target:
             yield target
+
+
+async def repair_tables(config: Config, report: Callable[["Repaired"], None]) -> "Repaired":
+    """Repair restored tables on DynamoDB; raises the same errors as `open_source`."""
+    if not isinstance(config.store, DynamoDb):
+        raise SetupError(
+            "only tables on DynamoDB are repaired; a backup of the embedded store is consistent"
+        )
+    with optional_import():
+        from tidings.stores.dynamodb.export.exporting import epoch_of
+        from tidings.stores.dynamodb.export.repairing import repair_tables
+        from tidings.stores.dynamodb.export.scanning import open_patient
+    with _nobody_else(config):
+        async with open_patient(**_where(config.store)) as dynamo:
+            await epoch_of(dynamo, config.store.prefix)
+            return await repair_tables(dynamo, report)
 
 
 def _nobody_else(config: Config) -> AbstractContextManager[None]:

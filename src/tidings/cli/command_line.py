@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
-from tidings.cli import export, keys
+from tidings.cli import backup, export, keys, verify
 from tidings.cli.admin import (
     add_job_options,
     add_jobs_options,
@@ -98,6 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_admin_commands(commands, folder)
     _add_client_commands(commands, folder)
     _add_data_commands(commands, folder)
+    _add_backup_commands(commands, folder)
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     return parser
 
@@ -188,3 +189,31 @@ def _add_data_commands(commands: "_Commands", folder: argparse.ArgumentParser) -
     actions.add_parser(
         "replay", parents=[folder], help="carry out the erasures that restored tables do not know"
     ).set_defaults(run=_with_settings(keys.replay_erasures))
+
+
+def _add_backup_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    saved = commands.add_parser(
+        "backup", parents=[folder], help="back up the embedded store while the server runs"
+    )
+    saved.set_defaults(run=_with_settings(backup.backup))
+    backup.add_backup_options(saved)
+    restored = commands.add_parser(
+        "restore", parents=[folder], help="restore a backup into an empty folder"
+    )
+    restored.set_defaults(run=_with_settings(backup.restore))
+    backup.add_restore_options(restored)
+    verified = commands.add_parser(
+        "verify", parents=[folder], help="check the stored data, without changing it"
+    )
+    verified.set_defaults(run=_with_settings(verify.verify))
+    verify.add_verify_options(verified)
+    commands.add_parser(
+        "repair",
+        parents=[folder],
+        help="after a restore of the tables on DynamoDB: make them agree with the logs",
+    ).set_defaults(run=_with_settings(verify.repair))
+    drill = commands.add_parser(
+        "drill", parents=[folder], help="make a backup, restore it elsewhere and verify it"
+    )
+    drill.set_defaults(run=_with_settings(verify.drill))
+    verify.add_drill_options(drill)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from tidings.model.ids import ChatId
 from tidings.ports.export_facts import Fact, Written
 
 
@@ -24,8 +25,10 @@ class Source(Protocol):
         """The deployment's epoch."""
         ...
 
-    def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+    def facts(self, now: int, after: ChatId | None = None) -> AsyncIterator[Sequence[Fact]]:
         """Yield every fact that is valid at `now`, in batches, in bounded memory.
+
+        The facts of the chats up to `after` are left out.
 
         Every engine yields the same facts in the same order: kinds in the order of their
         declaration, each sorted by its own key. Each chat is followed by its members, its entries
@@ -37,6 +40,21 @@ class Source(Protocol):
 
     async def changed(self) -> list[str]:
         """Return chats and inboxes that changed since they were read for the export."""
+        ...
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A place where stored data breaks a rule."""
+
+    where: str
+    what: str
+
+
+class Inspection(Source, Protocol):
+    """Reads all facts from an engine that servers may be using, and compares its derived data."""
+
+    def disagreements(self) -> AsyncIterator[Violation]:
+        """Yield where data that the engine derives from the facts disagrees with them."""
         ...
 
 

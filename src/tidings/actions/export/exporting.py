@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -75,7 +75,9 @@ VERSIONS_READ: Final = frozenset({1, 2, 3, 4, VERSION})
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Maximum length of a line: ten times the largest entry. It prevents reading a whole file without
 line ends into memory."""
-_PURPOSE: Final = b"tidings export\0"
+_EXPORT: Final = b"tidings export\0"
+BACKUP: Final = b"tidings backup\0"
+"""Purpose of a signature: a backup cannot pass for an export, nor the reverse."""
 
 
 def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
@@ -162,12 +164,24 @@ class Unproven(Exception):
     """The file cannot be trusted; the text gives the reason."""
 
 
-class ExportProof:
-    """Signs an export with the current master key, and checks a signature with any available
-    key."""
+class Signed(Protocol):
+    """The end of a file, with a digest of the rest and its signature."""
 
-    def __init__(self, master: MasterKeys) -> None:
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def master_key_id(self) -> str | None: ...
+    @property
+    def mac(self) -> str | None: ...
+
+
+class ExportProof:
+    """Signs an export or a backup with the current master key, and checks a signature with any
+    available key."""
+
+    def __init__(self, master: MasterKeys, purpose: bytes = _EXPORT) -> None:
         self._master = master
+        self._purpose = purpose
 
     def sign(self, sha256: str) -> tuple[str, str]:
         """Return the id of the master key, and its MAC of the digest.
@@ -178,13 +192,13 @@ class ExportProof:
         current = self._master.current
         if current is None:
             raise Unproven("the master key is missing: the export cannot be signed without it")
-        return current.key_id, _mac(current, sha256)
+        return current.key_id, self._mac(current, sha256)
 
-    def check(self, closing: ExportEnd) -> None:
-        """Check the signature of an export; the caller has already checked the digest.
+    def check(self, closing: Signed) -> None:
+        """Check a signature; the caller has already checked the digest.
 
         Raises:
-            Unproven: The export is not signed, was changed, or was signed with a master key that is
+            Unproven: The file is not signed, was changed, or was signed with a master key that is
                 not available.
         """
         if closing.master_key_id is None or closing.mac is None:
@@ -192,9 +206,9 @@ class ExportProof:
         for key in self._available():
             if key.key_id == closing.master_key_id:
                 if not hmac.compare_digest(
-                    _mac(key, closing.sha256).encode(), closing.mac.encode()
+                    self._mac(key, closing.sha256).encode(), closing.mac.encode()
                 ):
-                    raise Unproven("it was changed after it was exported")
+                    raise Unproven("it was changed after it was written")
                 return
         raise Unproven(
             f"it is signed with the master key {closing.master_key_id}, which is not available: "
@@ -205,10 +219,9 @@ class ExportProof:
         current = self._master.current
         return (*self._master.previous, *([current] if current is not None else []))
 
-
-def _mac(key: MasterKey, sha256: str) -> str:
-    derived = hmac.digest(key.secret, _PURPOSE, "sha256")
-    return hmac.digest(derived, sha256.encode(), "sha256").hex()
+    def _mac(self, key: MasterKey, sha256: str) -> str:
+        derived = hmac.digest(key.secret, self._purpose, "sha256")
+        return hmac.digest(derived, sha256.encode(), "sha256").hex()
 
 
 class ChangedDuringExport(Exception):

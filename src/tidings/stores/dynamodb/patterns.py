@@ -12,6 +12,7 @@ from typing import Final
 from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
+from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.inbox import inbox_patterns
 
@@ -77,10 +78,7 @@ READ_REACTIONS: Final = Pattern(
     "read_reactions", "Query", ("reactions",), "who reacted to a message", strong=True
 )
 FORGET_REACTIONS: Final = Pattern(
-    "forget_reactions",
-    "BatchWriteItem",
-    ("reactions",),
-    "remove the reactions of a redacted message",
+    "forget_reactions", "BatchWriteItem", ("reactions",), "remove reactions to a redacted message"
 )
 
 # Members and chats.
@@ -394,7 +392,7 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, deletion_patterns, head_patterns)
+    others = (inbox_patterns, identity_patterns, deletion_patterns, head_patterns, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

@@ -10,7 +10,7 @@ head of each log is read again at the end.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -97,7 +97,7 @@ class DynamoSource:
     def epoch(self) -> str:
         return self._epoch
 
-    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+    async def facts(self, now: int, after: ChatId | None = None) -> AsyncIterator[Sequence[Fact]]:
         yield await self._tenants()
         async for some in self._users():
             yield some
@@ -107,7 +107,9 @@ class DynamoSource:
             yield some
         yield await self._requests(now)
         yield await self._invites(now)
-        self._chats, self._heads = await self._chat_ids(), array("q")
+        chats = await self._chat_ids()
+        self._chats = chats[bisect_right(chats, after or "") :]
+        self._heads = array("q")
         for start in range(0, len(self._chats), CHATS_AT_ONCE):
             chats = self._chats[start : start + CHATS_AT_ONCE]
             openings = await gather_bounded(partial(self._opening, chat, now) for chat in chats)
@@ -204,8 +206,9 @@ class DynamoSource:
         if "deleted_at" in item:
             self._deleted.add(chat)
             fact = replace(fact, name=None)
+        members = await self._members(chat, item)
         entries, last = await self._entries(chat, 0, now)
-        return [fact, *await self._members(chat), *entries], last
+        return [fact, *members, *entries], last
 
     async def _rest(self, chat: ChatId, last: int, now: int) -> AsyncIterator[list[Fact]]:
         """Yield the entries after those of `_opening`, then the claimed idempotency keys."""
@@ -225,13 +228,16 @@ class DynamoSource:
             if len(items) < PAGE_KEYS:
                 break
 
-    async def _members(self, chat: ChatId) -> list[MemberFact]:
+    async def _members(self, chat: ChatId, item: Item) -> list[MemberFact]:
         if chat in self._deleted:
             return []
         rows = await self._dynamo.query(patterns.LIST_MEMBERS, "#chat_id = :chat", {":chat": chat})
         keys = [receipt_key(row["user_id"], chat) for row in rows]
         found = await self._dynamo.batch_get(patterns.EXPORT_RECEIPTS, keys)
-        receipts = {item["user_id"]: item for item in found}
+        return self._joined(item, rows, {item["user_id"]: item for item in found})
+
+    def _joined(self, chat: Item, rows: list[Item], receipts: dict[str, Item]) -> list[MemberFact]:
+        """Return the members of a chat, from their rows in the two tables."""
         return [to_member_fact(row, receipts[row["user_id"]]) for row in rows]
 
     async def _entries(self, chat: ChatId, after: int, now: int) -> tuple[list[Fact], int]:
@@ -310,12 +316,21 @@ async def open_source(
         chance=chance,
         back_off=back_off,
     ) as dynamo:
-        epoch = await first_answer(dynamo)
-        await refuse_unfinished(dynamo)
-        if epoch is None:
-            raise SetupError(f"the tables with the prefix {prefix!r} are empty")
-        written_in(epoch)
-        yield DynamoSource(dynamo, epoch["value"])
+        yield DynamoSource(dynamo, await epoch_of(dynamo, prefix))
+
+
+async def epoch_of(dynamo: Dynamo, prefix: str) -> str:
+    """Return the epoch of tables that are not empty.
+
+    Raises:
+        SetupError: The tables do not exist or are empty, or an import into them is unfinished.
+    """
+    epoch = await first_answer(dynamo)
+    await refuse_unfinished(dynamo)
+    if epoch is None:
+        raise SetupError(f"the tables with the prefix {prefix!r} are empty")
+    written_in(epoch)
+    return str(epoch["value"])
 
 
 _conforms: type[Source] = DynamoSource

@@ -142,7 +142,7 @@ class DynamoTarget:
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:
-        await _fill_heads(self._dynamo, epoch)
+        await fill_all_heads(self._dynamo, epoch)
         item = {**EPOCH, "value": epoch, "writes": NEWEST}
         await self._dynamo.put(patterns.KEEP_VALUE, item)
         await self._dynamo.delete(patterns.FINISH_IMPORT, IMPORT)
@@ -301,10 +301,14 @@ async def fill_heads(dynamo: Dynamo, now: int) -> int:
     if found is None:
         return 0  # no process has run yet
     # The stream, from which relays deliver, reaches back one day.
-    return await _fill_heads(dynamo, found["value"], before=now - limits.DAY_MS)
+    return await fill_all_heads(dynamo, found["value"], before=now - limits.DAY_MS)
 
 
-async def _fill_heads(dynamo: Dynamo, epoch: str, before: int | None = None) -> int:
+async def fill_all_heads(dynamo: Dynamo, epoch: str, before: int | None = None) -> int:
+    """Write the head copies that chats lack in an epoch; return the number of these chats.
+
+    With `before`, chats with a later entry are left out.
+    """
     count = 0
     async for page in whole_table(
         dynamo, patterns.SCAN_CHATS, "", items_per_second=FILLED_PER_SECOND

@@ -43,6 +43,8 @@ DISK_TROUBLE: Final = (
 """Errors caused by the disk or the machine, not by the statement that raised them."""
 
 DATABASE = "tidings.db"
+RESTORING: Final = "tidings.db.restoring"
+"""Database into which a restore is not finished."""
 SMALL_CACHE_KIB: Final = 1_024
 """Page cache of a reader. It is small, because the file is memory-mapped: only pages from the
 write-ahead log are copied into the cache."""
@@ -67,6 +69,10 @@ RESTART_PAGES: Final = 18_000
 """Number of pages in the write-ahead log (about 70 MiB) at which it is restarted. This is half way
 between two copies, which begin at 16,000 and 20,000 pages: the first copy has ended by then, and
 few pages are left to copy."""
+READERS_WAIT_MS: Final = 50
+"""Maximum time for which a commit waits for readers when the write-ahead log is to be restarted.
+Longer than any read of a request takes, but a backup reads for seconds."""
+BUSY_MS: Final = 5_000
 NICENESS: Final = 10
 """Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
 other threads."""
@@ -83,12 +89,18 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
     """Open the database file, or create it if there is none. Only its owner may read the file.
 
     Raises:
-        SetupError: The file cannot be opened, or is not a database.
+        SetupError: The file cannot be opened, or is not a database, or a restore into its folder
+            is not finished.
     """
+    if path.name == DATABASE and path.with_name(RESTORING).exists():
+        raise SetupError(
+            f"a restore into {path.parent} is not finished: run `tidings restore` again, or delete "
+            f"{path.with_name(RESTORING)}"
+        )
     try:
         db = apsw.Connection(str(path))
         path.chmod(0o600)
-        db.set_busy_timeout(5_000)
+        db.set_busy_timeout(BUSY_MS)
         settings = db.execute(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;"
             "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;"
@@ -107,7 +119,9 @@ class Checkpoints:
         self._own = own
         self._pages = 0
         self._copied_to = 0
+        self._restart_at = RESTART_PAGES
         self._must_empty = False
+        self._has_waited = False
         self._failure: apsw.Error | None = None
         self._is_copying = threading.Lock()
         self._thread = ThreadPoolExecutor(
@@ -136,7 +150,7 @@ class Checkpoints:
             self._copied_to = 0  # the log was restarted
         if self._must_empty:
             self._restart(db, apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        elif pages >= RESTART_PAGES:
+        elif pages >= self._restart_at:
             self._restart(db, apsw.SQLITE_CHECKPOINT_RESTART)
         elif pages - self._copied_to >= COPY_PAGES and self._is_copying.acquire(blocking=False):
             self._copied_to = pages
@@ -157,12 +171,20 @@ class Checkpoints:
 
     def _restart(self, db: apsw.Connection, mode: int) -> None:
         with self._is_copying:
+            # While the log must be emptied, every commit tries; only the first waits for readers.
+            waits = not (self._must_empty and self._has_waited)
+            db.set_busy_timeout(READERS_WAIT_MS if waits else 0)
             try:
                 db.wal_checkpoint(mode=mode)
             except apsw.BusyError:
-                return  # a reader still needs the log; the next commit tries again
+                self._restart_at = self._pages + COPY_PAGES  # a reader still needs the log
+                self._has_waited = True
+                return
+            finally:
+                db.set_busy_timeout(BUSY_MS)
             self._pages = self._copied_to = 0
-            self._must_empty = False
+            self._restart_at = RESTART_PAGES
+            self._must_empty = self._has_waited = False
 
     def close(self) -> None:
         """Stop the thread."""

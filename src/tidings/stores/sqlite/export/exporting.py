@@ -180,10 +180,12 @@ class SqliteSource:
     def epoch(self) -> str:
         return self._epoch
 
-    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+    async def facts(self, now: int, after: ChatId | None = None) -> AsyncIterator[Sequence[Fact]]:
         # This blocks the event loop, on which nothing else runs: this is a command, not a server.
         inbox = inbox_facts(self._db, now)
-        facts = chain(self._of_deployment(now), self._of_chats(now), inbox, self._audit(now))
+        facts = chain(
+            self._of_deployment(now), self._of_chats(now, after or ""), inbox, self._audit(now)
+        )
         while some := list(islice(facts, FACTS_AT_ONCE)):
             yield some
 
@@ -206,8 +208,8 @@ class SqliteSource:
         pending = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
         yield from self._select(InviteFact, pending, now)
 
-    def _of_chats(self, now: int) -> Iterator[Fact]:
-        for chat in self._select(ChatFact, "chats ORDER BY chat_id"):
+    def _of_chats(self, now: int, after: str) -> Iterator[Fact]:
+        for chat in self._select(ChatFact, "chats WHERE chat_id > ? ORDER BY chat_id", after):
             if self._is_deleted(chat.chat_id):
                 yield msgspec.structs.replace(chat, name=None)
                 yield from self._places(chat.chat_id, now)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.data_folder import sync_folder
 from tidings.model.ids import ChatId, UserKey, revoked_up_to
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.erasing import ErasureKind, Ledger, LedgerEntry, PersonalData, TenantData
@@ -91,19 +92,18 @@ def append_lines(path: Path, erasures: list[LedgerEntry]) -> None:
     finally:
         os.close(descriptor)
     if is_new:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
 
 
 def read_lines(path: Path) -> list[LedgerEntry]:
     """Return the last erasure of each subject, without lines that were cut off."""
+    return parse_lines(path.read_bytes()) if path.exists() else []
+
+
+def parse_lines(ledger: bytes) -> list[LedgerEntry]:
+    """Return the last erasure of each subject in the text of a ledger."""
     last: dict[tuple[ErasureKind, str], LedgerEntry] = {}
-    if not path.exists():
-        return []
-    for line in path.read_bytes().split(b"\n"):
+    for line in ledger.split(b"\n"):
         try:
             erasure = _line.decode(line)
         except msgspec.DecodeError:

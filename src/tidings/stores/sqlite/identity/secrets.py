@@ -138,6 +138,12 @@ def ensure_epoch(db: apsw.Connection) -> str:
     return str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
 
 
+def renew_epoch(db: apsw.Connection) -> str:
+    """Give the store a new epoch, so that clients start over; return it."""
+    db.execute("UPDATE deployment SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'")
+    return ensure_epoch(db)
+
+
 def _sealed(db: apsw.Connection, name: str) -> tuple[str, bytes] | None:
     row = db.execute(
         "SELECT master_key_id, sealed FROM sealed_secrets WHERE name = ?", (name,)

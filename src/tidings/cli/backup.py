@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings backup` and `tidings restore`: back up the embedded store, and restore a backup."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from tidings import __version__
+from tidings.actions.export.exporting import Unproven
+from tidings.assembly.foundation import backup_proof
+from tidings.assembly.system import SystemClock
+from tidings.config import Config, DynamoDb
+from tidings.model.ids import from_rfc3339, rfc3339
+from tidings.model.setup_error import SetupError, optional_import
+from tidings.stores.sqlite.backup.manifest import (
+    BackupDamaged,
+    Manifest,
+    Proof,
+    backup_ids,
+    read_manifest,
+    read_part,
+)
+from tidings.stores.sqlite.backup.place import BackupFolder, BackupPlace
+from tidings.stores.sqlite.backup.restoring import RestoreResult, check_backup
+from tidings.stores.sqlite.backup.restoring import restore as restore_backup
+from tidings.stores.sqlite.backup.writing import BackupResult, take_backup
+
+NICENESS: Final = 10
+"""A tenth of the CPU share of a server. With less, a busy machine would take too long: the server
+keeps its whole write-ahead log meanwhile."""
+DAMAGED: Final = 1
+"""Exit code if a backup is damaged."""
+KEY_IS_ELSEWHERE: Final = (
+    "The master key is NOT in the backup. Without it nobody can read the content, you included: "
+    "keep a copy of it, apart from the backups."
+)
+
+
+def add_backup_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings backup`."""
+    parser.add_argument(
+        "target", metavar="TARGET", help="the folder for backups, or s3://bucket/prefix"
+    )
+    parser.add_argument(
+        "--keep",
+        type=_count,
+        metavar="N",
+        help="afterwards remove all but the newest N backups (keep all)",
+    )
+
+
+def add_restore_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings restore`."""
+    parser.add_argument(
+        "source", metavar="SOURCE", help="the folder with backups, or s3://bucket/prefix"
+    )
+    parser.add_argument("--list", action="store_true", help="list the backups, restore nothing")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="read every part of every backup, restore nothing; exit with 1 if one is damaged",
+    )
+    parser.add_argument("--backup", metavar="ID", help="the backup to restore (the newest)")
+    parser.add_argument(
+        "--at",
+        type=_time,
+        metavar="TIME",
+        help="restore the newest backup made at or before this time, such as 2026-11-16T12:00:00Z",
+    )
+    parser.add_argument(
+        "--erasures",
+        metavar="FILE",
+        help="the erasures.jsonl of the old data folder; the server carries out its erasures again",
+    )
+    parser.add_argument(
+        "--unsigned",
+        action="store_true",
+        help="accept a backup without checking its signature; its checksums are still checked",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups, 1 or more")
+    return int(text)
+
+
+def _time(text: str) -> int:
+    try:
+        return from_rfc3339(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in RFC 3339") from None
+
+
+def open_place(name: str) -> BackupPlace:
+    """Return the place with this name: a folder, or a bucket such as `s3://bucket/prefix`.
+
+    Raises:
+        SetupError: A library is missing, or the name has no bucket.
+    """
+    if not name.startswith("s3://"):
+        return BackupFolder(Path(name))
+    with optional_import():
+        from tidings.stores.sqlite.backup.bucket import open_bucket
+    return open_bucket(name)
+
+
+def backup(config: Config, options: argparse.Namespace) -> int:
+    """Back up the store while the server runs; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+    """
+    began = monotonic()
+    done = back_up(config, open_place(options.target), options.keep)
+    made = done.manifest
+    print(
+        f"Backup {made.backup_id}: {made.chats:,} chats, {made.entries:,} entries, "
+        f"{_size(made.pages * made.page_size)}; wrote and verified {_size(made.new_bytes)} "
+        f"in {monotonic() - began:.1f} s."
+    )
+    for backup_id in done.removed:
+        print(f"Removed {backup_id}.")
+    print(KEY_IS_ELSEWHERE)
+    return 0
+
+
+def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResult:
+    """Make a backup at low priority.
+
+    Raises:
+        SetupError: The operator has to change something first, or the backup failed.
+    """
+    if isinstance(config.store, DynamoDb):
+        raise SetupError(
+            "the tables on DynamoDB have point-in-time recovery and daily backups: see "
+            "docs/operations/restore-dynamodb.md"
+        )
+    proof = backup_proof(config)
+    if proof is None:
+        raise SetupError(
+            "the master key is missing: without it the backup could be neither signed nor used"
+        )
+    with suppress(OSError):
+        os.nice(NICENESS)
+    with _told("the backup failed, earlier backups have not changed"):
+        return take_backup(config.data, place, proof, SystemClock(), __version__, keep)
+
+
+def restore(config: Config, options: argparse.Namespace) -> int:
+    """Restore a backup into an empty folder; or list or check backups; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+    """
+    place = open_place(options.source)
+    proof = None if options.unsigned else backup_proof(config)
+    if options.list or options.check:
+        with _told("the backups cannot be listed"):
+            return _list(place, proof, is_checked=options.check)
+    chosen = choose(place, proof, options.backup, options.at)
+    began = monotonic()
+    done = restore_chosen(place, proof, chosen, config.data, options.erasures)
+    print(
+        f"Restored {chosen.backup_id} into {config.data}: {chosen.chats:,} chats, "
+        f"{chosen.entries:,} entries, in {monotonic() - began:.1f} s. "
+        f"The new epoch is {done.epoch}; the ledger has {done.erasures:,} erasures."
+    )
+    if not done.has_keys:
+        print("tidings: the file of keys is missing: all content reads as erased", file=sys.stderr)
+    if proof is None:
+        print(
+            "tidings: the signature was not checked. Before you start the server, give it the "
+            "master key from the time of the backup",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def restore_chosen(
+    place: BackupPlace, proof: Proof | None, chosen: Manifest, folder: Path, ledger: str | None
+) -> RestoreResult:
+    """Restore a backup with the erasures of the newest backup and of a ledger.
+
+    Raises:
+        SetupError: The folder is not empty, or the backup is damaged.
+    """
+    with _told(f"{chosen.backup_id} cannot be restored"):
+        ledgers = [Path(ledger).read_bytes()] if ledger is not None else []
+        return restore_backup(place, chosen, folder, [*ledgers, _newest_ledger(place, proof)])
+
+
+def _newest_ledger(place: BackupPlace, proof: Proof | None) -> bytes:
+    """Return the ledger of the newest backup whose ledger can be read."""
+    for backup_id in reversed(backup_ids(place)):
+        with suppress(BackupDamaged, Unproven):
+            return read_part(place, read_manifest(place, backup_id, proof).erasures)
+    return b""
+
+
+def choose(
+    place: BackupPlace, proof: Proof | None, backup_id: str | None, at: int | None
+) -> Manifest:
+    """Return the manifest of the backup with this id, or of the newest one up to this time.
+
+    Raises:
+        SetupError: There is no such backup, or its manifest is damaged.
+    """
+    with _told("the backup cannot be used"):
+        if backup_id is not None:
+            return read_manifest(place, backup_id, proof)
+        for found in reversed(backup_ids(place)):
+            manifest = read_manifest(place, found, proof)
+            if at is None or manifest.at <= at:
+                return manifest
+    raise SetupError(
+        "there is no backup" if at is None else f"there is no backup up to {rfc3339(at)}"
+    )
+
+
+def _list(place: BackupPlace, proof: Proof | None, *, is_checked: bool) -> int:
+    damaged = 0
+    for backup_id in backup_ids(place):
+        try:
+            manifest = read_manifest(place, backup_id, proof)
+            if is_checked:
+                check_backup(place, manifest)
+        except (BackupDamaged, Unproven) as reason:
+            damaged += 1
+            print(f"{backup_id}  cannot be used: {reason}")
+        else:
+            print(_line(manifest) + ("  OK" if is_checked else ""))
+    return DAMAGED if damaged else 0
+
+
+def _line(manifest: Manifest) -> str:
+    return (
+        f"{manifest.backup_id}  {rfc3339(manifest.at)}  {manifest.chats:,} chats  "
+        f"{manifest.entries:,} entries  {_size(manifest.pages * manifest.page_size)}  "
+        f"added {_size(manifest.new_bytes)}"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:,.1f} MB"
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Turn the reasons why a backup cannot be made or used into errors for the operator."""
+    try:
+        yield
+    except (BackupDamaged, Unproven) as reason:
+        raise SetupError(f"{what}: {reason}", DAMAGED) from None
+    except OSError as error:
+        raise SetupError(f"{what}: {error}") from error

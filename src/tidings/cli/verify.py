@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings verify`, `repair` and `drill`: check and correct stored data, and practise a restore."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tidings.actions.content.wrapping import Wrapping
+from tidings.actions.export.verifying import Verified, verify_all
+from tidings.assembly.foundation import backup_proof, master_keys
+from tidings.assembly.stores import open_inspection, repair_tables
+from tidings.assembly.system import SystemChance, SystemClock
+from tidings.cli.backup import back_up, open_place, restore_chosen
+from tidings.cli.terminal import ProgressLine
+from tidings.config import Config, DynamoDb
+from tidings.data_folder import replace_private_file
+from tidings.model.ids import ChatId, rfc3339
+from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.backup.place import BackupPlace
+
+if TYPE_CHECKING:
+    from tidings.stores.dynamodb.export.repairing import Repaired
+
+VIOLATED: Final = 1
+"""Exit code if stored data breaks a rule."""
+SHOWN_MAX: Final = 50
+_LOG_SECONDS: Final = 10.0
+_SAVE_SECONDS: Final = 5.0
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a verification came."""
+
+    epoch: str
+    after: str
+
+
+class Drill(msgspec.Struct, frozen=True):
+    """What a drill found."""
+
+    backup_id: str
+    at: str
+    chats: int
+    entries: int
+    database_bytes: int
+    written_bytes: int
+    backup_seconds: float
+    restore_seconds: float
+    verify_seconds: float
+    age_seconds: float
+    """Age of the restored data when the drill ended."""
+    violations: int
+
+
+class VerifyProgress(ProgressLine):
+    """Shows the progress of a verification, and stores it in a file if there is one."""
+
+    def __init__(self, path: Path | None, epoch: str) -> None:
+        super().__init__(_LOG_SECONDS)
+        self._path = path
+        self._epoch = epoch
+        self._saved_at = monotonic()
+
+    def __call__(self, verified: Verified) -> None:
+        if self.is_due:
+            self.show(f"verified {verified.facts:,} facts, {verified.chats:,} chats")
+        is_old = monotonic() - self._saved_at >= _SAVE_SECONDS
+        if self._path is not None and verified.after is not None and is_old:
+            self._saved_at = monotonic()
+            progress = Progress(self._epoch, verified.after)
+            replace_private_file(self._path, msgspec.json.encode(progress).decode())
+
+
+def add_verify_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings verify`."""
+    parser.add_argument(
+        "--progress",
+        metavar="FILE",
+        help="store the progress in this file; the same command then continues after an"
+        " interruption",
+    )
+
+
+def add_drill_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings drill`."""
+    parser.add_argument(
+        "target", metavar="TARGET", help="the folder for backups, or s3://bucket/prefix"
+    )
+    parser.add_argument("--keep", type=int, metavar="N", help="keep only the newest N backups")
+    parser.add_argument(
+        "--scratch",
+        metavar="FOLDER",
+        help="where to restore; needs room for the database (the system's temporary folder)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def verify(config: Config, options: argparse.Namespace) -> int:
+    """Check the stored data, without changing it; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+        StoreUnavailable: The store does not answer; the same command continues.
+    """
+    began = monotonic()
+    path = Path(options.progress) if options.progress else None
+    verified = asyncio.run(_verify(config, _wrapping(config), path))
+    if path is not None:
+        path.unlink(missing_ok=True)
+    print(
+        f"Verified {verified.chats:,} chats, {verified.entries:,} entries, {verified.facts:,} "
+        f"facts in {monotonic() - began:.1f} s: {verified.violations:,} violations."
+    )
+    return VIOLATED if verified.violations else 0
+
+
+def _wrapping(config: Config) -> Wrapping | None:
+    master = master_keys(config, SystemChance())
+    if master.current is None:
+        print("tidings: there is no master key, so content is not decrypted", file=sys.stderr)
+        return None
+    return Wrapping(master, SystemChance())
+
+
+async def _verify(config: Config, wrapping: Wrapping | None, path: Path | None) -> Verified:
+    async with open_inspection(config) as store:
+        verified = Verified(after=_reached(path, store.epoch))
+        with VerifyProgress(path, store.epoch) as line:
+            async for violation in verify_all(store, SystemClock().now(), wrapping, line, verified):
+                if verified.violations <= SHOWN_MAX:
+                    print(f"{violation.where}: {violation.what}")
+        return verified
+
+
+def _reached(path: Path | None, epoch: str) -> ChatId | None:
+    """Return the last chat that an interrupted verification of this store had verified."""
+    if path is None or not path.exists():
+        return None
+    with suppress(msgspec.MsgspecError):
+        progress = msgspec.json.decode(path.read_bytes(), type=Progress)
+        if progress.epoch == epoch:
+            print(f"Continuing after the chat {progress.after}.", file=sys.stderr)
+            return ChatId(progress.after)
+    raise SetupError(f"{path} is not the progress of a verification of this store")
+
+
+def repair(config: Config, _options: argparse.Namespace) -> int:
+    """Make restored tables on DynamoDB agree with the logs, under a new epoch.
+
+    Raises:
+        SetupError: The operator has to change something first.
+        StoreUnavailable: The tables do not answer; repeat the command.
+    """
+    with ProgressLine(_LOG_SECONDS) as line:
+
+        def report(done: "Repaired") -> None:
+            if line.is_due:
+                line.show(f"compared {done.chats:,} chats")
+
+        done = asyncio.run(repair_tables(config, report))
+    print(
+        f"Compared {done.chats:,} chats with their logs: {done.members:,} members corrected, "
+        f"{done.removed:,} removed. The new epoch is {done.epoch}."
+    )
+    return 0
+
+
+def drill(config: Config, options: argparse.Namespace) -> int:
+    """Make a backup, restore it elsewhere and verify it; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first, or the drill failed.
+    """
+    if isinstance(config.store, DynamoDb):
+        raise SetupError(
+            "a drill on DynamoDB has steps on AWS: docs/operations/restore-dynamodb.md"
+        )
+    with tempfile.TemporaryDirectory(prefix="tidings-drill-", dir=options.scratch) as scratch:
+        result = _drill(config, open_place(options.target), options.keep, Path(scratch))
+    if options.json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        print(
+            f"Drill of {result.backup_id}: {result.chats:,} chats, {result.entries:,} entries, "
+            f"{result.database_bytes / 1e6:,.1f} MB. Backup {result.backup_seconds:.1f} s "
+            f"({result.written_bytes / 1e6:,.1f} MB written), restore {result.restore_seconds:.1f} "
+            f"s, verification {result.verify_seconds:.1f} s with {result.violations:,} violations. "
+            f"The logs end as in the backup. The data is {result.age_seconds:.1f} s old."
+        )
+    return VIOLATED if result.violations else 0
+
+
+def _drill(config: Config, place: BackupPlace, keep: int | None, scratch: Path) -> Drill:
+    began = monotonic()
+    manifest = back_up(config, place, keep).manifest
+    backed_up = monotonic()
+    folder = scratch / "restored"
+    restore_chosen(place, backup_proof(config), manifest, folder, None)
+    restored = monotonic()
+    verified = asyncio.run(
+        _verify(msgspec.structs.replace(config, data=folder), _wrapping(config), None)
+    )
+    return Drill(
+        backup_id=manifest.backup_id,
+        at=rfc3339(manifest.at),
+        chats=manifest.chats,
+        entries=manifest.entries,
+        database_bytes=manifest.pages * manifest.page_size,
+        written_bytes=manifest.new_bytes,
+        backup_seconds=round(backed_up - began, 3),
+        restore_seconds=round(restored - backed_up, 3),
+        verify_seconds=round(monotonic() - restored, 3),
+        age_seconds=round((SystemClock().now() - manifest.at) / 1000, 3),
+        violations=verified.violations,
+    )

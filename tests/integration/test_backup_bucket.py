@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backups in a bucket, in an account of AWS that moto stands in for."""
+
+import itertools
+from contextlib import suppress
+from pathlib import Path
+
+import botocore.session
+import pytest
+
+from tests.contract.backup_bench import Bench, Signature
+from tests.contract.moving_ground import FolderPlace
+from tests.contract.test_verify import verify
+from tests.support.dynamo_tables import REGION
+from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.backup import bucket as buckets
+from tidings.stores.sqlite.backup.bucket import BackupBucket, open_bucket
+from tidings.stores.sqlite.backup.manifest import BackupDamaged, backup_ids, read_manifest
+from tidings.stores.sqlite.backup.restoring import check_backup, restore
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def place(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> BackupBucket:
+    """A prefix of a bucket that exists."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": aws_endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }.items():
+        monkeypatch.setenv(name, value)
+    client = botocore.session.get_session().create_client("s3", region_name=REGION)
+    where = {"LocationConstraint": REGION}
+    with suppress(client.exceptions.BucketAlreadyOwnedByYou):  # the other test has made it
+        client.create_bucket(Bucket="backups", CreateBucketConfiguration=where)
+    return open_bucket(f"s3://backups/town-{next(_numbers)}/")
+
+
+async def test_backups_go_to_a_bucket_and_come_back(
+    place: BackupBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "UPLOAD_BYTES", 5 * 1024 * 1024)
+    bench = Bench(tmp_path)
+    await bench.send("x" * 6_000_000)  # more than one part
+    first = bench.back_up(place).manifest
+    await bench.send("more")
+    second = bench.back_up(place, keep=1).manifest
+
+    assert backup_ids(place) == [second.backup_id]
+    assert second.new_bytes < first.new_bytes / 10
+    check_backup(place, read_manifest(place, second.backup_id, Signature()))
+    restore(place, second, tmp_path / "new", [])
+    found = await verify(FolderPlace(tmp_path / "new"))
+    assert not [line for line in found if "data key" not in line]
+
+    assert (place.size(second.keys.name) > 0, place.size("nothing")) == (True, -1)
+    place.remove(second.packs[0])
+    with pytest.raises(BackupDamaged, match="cannot be read"):
+        check_backup(place, second)
+
+
+def test_a_place_that_is_none(place: BackupBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SetupError, match="names no bucket"):
+        open_bucket("s3:///prefix")
+    with pytest.raises(FileNotFoundError), place.open("nothing"):
+        pass
+    with pytest.raises(OSError, match="NoSuchBucket"):
+        open_bucket("s3://nowhere").names()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(OSError, match="Could not connect"):
+        open_bucket("s3://backups").names()
