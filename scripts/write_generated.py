@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts import command_line_page, package_picture, requirements_page, tables_page
+from scripts import command_line_page, metrics_page, package_picture, requirements_page, tables_page
 from scripts import cost_page as cost_page
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.schema import cloudformation, terraform
@@ -24,6 +24,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         (PAGE, tables_page.filled_in),
         (COST, cost_page.filled_in),
         (command_line_page.PAGE, command_line_page.filled_in),
+        (metrics_page.PAGE, metrics_page.filled_in),
         (package_picture.PAGE, package_picture.filled_in),
         (requirements_page.PAGE, requirements_page.filled_in),
     ):

@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 
 from tidings.actions.identity.caller import UserCaller
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
@@ -101,6 +102,7 @@ class Conversation:
             frame: ClientFrame = decode_client_frame(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._bad_frame(payload, error)
+        declared.frames.counts[type(frame)] += 1
         if self.state is State.OPEN and type(frame) is not Hello:
             self._bad_frames = 0
             if type(frame) not in _AUTOMATIC:

@@ -4,7 +4,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import assert_never
+from time import monotonic
+from typing import Final, assert_never
 
 import msgspec
 
@@ -14,6 +15,7 @@ from tidings.gateway.context import ConnectionCharges, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.entries import Entry
@@ -56,6 +58,9 @@ from tidings.wire.frames import (
 from tidings.wire.records import entry_record
 
 Work = Callable[[], Awaitable[None]]
+
+_OBSERVE_SEND: Final = declared.send_seconds.of["socket"].observe
+_OBSERVE_RECEIVED: Final = declared.received_seconds.of[()].observe
 
 
 class Requests:
@@ -143,7 +148,7 @@ class Requests:
             self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
-        self._context.in_turn.do(self._post, frame)
+        self._context.in_turn.do(self._post, (frame, monotonic()))
 
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
         """Refuse a message over the rate limit; after too many refusals the connection closes.
@@ -155,7 +160,8 @@ class Requests:
         self._connection.refuse(RateLimited(retry_after_ms=wait_ms), request)
         self._answered()
 
-    def _post(self, frame: SendFrame) -> None:
+    def _post(self, arrival: tuple[SendFrame, float]) -> None:
+        frame, arrived_at = arrival
         self._context.verbs.post(
             self._user,
             ChatId(frame.chat),
@@ -163,11 +169,15 @@ class Requests:
             frame.content,
             frame.content_type,
             frame.ttl_seconds,
-            partial(self._sent, frame.id),
+            partial(self._sent, frame.id, arrived_at),
             after=frame.after,
         )
 
-    def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+    def _sent(
+        self, request: str, arrived_at: float, result: Entry | Refusal, _is_replay: bool
+    ) -> None:
+        if not isinstance(result, Refusal):
+            _OBSERVE_SEND(monotonic() - arrived_at)
         self._confirm_sent(request, result)
         self._answered()
 
@@ -197,9 +207,12 @@ class Requests:
         if position is None or frame.sequence > position.sent:
             self._start(partial(self._mark, ChatId(frame.chat), frame.sequence, 0))
             return
+        now = self._context.clock.now()
+        if 0 < position.timed <= frame.sequence:
+            _OBSERVE_RECEIVED((now - position.timed_at) / limits.SECOND_MS)
+            position.timed = 0
         self._make_room(position, frame.sequence)
         if position.is_small:
-            now = self._context.clock.now()
             move = Move(self._user, ChatId(frame.chat), frame.sequence, 0, now)
             self._context.receipts.note(move)
 

@@ -27,6 +27,7 @@ from tidings.actions.chat.chat_queue import (
     prepared,
     requester_of,
 )
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -337,6 +338,7 @@ class Appender:
             # The entry is durable even if answering failed; the other requests continue.
             log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
+            declared.entries.counts[entry.kind] += 1
             self._bus.publish(Appended(entry, state))
 
     async def _answer_repeats(
