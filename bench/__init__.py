@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed, measured on the real server: never asserted in tests, always printed with its settings."""
+"""Benchmarks of the real server. Tests never assert their figures; each figure is printed with the
+settings of its run."""

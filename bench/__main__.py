@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench`: everything that is measured; or one part of it, with its own options."""
+"""`python -m bench`: runs all benchmarks, or a single one with its own options."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
@@ -36,7 +36,7 @@ RESULTS: Final = OUTPUT / "results.json"
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Something that is measured."""
+    """One benchmark."""
 
     title: str
     add_options: Callable[[ArgumentParser], None]
@@ -71,7 +71,7 @@ PARTS: Final = {
 
 
 def main() -> None:
-    """Measure, print, and write the results down."""
+    """Run the benchmarks, print their results and write them to a file."""
     parser = _parser()
     chosen = parser.parse_args()
     names = [chosen.part] if chosen.part else [n for n, part in PARTS.items() if part.is_in_all]
@@ -90,7 +90,8 @@ def main() -> None:
 
 
 def _measure(part: Part, options: Namespace) -> tuple[object, float]:
-    """What one part found, and how much of a core others used meanwhile."""
+    """Run one benchmark; return its result, and the share of a core that other programs used
+    meanwhile."""
     print(f"\n--- {part.title}", flush=True)
     others = Others()
     found = uvloop.run(part.run(options))

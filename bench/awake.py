@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A core that does not fall asleep.
+"""Keeps a core awake during a measurement.
 
-A virtual core with nothing to do is given back to the host, and comes back cold: on the machine of
-our figures the same piece of work costs 68 µs without a pause before it, 130 after a pause of a
-fifth of a millisecond, 180 after three. A full load never pauses and half of it does all the time,
-so that half of the load would seem to be three quarters of the work. Whoever cares about latency
-has the kernel wait awake; here a program does, which runs only while nobody else wants the core.
+The host of a virtual machine takes an idle core away, and the core is slow when it returns. On the
+machine of our figures, the same piece of work takes 68 µs without a pause before it, 130 µs after a
+pause of 0.2 ms, and 180 µs after a pause of 3 ms. A full load never pauses, but half of the load
+pauses all the time. Half of the load would therefore seem to need three quarters of the CPU time.
+In production, the kernel can be told to wait without sleeping. Here a program does this: it runs on
+the core whenever no other program wants it.
 """
 
 import asyncio
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Final
 
 STEPS: Final = 100_000
-"""Between two looks whether it is still wanted: a few milliseconds."""
+"""Number of steps between two checks whether the parent process still exists. They take a few
+milliseconds."""
 
 
 @asynccontextmanager
 async def kept_awake(core: int) -> AsyncIterator[None]:
-    """Have this core always do something meanwhile."""
+    """Keep this core awake inside this context."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.awake", str(core),
         stdout=asyncio.subprocess.PIPE,
@@ -39,7 +41,7 @@ async def kept_awake(core: int) -> AsyncIterator[None]:
 
 
 def main() -> None:
-    """Turn in circles on one core until killed, whenever nobody else wants it."""
+    """Run an endless loop on one core at the lowest priority, until this process is killed."""
     parser = ArgumentParser(prog="bench.awake", description=__doc__)
     parser.add_argument("core", type=int)
     parent = os.getppid()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions and updates in DynamoDB's language, for tables in memory.
+"""Evaluates DynamoDB's conditions and updates, for tables in memory.
 
-It knows what the server uses: attributes are written as `#name`, values as `:name`.
+Only the syntax that the server uses is supported: attributes are written as `#name`, values as
+`:name`.
 """
 
 import operator
@@ -15,7 +16,7 @@ from tidings.stores.dynamodb.client.retrying import Item
 Values = Mapping[str, Any]
 Evaluated = Callable[[Item, Values], Any]
 Change = Callable[[Item, Item, Values], None]
-"""Changes a new item; the second argument is the item as it was."""
+"""Function that changes a new item; the second argument is the item before the update."""
 
 _TOKEN: Final = re.compile(r"[:#]?\w+|<=|>=|<>|[=<>(),\[\]+-]")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -24,18 +25,19 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 _SECTIONS: Final = frozenset({"SET", "REMOVE", "ADD", "DELETE"})
 _NOTHING: Final = object()
-"""Stands for an attribute that the item does not have."""
+"""Value of an attribute that the item does not have."""
 
 
 @lru_cache(maxsize=1_024)
 def condition(text: str) -> Evaluated:
-    """Whether an item meets a condition; without one, it does."""
+    """Return a function that checks whether an item meets a condition. Every item meets an empty
+    condition."""
     return _Parser(text).condition() if text else lambda _item, _values: True
 
 
 @lru_cache(maxsize=1_024)
 def update(text: str) -> Callable[[Item, Values], Item]:
-    """How an item is changed."""
+    """Return a function that applies an update expression to an item."""
     changes = list(_Parser(text).changes())
 
     def updated(item: Item, values: Values) -> Item:
@@ -48,7 +50,7 @@ def update(text: str) -> Callable[[Item, Values], Item]:
 
 
 class _Parser:
-    """Reads an expression from left to right."""
+    """Parses an expression from left to right."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.findall(text)
@@ -63,7 +65,7 @@ class _Parser:
         return token
 
     def _takes(self, token: str) -> bool:
-        """Whether it is next; it is then taken."""
+        """Return whether this token is next; if so, remove it."""
         is_next = self._next() == token
         if is_next:
             self._take()

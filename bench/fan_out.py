@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group fan-out: one group, everyone online, a few who send; deliveries in a second."""
+"""Measures group fan-out: all members of a group are connected, and a few of them send."""
 
 from argparse import ArgumentParser, Namespace
 from time import perf_counter, process_time
@@ -18,7 +18,7 @@ HEAD: Final = (
 
 
 class FanOutResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one group came to."""
+    """Result of one run."""
 
     members: int
     senders: int
@@ -28,12 +28,12 @@ class FanOutResult(msgspec.Struct, frozen=True, kw_only=True):
     delivered: int
     missing: int
     latency: Latency
-    """From a send to its answer."""
+    """Time from a send to its answer."""
     server_cpu: float
     load_cpu: float
 
     def row(self) -> str:
-        """The line under HEAD."""
+        """Return the result as a line of the table whose header is `HEAD`."""
         cost = self.server_cpu * self.seconds / max(self.delivered, 1) * 1e6
         remarks = "load-bound " if self.load_cpu > LOAD_BOUND else ""
         remarks += f"{self.missing} MISSING" if self.missing else ""
@@ -45,7 +45,7 @@ class FanOutResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many, and how long."""
+    """Add the options of this benchmark."""
     parser.add_argument("--members", type=int, default=200)
     parser.add_argument("--senders", type=int, default=4)
     parser.add_argument("--window", type=int, default=16)
@@ -53,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> FanOutResult:
-    """One group on a fresh server."""
+    """Measure one group on a new server."""
     print("Group fan-out: everyone online, `received` every 100 entries.")
     print(HEAD, flush=True)
     async with own_server() as target:
@@ -67,7 +67,7 @@ async def run(options: Namespace) -> FanOutResult:
 async def fan_out(
     target: Target, members: int, senders: int, window: int, seconds: float
 ) -> FanOutResult:
-    """Run the load for some seconds and count."""
+    """Run the load for some seconds; return the result."""
     async with Gathering(target.url, target.root_key, members, senders) as gathering:
         gathering.start(window)
         await gathering.watch.wait(WARM_UP_SECONDS)

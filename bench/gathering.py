@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everyone of a large group on a live socket: a few send, the others only listen."""
+"""A large group whose members are all connected: a few of them send, the others only listen."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,7 +17,7 @@ SETTLING_SECONDS_MAX: Final = 30.0
 
 
 class Gathering:
-    """One group and the sockets of its members."""
+    """A group and the sockets of its members."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Gathering:
         senders: int,
         gateways: Sequence[str] = (),
     ) -> None:
-        """Sockets go to the gateways in turn."""
+        """Create a gathering; the sockets are distributed over the gateways in turn."""
         self.watch = Watch()
         self._gateways = gateways or (url,)
         self._size = members
@@ -65,40 +65,41 @@ class Gathering:
 
     @property
     def sent(self) -> int:
-        """Messages acknowledged as durable."""
+        """Number of messages that were acknowledged as durable."""
         return sum(member.acknowledged for member in self._members)
 
     @property
     def delivered(self) -> int:
-        """Messages that came to somebody other than their sender."""
+        """Number of deliveries to members other than the sender."""
         return sum(member.delivered for member in self._members)
 
     @property
     def refused(self) -> int:
-        """Sends that were told to come again."""
+        """Number of sends that were refused as retryable."""
         return sum(member.refused for member in self._members)
 
     def send(self, number: int) -> None:
-        """Have the sender whose turn it is send one message."""
+        """Send one message from the sender whose turn it is."""
         self._members[number % self._senders].send()
 
     def give_up_when_refused(self) -> None:
-        """A send that is told to come again does not."""
+        """Do not repeat sends that are refused as retryable."""
         for member in self._members:
             member.repeats = False
 
     def name_after(self) -> None:
-        """A send names the last sequence that its sender has seen."""
+        """Name in each send the last sequence that its sender has seen."""
         for member in self._members:
             member.names_after = True
 
     def start(self, window: int) -> None:
-        """Have the senders keep so many sends unanswered."""
+        """Make each sender keep this many sends unanswered."""
         for member in self._members[: self._senders]:
             member.start(window)
 
     async def all_answered(self) -> None:
-        """Wait until every sender has got an answer: the keys of all authors are cached then."""
+        """Wait until every sender has got an answer; from then on the keys of all authors are
+        cached."""
         senders = self._members[: self._senders]
         if not await self.watch.until(
             lambda: all(member.acknowledged for member in senders), LIVE_SECONDS_MAX
@@ -106,16 +107,16 @@ class Gathering:
             raise LoadStopped("not everyone got an answer")
 
     def forget_latencies(self) -> None:
-        """Take times from now on."""
+        """Discard the latencies that were measured so far."""
         for member in self._members:
             member.forget_latencies()
 
     def latency(self) -> Latency:
-        """From a send to its answer."""
+        """Return the time from a send to its answer."""
         return latency_of(merge_samples(member.latencies_ms for member in self._members))
 
     async def settle(self) -> int:
-        """Send no more; returns how many deliveries never came."""
+        """Stop sending, and wait for pending deliveries; return how many are missing."""
         for member in self._members:
             member.stop()
         await self.watch.until(lambda: not self._missing(), SETTLING_SECONDS_MAX)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency at half of the load that is possible: in rounds, with a core that sleeps and one awake.
+"""Measures latency at half of the maximum load, with a core that sleeps when idle and with one that
+is kept awake.
 
-A machine that shares its cores is now faster, now slower. So each round measures its own maximum
-and halves that, and the middle one of the rounds counts.
+The speed of a machine that shares its cores changes over time. Each round therefore measures its
+own maximum and applies half of it. The result is the median of the rounds.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -24,15 +25,17 @@ from tidings.tools.load_runs import Latency, Result, latency_of
 
 PAIRS: Final = 200
 ALONE: Final = 1
-"""Half of a load is half of what the same traffic reaches: messages that come one by one cost more
-than those that come eight to a packet, and evenly spread ones come one by one."""
+"""Window with which the maximum is measured: one unanswered message per user. Messages that arrive
+one by one cost more than those that arrive eight to a packet. An evenly spread load arrives one by
+one, so its maximum must be measured in the same way."""
 TARGET_MS: Final = 15.0
 AS_IT_IS: Final = "as it is"
 AWAKE: Final = "awake"
 
 
 class Half(msgspec.Struct, frozen=True):
-    """One run at half of its round's maximum. Steady are messages that no slow core delayed."""
+    """One run at half of the maximum of its round. `steady` is the latency of messages that no slow
+    core delayed."""
 
     round: int
     maximum: float
@@ -42,7 +45,7 @@ class Half(msgspec.Struct, frozen=True):
     slow_share: float
 
     def row(self) -> list[str]:
-        """The cells under the head."""
+        """Return the cells of a row of the table."""
         result = self.result
         return [
             str(self.round),
@@ -60,14 +63,14 @@ class Half(msgspec.Struct, frozen=True):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many pairs, how often, how long."""
+    """Add the options of this benchmark."""
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5)
 
 
 async def run(options: Namespace) -> list[Half]:
-    """Messages at an even pace of half the maximum."""
+    """Measure all rounds and print a summary."""
     idle_slow_share = await idle_share(options.seconds)
     print(
         "Half of what is possible one by one, evenly spread; the server's core as it is, which\n"

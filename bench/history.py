@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of 50 messages from a short chat and from a long one, over REST and over the socket.
+"""Measures a page of 50 messages from a short chat and from a long one, over REST and over the
+socket.
 
-Both servers run on the same core and are asked in turn, so that whatever disturbs one disturbs the
-other as well: their ratio holds on a busy machine too.
+Both servers run on the same core, and the requests alternate. Every disturbance therefore affects
+both, and the ratio of their times is valid even on a busy machine.
 """
 
 import http.client
@@ -25,11 +26,11 @@ PAGE: Final = 50
 WARM_UP: Final = 20
 
 Ask = Callable[[], int]
-"""Asks for a page; returns how many messages came."""
+"""Function that requests a page and returns the number of messages in it."""
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """Medians, in milliseconds."""
+    """Median times for a page of the short and of the long chat, in milliseconds."""
 
     way: str
     short_ms: float
@@ -37,12 +38,12 @@ class Pages(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """How much more a page of the long chat costs."""
+        """How many times as long a page of the long chat takes."""
         return self.long_ms / self.short_ms
 
 
 class HistoryResult(msgspec.Struct, frozen=True):
-    """What pages cost in a short chat and in a long one."""
+    """Times of pages in a short chat and in a long one."""
 
     short: int
     long: int
@@ -50,7 +51,7 @@ class HistoryResult(msgspec.Struct, frozen=True):
 
 
 class Chat:
-    """A seeded chat on its running server, and the ways to ask for a page of it."""
+    """A seeded chat on a running server, and the ways to request a page of it."""
 
     def __init__(self, seed: Seed, target: Target, token: str) -> None:
         self._seed = seed
@@ -61,12 +62,12 @@ class Chat:
         self._chance = random.Random(7)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self._socket.close()
         self._http.close()
 
     def ways(self) -> dict[str, Ask]:
-        """Each way by its name."""
+        """Return the ways to request a page, by name."""
         return {
             "REST, newest": lambda: self._rest(""),
             "REST, anywhere": lambda: self._rest(f"&before={self._anywhere()}"),
@@ -89,14 +90,14 @@ class Chat:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How long the chats are."""
+    """Add the options of this benchmark."""
     parser.add_argument("--short", type=int, default=10_000)
     parser.add_argument("--long", type=int, default=1_000_000)
     parser.add_argument("--requests", type=int, default=300, help="of each kind, for each chat")
 
 
 async def run(options: Namespace) -> HistoryResult:
-    """Ask both in turn."""
+    """Request pages of both chats in turn, and print the medians."""
     async with AsyncExitStack() as stack:
         chats = []
         for messages in (options.short, options.long):

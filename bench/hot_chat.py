@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hot chat on DynamoDB: more messages than one log takes, from two gateways, and the others.
+"""Measures a hot chat on DynamoDB: two gateways offer it more messages than one log can take.
 
-One log takes one claim at a time, of a message or of a pack. What it cannot take has to be refused
-as retryable, soon, and must not slow other chats down.
+A log accepts one write at a time, of a message or of a pack. Messages beyond that must be refused
+soon, as retryable, and must not slow down other chats.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ OTHERS_PAIRS: Final = 10
 
 
 class HotChatResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the hot chat, and of the others beside it."""
+    """Result for the hot chat, and for the other chats."""
 
     seconds: float
     accepted: int
     refused: int
-    """Answers that said to come again later."""
+    """Number of sends that were refused as retryable."""
     missing: int
     alone: Latency
-    """Of messages in other chats, before."""
+    """Latency of messages in other chats before the chat is hot."""
     beside: Latency
-    """The same while the chat is hot."""
+    """Latency of messages in other chats while the chat is hot."""
     steady_alone: Latency
     steady_beside: Latency
-    """Of those alone that no slow core of the machine was in the way of."""
+    """Latency of the messages in `beside` that no slow core delayed."""
     slow_alone: float
     slow_beside: float
-    """How much of the time a core was slow."""
+    """Share of the time in which a core of the machine was slow."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How hot, and how long."""
+    """Add the options of this benchmark."""
     parser.add_argument("--senders", type=int, default=20)
     parser.add_argument("--rate", type=float, default=200, help="messages/s offered")
     parser.add_argument("--seconds", type=float, default=20)
@@ -56,7 +56,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> HotChatResult:
-    """The others alone, then beside the hot chat."""
+    """Measure the other chats alone, and then while one chat is hot."""
     unpin()
     with own_folder() as folder:
         async with deployment(folder, is_many=True) as targets:
@@ -110,7 +110,7 @@ async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
 
 
 async def _spans(others: Crowd, seconds: float) -> list[Span]:
-    """When messages in the other chats were sent and answered."""
+    """Run the load on the other chats; return when each message was sent and answered."""
     await load_runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, seconds)
     return sorted(spans_of(await others.talkers(OTHERS_PAIRS)))
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many messages one chat takes through sockets, with and without packs.
+"""Measures how many messages per second one chat takes through sockets, with and without packs.
 
-Twenty members on one gateway, or on two, send as fast as they get answers, and everybody gets
-everything. One gateway is a process alone; two gateways have a worker, Kafka and Redis besides. The
-ways of writing take turns, so that a busy machine disturbs all of them alike. The tables are a
-stand-in in memory that answers every request after 5 ms, or those of DynamoDB Local.
+Twenty members, on one gateway or on two, send as fast as they get answers, and every member
+receives every message. With one gateway, the server is a single process. With two gateways, there
+are also a worker, Kafka and Redis. The ways of writing take turns, so that a busy machine affects
+all of them equally. The store is a stand-in in memory that answers every request after 5 ms, or
+DynamoDB Local.
 """
 
 import asyncio
@@ -34,29 +35,30 @@ from tidings.stores.dynamodb.formats import EPOCH
 from tidings.stores.dynamodb.patterns import KEEP_VALUE
 
 TWO_GATEWAYS: Final = ("gateway,api", "gateway,api", "worker")
-"""Nobody relays, because the stand-in has no streams."""
+"""Roles of the processes. There is no relay, because the stand-in has no streams."""
 _TO_THE_ANSWER: Final = ("PutItem messages", "PutItem idempotency_keys")
 
 
 class HotRate(msgspec.Struct, frozen=True, kw_only=True):
-    """What one way of writing took in one round."""
+    """Result of one way of writing in one round."""
 
     gateways: int
     way: str
     messages_per_second: float
     write_units: float | None
-    """Per message, to the answer; DynamoDB Local does not tell."""
+    """Write units per message, until its answer; None with DynamoDB Local, which does not report
+    them."""
     p50_ms: float
     p99_ms: float
     cpu_us: float
-    """Per message, of all processes of the server."""
+    """CPU time per message, over all processes of the server."""
     missing: int
     others: float = 0.0
-    """How many cores other programs used meanwhile."""
+    """Number of cores that other programs used meanwhile."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many senders, how long, how often."""
+    """Add the options of this benchmark."""
     parser.add_argument("--senders", type=int, default=20)
     parser.add_argument("--window", type=int, default=8, help="unanswered messages of a sender")
     parser.add_argument("--seconds", type=float, default=10)
@@ -66,7 +68,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> list[HotRate]:
-    """Every way in each round, then the medians."""
+    """Measure every way in each round, then print the medians."""
     unpin()
     found = []
     for _ in range(options.rounds):
@@ -116,7 +118,7 @@ async def _measured(way: Way, options: Namespace) -> HotRate:
 
 
 async def _forbid_packs(endpoint: str) -> None:
-    """Have a deployment that was made before there were packs."""
+    """Make the deployment look as if it was created before packs existed."""
     async with open_client(
         endpoint=endpoint,
         region=REGION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Idle connections: many users said hello and are live; how much memory each costs the server."""
+"""Measures how much memory of the server an idle connection takes."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from tidings.tools.load_crowd import LoadUser, People, Watch, allow_connections,
 from tidings.tools.load_talker import LoadStopped, Rest, connect
 
 PER_SOURCE: Final = 15_000
-"""How many connections go out from one loopback address: it has about 28,000 ports."""
+"""Number of connections from one loopback address, which has about 28,000 ports."""
 CONNECTING_MAX: Final = 100
 SETTLING_SECONDS: Final = 3.0
 HEARTBEAT_SECONDS: Final = 20.0
@@ -24,25 +24,25 @@ PING: Final = b'{"op":"ping"}'
 
 
 class IdleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What so many connections came to."""
+    """Result of one run."""
 
     connections: int
     with_chats: bool
     before_bytes: int
     after_bytes: int
     later_bytes: int
-    """After every connection has sent a heartbeat."""
+    """Memory of the server after every connection has sent a heartbeat."""
     hello_seconds: float
-    """From the first connection to the last `live`."""
+    """Time from the first connection to the last `live`."""
 
     @property
     def bytes_each(self) -> float:
-        """Memory of the server for one connection."""
+        """Memory of the server per connection."""
         return (self.later_bytes - self.before_bytes) / self.connections
 
 
 class Idler(WSListener):
-    """Says hello and, when told to, that it is still there."""
+    """Connection that sends hello, and heartbeats on request."""
 
     def __init__(self, token: str, watch: Watch) -> None:
         self.is_live = False
@@ -71,20 +71,20 @@ class Idler(WSListener):
         self._transport.send(WSMsgType.TEXT, PING)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.disconnect(False)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many."""
+    """Add the options of this benchmark."""
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--with-chats", action="store_true", help="give every two of them a chat")
 
 
 async def run(options: Namespace) -> IdleResult:
-    """Open them all, look at the server's memory before and after."""
+    """Open all connections, and print the server's memory before and after."""
     allow_connections(options.connections)
     async with own_server() as target:
         result = await idle(target, options.connections, with_chats=options.with_chats)
@@ -99,7 +99,7 @@ async def run(options: Namespace) -> IdleResult:
 
 
 async def idle(target: Target, connections: int, *, with_chats: bool) -> IdleResult:
-    """Users first, then the memory, then their connections, then the memory again."""
+    """Create the users, then measure the server's memory before and after they connect."""
     users = await _users(target, connections, with_chats=with_chats)
     await asyncio.sleep(SETTLING_SECONDS)
     watch, before = Watch(), target.resident_bytes()

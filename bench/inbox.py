@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications: to a long list of users, and to everyone in a tenant of a million."""
+"""Measures notifications to a long list of users, and to all users of a tenant with a million
+users."""
 
 import asyncio
 import random
@@ -25,38 +26,39 @@ MESSAGE: Final = {"title": "A new feature", "body": "There is something that was
 ASK_EVERY_SECONDS: Final = 0.05
 AT_ONCE: Final = 8
 DRAW: Final = 7
-"""The seed by which users are drawn: the same ones in each run."""
+"""Seed for choosing users at random, so that every run chooses the same users."""
 
 
 class InboxResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of both."""
+    """Results of both measurements."""
 
     listed: int
     listed_seconds: float
-    """From the request until the last user had a copy."""
+    """Time from the request until the last user had a copy."""
     answer_seconds: float
     beside_seconds: float
-    """From another tenant's request for ten users, made right after, until they had it."""
+    """Time until ten users of another tenant had a copy, if their notification was posted right
+    after the long list."""
     everyone: int
     seen_ms: float
-    """From the request until a connected user was told."""
+    """Time from the request until a connected user received the notification."""
     drawn: int
     wrong: int
-    """Of those drawn: whose list or unread count was not as it should be."""
+    """Number of the chosen users whose list or unread count was wrong."""
     look_ms: float
-    """One list, on average, while several ask."""
+    """Average time of one request, while several users send requests."""
     grown_bytes: int
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many."""
+    """Add the options of this benchmark."""
     parser.add_argument("--listed", type=int, default=100_000)
     parser.add_argument("--everyone", type=int, default=1_000_000)
     parser.add_argument("--drawn", type=int, default=1_000)
 
 
 async def run(options: Namespace) -> InboxResult:
-    """One after the other, each on a server of its own."""
+    """Run both measurements, each on its own server."""
     async with own_server() as target:
         answered, done, beside = await _to_listed(target, options.listed)
     with own_folder() as folder:
@@ -129,7 +131,7 @@ async def _beside(rest: Rest, target: Target, uids: list[str]) -> float:
 
 
 async def _done(rest: Rest, target: Target, tenant: str, made: str) -> None:
-    """Wait until everyone has it, and watch that progress never goes back."""
+    """Wait until all users have the notification, and check that its progress never decreases."""
     before = 0
     while True:
         told = await rest.call("GET", f"{_path(tenant)}/notifications/{made}", target.root_key)
@@ -142,7 +144,7 @@ async def _done(rest: Rest, target: Target, tenant: str, made: str) -> None:
 
 
 def _make_users(data: Path, count: int) -> None:
-    """Users who exist and have never been seen, past the server."""
+    """Write users directly into the database. They exist, but have never connected."""
     with closing(connect(data / DATABASE)) as db, db:
         db.executemany(
             "INSERT INTO users (user_id, created_at, updated_at) VALUES (?, 1, 1)",
@@ -169,7 +171,7 @@ async def _to_everyone(target: Target, options: Namespace) -> tuple[float, float
 
 
 async def _look(rest: Rest, token: str) -> bool:
-    """Whether a user sees what was said to everyone, once and unread."""
+    """Return whether a user sees the broadcast exactly once, and as unread."""
     listed = await rest.call("GET", f"/v1/inboxes/{INBOX}/notifications?limit=50", token)
     unread = await rest.call("GET", f"/v1/inboxes/{INBOX}/unread", token)
     return [one["id"] for one in listed["data"]] == ["b1"] and unread == {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long chat in the web app: somebody scrolls up through all of it, in a real browser."""
+"""Measures a long chat in the web app: scrolls up through the whole chat in a real browser."""
 
 import json
 import os
@@ -46,26 +46,26 @@ _SCROLL: Final = """async (pages) => {
 
 
 class LongChat(msgspec.Struct, frozen=True):
-    """What scrolling through one chat took."""
+    """Result for one chat."""
 
     messages: int
     pages: int
     rows_max: int
-    """Messages in the page at the same time."""
+    """Maximum number of messages in the page at the same time."""
     prepend_ms: float
-    """CPU time of the page's main thread for 50 older messages, the median of batches."""
+    """CPU time of the page's main thread for showing 50 older messages; median over batches."""
     prepend_ms_max: float
     heap_mib_first: float
     heap_mib_last: float
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How long the chats are."""
+    """Add the options of this benchmark."""
     parser.add_argument("--messages", type=int, nargs="+", default=[10_000, 100_000])
 
 
 async def run(options: Namespace) -> list[LongChat]:
-    """Scroll through each chat, and judge."""
+    """Scroll through each chat, print the results, and check the number of rows."""
     found = []
     print(f"{'messages':>10}{'pages':>8}{'rows':>7}{'prepend':>11}{'worst':>11}   heap after")
     for messages in options.messages:
@@ -88,7 +88,7 @@ async def run(options: Namespace) -> list[LongChat]:
 
 @asynccontextmanager
 async def _page(target: Target, seed: Seed) -> AsyncIterator[Page]:
-    """The web app with the chat open."""
+    """Open the web app with the chat."""
     session = {"kind": "token", "user": READER, "token": await seed.reader(target)}
     path = chromium.obtain()
     environment: dict[str, str | float | bool] = {**os.environ, **chromium.environment(path)}
@@ -139,6 +139,6 @@ async def _metrics(control: CDPSession) -> Mapping[str, Any]:
 
 
 async def _heap(control: CDPSession) -> float:
-    """The heap after a collection, in MiB."""
+    """Return the size of the heap after a garbage collection, in MiB."""
     await control.send("HeapProfiler.collectGarbage")
     return float((await _metrics(control))["JSHeapUsedSize"]) / 2**20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures depend on: the machine, its disk, and who else used it meanwhile."""
+"""Describes the machine that the figures depend on, and measures how much other programs use it."""
 
 import os
 import platform
@@ -18,26 +18,26 @@ SYNCS = 50
 ROUNDS = 100
 STEPS = 2_000
 BUSY_SHARE = 0.1
-"""From this share of a core on others count as a disturbance."""
+"""Share of a core from which other programs are reported as a disturbance."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where it ran."""
+    """Description of the machine."""
 
     processor: str
     cores: int
     kernel: str
     python: str
     python_ns: float
-    """What a small piece of Python takes, at best: tells a well-built interpreter from a slow one,
-    and a quiet machine from a busy one."""
+    """Best time of a small piece of Python. It shows whether the interpreter is well built, and
+    whether the machine is quiet."""
     sqlite: str
     sync_ms: float
-    """What it takes to write 4 KiB and have the disk confirm it, median."""
+    """Median time to write 4 KiB and wait until the disk confirms it."""
 
 
 def machine() -> Machine:
-    """This machine."""
+    """Return the description of this machine."""
     found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     return Machine(
         processor=found[1] if found else platform.machine(),
@@ -73,7 +73,8 @@ class _Point:
 
 
 def _python_ns() -> float:
-    """Calls, attributes, a dictionary, a text: about what the server does all day."""
+    """Return the best time of a small piece of Python with calls, attributes, a dictionary and
+    texts, which are typical of the server."""
     best = float("inf")
     for _ in range(ROUNDS):
         started, seen = time.perf_counter(), {}
@@ -85,17 +86,17 @@ def _python_ns() -> float:
 
 
 class Others:
-    """How much of the processors others used: whatever is neither the server nor the load."""
+    """Measures how much CPU time is used by programs other than the server and the load."""
 
     def __init__(self) -> None:
         self._busy, self._at = _busy_seconds(), time.perf_counter()
         self._ours = _own_seconds()
 
     def share(self) -> float:
-        """In cores, since this was made; only processes that have ended count as ours.
+        """Return the number of cores that other programs have used since this object was created.
 
-        What the host of a virtual machine gave to others is counted too, and so is the kernel's
-        work for our disk.
+        Of our own processes, only those that have ended are subtracted. CPU time that the host of a
+        virtual machine gave to others is counted as well, and so is the kernel's work for our disk.
         """
         busy = _busy_seconds() - self._busy
         ours = _own_seconds() - self._ours
@@ -103,13 +104,13 @@ class Others:
 
 
 def _busy_seconds() -> float:
-    """Whatever was not idle, of all cores, by the kernel's count."""
+    """Return the CPU time of all cores that was not idle, as the kernel counts it."""
     fields = [int(text) for text in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
     user, nice, system, _, _, irq, softirq, stolen, *_ = fields
     return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def _own_seconds() -> float:
-    """This process and those it waited for."""
+    """Return the CPU time of this process and of the child processes that it has waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A day of an app in its proportions: sends, pages of history, chat lists, profiles, reconnects.
+"""Measures a typical mix of operations: sends, pages of history, chat lists, profiles and
+reconnects.
 
-The rates are those of 10,000 users a day with 100 messages each, times a factor. Every operation
-starts at its time whether earlier ones are answered or not, so that a slow answer slows nothing
-else down and counts in full.
+The rates are those of 10,000 users a day with 100 messages each, multiplied by a factor. Every
+operation starts at its time, whether earlier operations are answered or not. A slow answer
+therefore delays no other operation, and its full time is measured.
 """
 
 import asyncio
@@ -25,7 +26,8 @@ from tidings.tools.load_talker import LoadStopped, Rest, Talker, connect
 
 RATES: Final = {"send": 12.0, "history": 30.0, "chat list": 8.0, "profile": 20.0, "reconnect": 10.0}
 """Operations per second on average. A page of history also reads the chat and the membership, and a
-reconnect the session and all receipts: together these are the reads that were estimated."""
+reconnect also reads the session and all receipts. Together, these make up the estimated rate of
+reads."""
 PAGE: Final = 50
 MAKING_MAX: Final = 8
 OPEN_MAX: Final = 500
@@ -37,7 +39,7 @@ Operation = Callable[[int], Awaitable[None]]
 
 
 class MixedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What each operation took, and how many failed."""
+    """Time of each kind of operation, and the number of failures."""
 
     store: str
     times: float
@@ -57,7 +59,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How much, how long, on which store."""
+    """Add the options of this benchmark."""
     parser.add_argument("--store", choices=("dynamodb", "sqlite"), default="dynamodb")
     parser.add_argument("--times", type=float, default=10, help="the average load times this")
     parser.add_argument("--seconds", type=float, default=60)
@@ -67,7 +69,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> MixedResult:
-    """All operations at once, each at its pace."""
+    """Run all operations at the same time, each at its own rate."""
     unpin()
     times, seconds = (1.0, 10.0) if options.short else (options.times, options.seconds)
     async with _server(options.store) as target, Town(target) as town:
@@ -114,7 +116,7 @@ async def _server(store: str) -> AsyncIterator[Target]:
 
 
 class Town:
-    """Users with their chats and sockets, and what they do."""
+    """Users with their chats and sockets, and the operations that they perform."""
 
     def __init__(self, target: Target) -> None:
         self.took: dict[str, array[float]] = {name: array("d") for name in RATES}
@@ -140,7 +142,7 @@ class Town:
         await self._stack.aclose()
 
     async def settle(self, users: int, chats: int) -> None:
-        """Create users with some chats each, connect them, and let everyone say something."""
+        """Create users with some chats each, connect them, and let each of them send a message."""
         people = People(self._rest, self._target.root_key)
         await people.start()
         crowd = await people.users(range(users))
@@ -163,7 +165,8 @@ class Town:
             talker.forget_latencies()
 
     async def live(self, times: float, seconds: float) -> None:
-        """Do everything at its pace for so long, then wait for the last answers."""
+        """Perform all operations at their rates for this many seconds, then wait for the last
+        answers."""
         does: dict[str, Operation] = {
             "history": self._history,
             "chat list": self._list,

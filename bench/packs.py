@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of one hot chat, with and without packs, from one writer process and from two.
+"""Measures the log of one hot chat, with and without packs, with one writing process and with two.
 
-It is measured without gateways: twenty senders propose to the appender, and each waits for its
-answers. The store is DynamoDB Local, and then a stand-in in memory that answers every request after
-5 ms, as DynamoDB does. The difference shows where DynamoDB Local itself is the limit.
+There are no gateways: twenty senders pass their messages directly to the appender, and each of them
+waits for its answers. The store is DynamoDB Local, and then a stand-in in memory that answers every
+request after 5 ms, as DynamoDB does. The difference shows where DynamoDB Local itself is the limit.
 """
 
 import asyncio
@@ -45,18 +45,19 @@ REGION: Final = "eu-west-1"
 PREFIX: Final = "packs-"
 EPOCH: Final = "bench"
 BOX: Final = os.urandom(128)
-"""A hundred bytes of text, encrypted."""
+"""Encrypted content of a hundred bytes of text."""
 DIGEST: Final = os.urandom(20)
 _TO_THE_ANSWER: Final = frozenset({"claim_key", "claim_slot", "claim_slots"})
 
 Opening = Callable[[list[Usage]], AbstractAsyncContextManager[Dynamo]]
-"""Opens the tables for one more process, and lists what it uses."""
+"""Function that opens the tables for another process, and adds the cost of each request to the
+list."""
 
 _numbers = itertools.count(1)
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How messages are written."""
+    """A way to write messages."""
 
     name: str
     packs: bool
@@ -71,28 +72,28 @@ WAYS: Final = (
 
 
 class PackResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one way of writing takes and costs."""
+    """Result of one way of writing."""
 
     store: str
     writers: int
     way: str
     messages_per_second: float
     write_units: float
-    """Per message, to the answer."""
+    """Write units per message, until its answer."""
     cpu_us: float
-    """Per message, of this process."""
+    """CPU time of this process per message."""
     refused: int
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How many senders, and how long."""
+    """Add the options of this benchmark."""
     parser.add_argument("--senders", type=int, default=20)
     parser.add_argument("--window", type=int, default=8, help="unanswered messages of a sender")
     parser.add_argument("--seconds", type=float, default=5)
 
 
 async def run(options: Namespace) -> list[PackResult]:
-    """Every way, on both stores, with one writer and with two."""
+    """Measure every way on both stores, with one writer and with two."""
     unpin()
     results = []
     with (
@@ -135,7 +136,7 @@ class Sender:
         self.acknowledged = self.refused = self.unanswered = 0
 
     def send(self) -> None:
-        """Propose one more message."""
+        """Pass another message to the appender."""
         self.unanswered += 1
         now = SystemClock().now()
         name = f"{next(_numbers):036x}"
@@ -155,7 +156,7 @@ class Sender:
 
 
 class Sending:
-    """A message on its way, encrypted beforehand."""
+    """Request to append a message that is already encrypted."""
 
     def __init__(self, chat: ChatId, key: SendKey, answer: Callable[[int | None], None]) -> None:
         self.key: SendKey | None = key
@@ -267,7 +268,7 @@ def _at(endpoint: str) -> Opening:
 
 
 async def _group(dynamo: Dynamo, size: int) -> ChatState:
-    """A new group, as large as there are senders."""
+    """Create a group of this size."""
     users = [user_key("acme", f"{number:025d}") for number in range(size)]
     now, chance = SystemClock().now(), SystemChance()
     chat = Chat(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A WebSocket without a loop: one thread that writes, waits and takes the time.
+"""A WebSocket without an event loop: one thread writes, waits and measures.
 
-It can tell when the kernel had an answer, however late this process is woken to read it.
+The socket reports when an answer reached the kernel, even if this process reads it much later.
 """
 
 import base64
@@ -15,19 +15,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 TIMESTAMP_NS: Final = 35
-"""SO_TIMESTAMPNS: have the kernel say when the bytes came. The module has no name for it."""
+"""Value of SO_TIMESTAMPNS, for which the module `socket` has no name. With this option, the kernel
+reports when bytes arrived."""
 READ_BYTES: Final = 256 * 1024
 TEXT: Final = 0x81
 
 
 class PlainSocket:
-    """One user on a live connection."""
+    """Live connection of one user."""
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self.arrived_ns = 0
-        """When the last bytes came, by the wall clock."""
+        """Time at which the last bytes arrived, by the wall clock."""
         self._buffer = b""
         self._socket = socket.create_connection((parts.hostname, parts.port), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -37,24 +38,24 @@ class PlainSocket:
         self.receive("live")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def send(self, payload: bytes) -> None:
-        """Write one text frame. The mask is zero: it hides nothing from anybody here."""
+        """Write one text frame. Its mask is zero, because nothing has to be hidden here."""
         size = len(payload)
         length = bytes([0x80 | size]) if size < 126 else b"\xfe" + struct.pack(">H", size)
         self._socket.sendall(bytes([TEXT]) + length + bytes(4) + payload)
 
     def receive(self, op: str) -> dict[str, Any]:
-        """The next frame of this kind; others are passed over."""
+        """Return the next frame of this kind; skip other frames."""
         frame = self.receive_any(op, "refused")
         if frame["op"] != op:
             raise SystemExit(f"the server said {frame}")
         return frame
 
     def receive_any(self, *ops: str) -> dict[str, Any]:
-        """The next frame of one of these kinds; others are passed over."""
+        """Return the next frame of one of these kinds; skip other frames."""
         while True:
             frame: dict[str, Any] = msgspec.json.decode(self._payload())
             if frame["op"] in ops:
@@ -76,7 +77,8 @@ class PlainSocket:
             raise SystemExit(f"no socket: {head!r}")
 
     def _payload(self) -> bytes:
-        """One frame: a server's have no mask, and ours come whole."""
+        """Return the payload of one frame. Frames of the server have no mask, and ours are not
+        fragmented."""
         start, size = 2, self._need(2)[1] & 0x7F
         if size == 126:
             start, size = 4, int(struct.unpack(">H", self._need(4)[2:4])[0])

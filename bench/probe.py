@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A probe beside a load: pings a server every few milliseconds and says how late the answers were.
+"""Pings a server every few milliseconds beside a load, and reports the delay of the answers.
 
-It runs as a process of its own, so that a busy load does not get into its times: they end when the
-kernel had the answer. How long the server's own thread waited for a core meanwhile, because others
-had it, is read from the kernel before and after each ping.
+The probe is a separate process, so that a busy load does not distort its measurements: a
+measurement ends when the answer reaches the kernel. The probe also reads from the kernel how long
+the server's main thread waited for a core, because other programs used it, before and after each
+ping.
 """
 
 import sys
@@ -22,16 +23,17 @@ PING: Final = b'{"op":"ping"}'
 
 
 class Sample(msgspec.Struct, array_like=True, frozen=True):
-    """One ping: when, by the clock that all processes share, and for how many milliseconds."""
+    """One ping: its time, on the clock that all processes share, and its duration in
+    milliseconds."""
 
     at: float
     took: float
     waited: float
-    """How long the server's main thread was ready to run and had no core."""
+    """Time in which the server's main thread was ready to run and had no core, in milliseconds."""
 
 
 def main() -> None:
-    """Ping for a while, then write all samples to standard output."""
+    """Ping for some seconds, then write all samples to standard output."""
     parser = ArgumentParser(prog="bench.probe", description=__doc__)
     parser.add_argument("url")
     parser.add_argument("token")
@@ -62,7 +64,7 @@ def _probe(plain: PlainSocket, pid: int, seconds: float) -> list[Sample]:
 
 
 def _waited_ns(pid: int) -> int:
-    """How long the main thread has waited for a core, in all."""
+    """Return how long the main thread has waited for a core since it started."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1])
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the microseconds of one message go: sampled under full load, by stage and by component.
+"""Finds out how the server spends the CPU time of a message, by stage and by component.
 
-py-spy tells which Python function is at work: the stages. perf tells which library or system call
-has the processor: the components. Both are scaled to what one message costs the server.
+The server is sampled under full load. py-spy shows which Python function runs, which gives the
+stages. perf shows which library or system call runs, which gives the components. Both are scaled to
+the CPU time of one message.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ TAIL_SECONDS: Final = 1.0
 
 
 class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Microseconds of one message."""
+    """CPU time of one message in microseconds, by stage and by component."""
 
     pairs: int
     window: int
@@ -36,14 +37,14 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Under which load."""
+    """Add the options of this benchmark."""
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--window", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=8)
 
 
 async def run(options: Namespace) -> ProfileResult:
-    """The same load twice, once under each tool."""
+    """Run the same load twice, once with each tool."""
     with tempfile.TemporaryDirectory() as folder:
         stacks, samples = Path(folder) / "stacks", Path(folder) / "perf.data"
         cost, _ = await _loaded(options, _py_spy(stacks, options.seconds))
@@ -61,11 +62,12 @@ async def run(options: Namespace) -> ProfileResult:
 
 
 Tool = Callable[[int], list[str]]
-"""The command that samples a process."""
+"""Function that returns the command to sample a process."""
 
 
 async def _loaded(options: Namespace, tool: Tool) -> tuple[float, int]:
-    """Sample a fresh server under load; what a message cost it, and its process."""
+    """Sample a new server under load; return the CPU time of a message, and the id of the
+    process."""
     async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
         await crowd.talkers(options.pairs)
         sampling = asyncio.create_task(_sample(tool(target.pid)))
@@ -115,7 +117,7 @@ async def _read_perf(samples: Path) -> list[str]:
 
 
 def _scaled(samples: Counter[str], cost: float) -> dict[str, float]:
-    """Samples as parts of what one message costs, the largest first."""
+    """Return the share of each kind of sample in the CPU time of a message, largest first."""
     total = sum(samples.values())
     return {name: count / total * cost for name, count in samples.most_common()}
 

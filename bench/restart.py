@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restart to ready with a large store: after a proper end, from a cold disk, after SIGKILL."""
+"""Measures how long a server with a large store takes to restart: after SIGTERM, after SIGKILL, and
+with a cold disk cache."""
 
 import os
 import signal
@@ -23,30 +24,30 @@ LOAD_WINDOW: Final = 8
 
 
 class RestartResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from exec to ready, median and longest."""
+    """Time from the start of the process until it is ready, in seconds: median and maximum."""
 
     messages: int
     after: str
     median: float
     longest: float
     log_bytes: int
-    """How long the write-ahead log was that had to be recovered, at most."""
+    """Maximum size of the write-ahead log that had to be recovered."""
 
     def row(self) -> str:
-        """A line for people."""
+        """Return the result as a line of text."""
         log = f"   write-ahead log up to {self.log_bytes / 2**20:.0f} MiB" if self.log_bytes else ""
         return f"{self.after:28}{self.median:8.2f} s{self.longest:9.2f} s{log}"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How large the store is."""
+    """Add the options of this benchmark."""
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of load before each SIGKILL")
 
 
 async def run(options: Namespace) -> list[RestartResult]:
-    """Start it some times after each kind of end."""
+    """Restart the server several times after each kind of end."""
     results = []
     print(f"From exec to /readyz 200, {options.messages:,} messages in the store.")
     print(f"{'':28}{'median':>10}{'longest':>11}", flush=True)
@@ -121,7 +122,7 @@ def _log_bytes(data: Path) -> int:
 
 
 def _forget_cached(data: Path) -> None:
-    """Have the kernel drop what it keeps of the files, as after a reboot."""
+    """Make the kernel drop its cached pages of the files, as after a reboot."""
     for path in data.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())

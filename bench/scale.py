@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A steady load on DynamoDB Local: one process, or four of them with Kafka and Redis.
+"""Measures a steady load on DynamoDB Local, with one process or with four processes, Kafka and
+Redis.
 
-DynamoDB Local is a program for tests that shares these cores. What is measured is how much of a
-processor Tidings needs for a message, and whether answers keep coming in time.
+DynamoDB Local is a program for tests and runs on the same cores. The benchmark therefore measures
+how much CPU time Tidings needs per message, and whether all answers arrive in time.
 """
 
 import asyncio
@@ -31,14 +32,14 @@ REGION: Final = "eu-west-1"
 
 
 class ScaleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the steady load found."""
+    """Result of the steady load."""
 
     processes: int
     result: Result
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How much, how long, on how many processes."""
+    """Add the options of this benchmark."""
     parser.add_argument("--rate", type=float, default=120, help="messages/s")
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=300)
@@ -47,7 +48,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> ScaleResult:
-    """The same load for minutes, at an even pace."""
+    """Run the same load at a constant rate for minutes."""
     unpin()  # more programs than cores
     with own_folder() as folder:
         async with deployment(folder, is_many=options.many) as targets:
@@ -74,7 +75,8 @@ async def _steady(targets: list[Target], options: Namespace) -> Result:
 
 @asynccontextmanager
 async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Target]]:
-    """DynamoDB Local with tables, other services and processes, which all end with it."""
+    """Start DynamoDB Local with tables, the other services and the processes; stop all of them
+    afterwards."""
     with DynamoDBLocal(folder / "dynamodb") as dynamodb:
         await make_tables(dynamodb.address)
         roles = ROLES if is_many else ()
@@ -84,7 +86,8 @@ async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Targe
 
 @asynccontextmanager
 async def processes(folder: Path, tables: str, roles: Sequence[str]) -> AsyncIterator[list[Target]]:
-    """A process for each of the roles with Kafka and Redis; without roles, one process alone."""
+    """Start a process for each of the roles, with Kafka and Redis; without roles, start a single
+    process."""
     async with AsyncExitStack() as stack:
         settings = {
             "TIDINGS_STORE": "dynamodb",
@@ -115,7 +118,7 @@ async def processes(folder: Path, tables: str, roles: Sequence[str]) -> AsyncIte
 
 
 async def make_tables(endpoint: str) -> None:
-    """Make all tables that are not there."""
+    """Create all tables that do not exist."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tidings", "schema", "apply", "--endpoint", endpoint,
         "--region", REGION, stdout=asyncio.subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores with a long chat in them, filled past the network but through the store's own code."""
+"""Creates stores with a long chat. The messages are appended through the store's own code, without
+a network."""
 
 import asyncio
 import hashlib
@@ -42,7 +43,7 @@ class Seed(msgspec.Struct, frozen=True):
     messages: int
 
     async def reader(self, target: Target) -> str:
-        """A token of a member of the chat."""
+        """Return a token of a member of the chat."""
         rest = Rest(target.url)
         try:
             return (await People(rest, target.root_key, TENANT).user(READER)).token
@@ -51,7 +52,7 @@ class Seed(msgspec.Struct, frozen=True):
 
 
 async def seeded(messages: int, folder: Path) -> Seed:
-    """A store with a chat of so many messages, kept in the folder for whoever asks next."""
+    """Return a store with a chat of this many messages. It is kept in the folder for later runs."""
     schema = hashlib.sha256("".join(MIGRATIONS).encode()).hexdigest()[:8]
     data = folder.absolute() / f"{messages}-{schema}"
     if (data / MARK).exists():
@@ -63,7 +64,7 @@ async def seeded(messages: int, folder: Path) -> Seed:
 
 @asynccontextmanager
 async def copied(seed: Seed) -> AsyncIterator[Seed]:
-    """The same store to be written to, gone afterwards."""
+    """Yield a copy of the store that may be changed; it is removed afterwards."""
     with own_folder() as folder:
         shutil.copytree(seed.data, folder / "data")
         with (folder / "data" / "tidings.db").open("rb") as copy:
@@ -124,7 +125,7 @@ async def _append(core: Core, entries: Sequence[Entry], turn: asyncio.Semaphore)
 
 
 def _entries(core: Core, state: ChatState, count: int, expires_at: int | None) -> list[Entry]:
-    """The next messages, sealed and stamped as the appender would."""
+    """Return the next messages, encrypted and stamped as the appender does it."""
     now, writer = core.clock.now(), user_key(TENANT, WRITER)
     return [_entry(core, state, writer, now, expires_at) for _ in range(count)]
 

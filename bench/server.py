@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of one's own for a benchmark: pinned to one core, on a folder that goes away."""
+"""Starts a server for a benchmark, pinned to one core and with a temporary data folder."""
 
 import asyncio
 import http.client
@@ -22,36 +22,37 @@ LOAD_CORE: Final = 1
 START_SECONDS_MAX: Final = 60.0
 POLL_SECONDS: Final = 0.002
 OUTPUT: Final = Path(".bench")
-"""Results, and data while a benchmark runs: on the disk of the clone, because where temporary
-files are kept in memory an fsync costs nothing."""
+"""Folder for results, and for data while a benchmark runs. It is on the disk of the clone: if
+temporary files are in memory, an fsync costs nothing."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A running server and the key to it."""
+    """A running server and its root key."""
 
     url: str
     root_key: str
     pid: int
 
     def cpu_seconds(self) -> float:
-        """How much processor time the server has used."""
+        """Return the CPU time that the server has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
-        """How much memory the server holds."""
+        """Return the resident memory of the server."""
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return int(fields[1]) * resource.getpagesize()
 
     def own_bytes(self) -> int:
-        """The same without pages of files, which are the system's to keep or to drop."""
+        """Return the resident memory of the server without pages of files, which the system may
+        drop at any time."""
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
 
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder for data that goes away."""
+    """Create a temporary folder for data."""
     OUTPUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="data-", dir=OUTPUT) as folder:
         yield Path(folder).absolute()
@@ -61,7 +62,8 @@ def own_folder() -> Iterator[Path]:
 async def own_server(
     data: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[Target]:
-    """Start a server on its own core and stop it afterwards; without a folder, on an empty one."""
+    """Start a server on its own core, and stop it afterwards; without a folder, it starts with an
+    empty one."""
     if data is None:
         with own_folder() as folder:
             async with own_server(folder / "data", settings) as target:
@@ -79,7 +81,7 @@ async def own_server(
 async def launch(
     data: Path, settings: Mapping[str, str] | None = None, core: int | None = SERVER_CORE
 ) -> asyncio.subprocess.Process:
-    """Start the process, without waiting for anything; `core` is the one it has to stay on."""
+    """Start the process without waiting; it stays on the given core."""
     # A killed server leaves it behind, and only the new one may say where it is.
     (data / "server.json").unlink(missing_ok=True)
     kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
@@ -99,7 +101,8 @@ async def launch(
 async def ready(
     data: Path, process: asyncio.subprocess.Process, root_key: str | None = None
 ) -> Target:
-    """Wait until the server says that it is ready; its key is in its folder unless it was given."""
+    """Wait until the server is ready. Unless `root_key` is given, the root key is read from the
+    data folder."""
     async with asyncio.timeout(START_SECONDS_MAX):
         while (url := _ready_at(data)) is None:
             if process.returncode is not None:
@@ -125,18 +128,19 @@ def _ready_at(data: Path) -> str | None:
 
 
 def pin_load() -> None:
-    """Keep this process off the server's core, where there is more than one."""
+    """Keep this process off the server's core, if the machine has more than one core."""
     if (on_load_core := on_core(LOAD_CORE)) is not None:
         on_load_core()
 
 
 def unpin() -> None:
-    """Let this process, and those it starts from now on, run anywhere."""
+    """Let this process, and those that it starts from now on, run on any core."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
 def on_core(core: int) -> Callable[[], None] | None:
-    """What a process has to call to stay on a core; None where there is only one."""
+    """Return a function that a process calls to stay on a core; None if the machine has only one
+    core."""
     if (os.cpu_count() or 1) < 2:
         return None
     return lambda: os.sched_setaffinity(0, {core})

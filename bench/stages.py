@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stage of a message's way a sample of the server belongs to."""
+"""Assigns the samples of a profile to the stages of a message."""
 
 import re
 from collections import Counter
@@ -22,7 +22,8 @@ BY_FUNCTION: Final = {
     "Send.decide": "append",
     "Writer._commit": "commit",
 }
-"""First of all by what the function is called: files where several stages meet."""
+"""Stages by the name of the function. They take precedence over `BY_FILE`, because some files have
+functions of several stages."""
 
 BY_FILE: Final = {
     "tidings/gateway/conversation.py": "decode",
@@ -53,7 +54,8 @@ BY_FILE: Final = {
 }
 
 IDLE: Final = "_worker (concurrent/futures/thread.py:81)"
-"""A thread that waits for work. The sampler wakes it, and then finds it awake."""
+"""Frame of a thread that waits for work. The sampler wakes such a thread and then finds it
+running."""
 
 STAGES: Final = (
     "loop and socket in", "frame in", "decode", "checks", "encryption", "append", "statements",
@@ -83,7 +85,7 @@ LIBRARIES: Final = (
 
 
 def by_stage(stacks: Iterable[str]) -> Counter[str]:
-    """Samples of each stage, from the collapsed stacks of py-spy."""
+    """Count the samples of each stage in the collapsed stacks of py-spy."""
     found: Counter[str] = Counter()
     for stack in stacks:
         frames, _, count = stack.rpartition(" ")
@@ -93,7 +95,7 @@ def by_stage(stacks: Iterable[str]) -> Counter[str]:
 
 
 def _stage(frames: list[str]) -> str:
-    """The innermost frame that says something decides."""
+    """Return the stage of the innermost frame that belongs to a stage."""
     for frame in reversed(frames):
         if (match := _PYTHON_FRAME.fullmatch(frame.strip())) is None:
             continue
@@ -107,7 +109,7 @@ def _stage(frames: list[str]) -> str:
 
 
 def by_component(script: Iterable[str], main_thread: int) -> Counter[str]:
-    """Samples of each component, from what `perf script -F tid,ip,sym,dso` writes."""
+    """Count the samples of each component in the output of `perf script -F tid,ip,sym,dso`."""
     found: Counter[str] = Counter()
     for thread, chain in _samples(script):
         where = _component(chain)
@@ -118,7 +120,7 @@ def by_component(script: Iterable[str], main_thread: int) -> Counter[str]:
 
 
 def _samples(script: Iterable[str]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """Thread and (symbol, library) from the innermost outwards."""
+    """Yield for each sample the thread, and pairs of symbol and library, innermost frame first."""
     thread: int | None = None
     chain: list[tuple[str, str]] = []
     for line in script:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stalls of the event loop: full load, a sweeper at work, checkpoints, a long chat being read.
+"""Measures stalls of the event loop under full load, with a sweeper, checkpoints, and reads of a
+long chat.
 
-Measured from outside: how late the answer to a ping is on an idle connection, every 5 ms.
+A stall is measured from outside: every 5 ms, an idle connection sends a ping, and the delay of the
+answer is recorded.
 """
 
 import asyncio
@@ -31,26 +33,26 @@ PROBE_LEAD_SECONDS: Final = 1.0
 
 
 class StallsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pings found."""
+    """Result of the pings."""
 
     load: Result
     pings: Latency
     net: Latency
-    """The same without the time in which the server had no core to run on."""
+    """Delays without the time in which the server had no core to run on."""
     longer: int
-    """Pings that took longer than 20 ms."""
+    """Number of pings that took longer than 20 ms."""
     longer_net: int
     steady: Latency
-    """The same of those alone that no slow core of the machine was in the way of."""
+    """Delays, as in `net`, of the pings that no slow core delayed."""
     longer_steady: int
     slow_share: float
-    """How much of the time a core was slow."""
+    """Share of the time in which a core was slow."""
     log_bytes: int
-    """How long the write-ahead log became."""
+    """Size of the write-ahead log at the end."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """How much, and how long."""
+    """Add the options of this benchmark."""
     parser.add_argument("--messages", type=int, default=1_000_000, help="in the long chat")
     parser.add_argument("--expiring", type=int, default=20_000, help="that expire at the start")
     parser.add_argument("--pairs", type=int, default=200)
@@ -59,7 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> StallsResult:
-    """Everything at once."""
+    """Run the load, the reads and the pings at the same time."""
     seed = await seeded(options.messages, options.seeds)
     async with copied(seed) as store:
         await fill(store, options.expiring, expires_at=1)
@@ -113,7 +115,7 @@ def _net(sample: Sample) -> float:
 
 @asynccontextmanager
 async def _reading(store: Seed, target: Target, token: str) -> AsyncIterator[None]:
-    """Somebody pages through the long chat meanwhile."""
+    """Read page after page of the long chat inside this context."""
     rest = Rest(target.url)
 
     async def read() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for DynamoDB: tables in memory that take 5 ms to answer, as DynamoDB does.
+"""A stand-in for DynamoDB: tables in memory that answer after 5 ms, as DynamoDB does.
 
-Unlike DynamoDB Local, it answers many requests at once. It is a process of its own
-(`python -m bench.stand_in PORT`) and knows the operations that the server uses. Its streams are
+Unlike DynamoDB Local, it answers many requests at the same time. It runs as a separate process
+(`python -m bench.stand_in PORT`), and supports the operations that the server uses. Its streams are
 empty. It counts write units by table and by operation.
 """
 
@@ -29,7 +29,7 @@ from tidings.stores.dynamodb.client.writes import item_from_wire, item_to_wire
 from tidings.stores.dynamodb.tables import TABLES
 
 ANSWER_SECONDS: Final = 0.005
-"""About what DynamoDB needs within a region."""
+"""Approximate response time of DynamoDB within a region."""
 COUNTED: Final = "/units"
 
 _PARTITIONS: Final = {table.name: table.partition.name for table in TABLES}
@@ -46,29 +46,29 @@ _Request = dict[str, Any]
 
 
 class StandIn(ServiceProcess):
-    """The process, and the units that it has counted."""
+    """The process of the stand-in, and the units that it has counted."""
 
     name: ClassVar[str] = "the stand-in for DynamoDB"
 
     @property
     def address(self) -> str:
-        """The endpoint for a client."""
+        """The endpoint for clients."""
         return f"http://{HOST}:{self.port}"
 
     def command(self) -> list[str]:
-        """This module."""
+        """Return the command that runs this module."""
         return [sys.executable, "-m", __name__, str(self.port)]
 
     def environment(self) -> dict[str, str]:
-        """Where this module is."""
+        """Return the environment variable with which Python finds this module."""
         return {"PYTHONPATH": str(Path(__file__).parent.parent)}
 
     def answers(self) -> bool:
-        """Whether it lists its tables."""
+        """Return whether the stand-in lists its tables."""
         return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", {})
 
     def units(self) -> Counter[str]:
-        """Write units so far, as `PutItem messages` and the like."""
+        """Return the write units so far, by operation and table, such as `PutItem messages`."""
         connection = http.client.HTTPConnection(HOST, self.port)
         try:
             connection.request("GET", COUNTED)
@@ -78,7 +78,7 @@ class StandIn(ServiceProcess):
 
 
 class Refused(Exception):
-    """The answer to a request that changes nothing."""
+    """A refused request, which changes nothing."""
 
     def __init__(self, code: str, **more: Any) -> None:
         super().__init__(code)
@@ -86,19 +86,19 @@ class Refused(Exception):
 
 
 class Planned(NamedTuple):
-    """A write that was checked: what was there, and what will be."""
+    """A checked write: the item before it, and the item after it."""
 
     table: str
     old: Item | None
     new: Item | None
 
     def units(self) -> int:
-        """One for each kilobyte of the larger item."""
+        """Return the write units: one for each kilobyte of the larger of the two items."""
         return max(1, *(-(-size(item) // 1024) for item in (self.old, self.new) if item))
 
 
 class Table:
-    """Items by partition, in the order of their sort keys."""
+    """The items of a table by partition, in the order of their sort keys."""
 
     def __init__(self, partition: str, sort: str) -> None:
         self._names = partition, sort
@@ -124,7 +124,7 @@ class Table:
             self._order[partition].remove(sort)
 
     def between(self, partition: Any, low: Any, high: Any, *, is_backwards: bool) -> Iterator[Item]:
-        """Items of a partition in order; None stands for no bound."""
+        """Return the items of a partition between two sort keys, in order; None means no bound."""
         order = self._order.get(partition, [])
         start = 0 if low is None else bisect.bisect_left(order, low)
         end = len(order) if high is None else bisect.bisect_right(order, high)
@@ -136,7 +136,7 @@ class Table:
 
 
 class Tables:
-    """What the process has in memory."""
+    """All tables in memory."""
 
     def __init__(self) -> None:
         self._tables = {name: Table(_PARTITIONS[name], _SORTS[name]) for name in _PARTITIONS}
@@ -147,7 +147,7 @@ class Tables:
         """Carry out a request.
 
         Raises:
-            Refused: A condition does not hold, or the operation is not known.
+            Refused: A condition is not met, or the operation is not supported.
         """
         match operation:
             case "PutItem" | "UpdateItem" | "DeleteItem":
@@ -177,7 +177,7 @@ class Tables:
                 raise Refused("UnknownOperationException", message=operation)
 
     def _name(self, name: str) -> str:
-        """The declared name of a table; deployments put a prefix before it."""
+        """Return the declared name of a table, without the deployment's prefix."""
         if name not in self._names:
             fitting = (known for known in self._tables if name.endswith(known))
             self._names[name] = max(fitting, key=len)
@@ -293,7 +293,7 @@ class Tables:
 
 
 def size(value: Any) -> int:
-    """What DynamoDB takes for the size of an item."""
+    """Return the size of an item as DynamoDB computes it."""
     match value:
         case dict():
             return sum(len(name) + size(one) for name, one in value.items())

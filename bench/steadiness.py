@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the machine itself kept its pace.
+"""Finds out when the cores of the machine were slow.
 
-The cores of a virtual machine may run several times slower for a tenth of a second, because its
-host has other guests, and nothing inside is told: such time counts as used, not as stolen. So a
-witness on each core does the same small piece of work every two milliseconds and compares the
-processor time it took with what it takes when nothing is in the way. Nor can it be kept from its
-work for long by a busy server, for the kernel is fair: if it comes late, the core was away. What
-was under way while a core was slow can be told apart afterwards, for it says more about the host
+The cores of a virtual machine may be several times slower for a tenth of a second, because the host
+runs other guests. The virtual machine does not notice: such time is counted as used, not as stolen.
+Therefore a witness process on each core does the same small piece of work every two milliseconds.
+It compares the CPU time of each piece with the usual time. A busy server cannot delay a witness for
+long, because the kernel schedules fairly: if a witness is late, the core itself was not available.
+Measurements during slow times can then be reported separately, because they say more about the host
 than about the server.
 """
 
@@ -31,35 +31,38 @@ from tidings.tools.load_talker import Talker
 
 INTERVAL_SECONDS: Final = 0.002
 STEPS: Final = 200
-"""Of the piece of work: about ten microseconds."""
+"""Number of steps in a piece of work, which takes about ten microseconds."""
 TRIES: Final = 5_000
 SLOW_FACTOR: Final = 2.0
 IN_A_ROW: Final = 3
-"""Slow is what the middle one of so many pieces says: a single one may have met an interrupt."""
+"""Number of consecutive pieces whose median decides whether the core is slow. A single piece may be
+slow because of an interrupt."""
 AWAY_SECONDS: Final = 0.010
-"""From so late on the core was away. Under full load the witness of the server's core was 4 ms late
-once in a thousand times and never more than 5; what was later than this, on either core, agreed
-with what the kernel counted as stolen, to two ticks."""
+"""If a witness is late by this time or more, the core was not available. Under full load, the
+witness on the server's core was 4 ms late once in a thousand times, and never more than 5 ms late.
+All longer delays, on either core, agreed within two ticks with the stolen time that the kernel
+reports."""
 RECOVERY: Final = 1.0
-"""What piled up in a slow time takes time to go: so much of the slow time is added to it."""
+"""Time to recover after a slow time, as a multiple of that time. The work that has piled up delays
+later answers."""
 
 DISTURBED_SHARE: Final = 0.5
 
 Span = tuple[float, float]
-"""From, to, on the clock that all processes share (`perf_counter`)."""
+"""Start and end of a time, on the clock that all processes share (`perf_counter`)."""
 
 
 class Steadiness:
-    """When the cores were slow; known once the watching is over."""
+    """The times in which a core was slow; they are known only after the measurement."""
 
     def __init__(self) -> None:
         self.pieces = 0
-        """How many pieces of work the witnesses have done."""
+        """Number of pieces of work that the witnesses have done."""
         self._slow: list[Span] = []
         self._disturbed: list[Span] = []
 
     def saw(self, pieces: int, slow: Iterable[Span]) -> None:
-        """Take in what a witness saw."""
+        """Add the slow times that a witness has found."""
         self.pieces += pieces
         self._slow = _joined([*self._slow, *slow])
         self._disturbed = _joined(
@@ -67,19 +70,21 @@ class Steadiness:
         )
 
     def was_steady(self, span: Span) -> bool:
-        """Whether for most of this time no core was slow, nor had just been.
+        """Return whether no core was slow, or recovering, for most of this time.
 
-        Most of it: what takes long meets something sooner or later, and must not be let off for it.
+        A short slow time within it is tolerated, because a long operation nearly always includes
+        one. Otherwise slow answers would be left out of the results just because they took long.
         """
         return _share(span, self._disturbed) < DISTURBED_SHARE
 
     def slow_share(self, span: Span) -> float:
-        """How much of this time a core was slow."""
+        """Return the share of this time in which a core was slow."""
         return _share(span, self._slow)
 
 
 def _share(span: Span, parts: list[Span]) -> float:
-    """How much of a span these parts, which are in order and apart, take."""
+    """Return the share of a time that these parts cover. The parts are in order and do not
+    overlap."""
     covered = 0.0
     first = bisect_left(parts, span[0], key=lambda part: part[1])
     for start, end in parts[first:]:
@@ -90,12 +95,13 @@ def _share(span: Span, parts: list[Span]) -> float:
 
 
 def spans_of(talkers: Iterable[Talker]) -> list[Span]:
-    """From send to answer, of all their messages since they last forgot."""
+    """Return when each message of these users was sent and answered, as far as they remember it."""
     return [span for talker in talkers for span in talker.spans()]
 
 
 async def idle_share(seconds: float) -> float:
-    """How much of the time a core is slow while nothing is measured: to compare with."""
+    """Return the share of the time in which a core is slow while nothing is measured, for
+    comparison."""
     async with witnessed() as steadiness:
         started = perf_counter()
         await asyncio.sleep(seconds)
@@ -104,7 +110,8 @@ async def idle_share(seconds: float) -> float:
 
 
 def told(latency: Latency, among: int) -> str:
-    """The latency of those answers among all of which no slow core was in the way."""
+    """Describe the latency of the answers that no slow core delayed; `among` is the number of all
+    answers."""
     if not latency.count:
         return f"none of {among:,} answers was steady"
     return (
@@ -114,7 +121,7 @@ def told(latency: Latency, among: int) -> str:
 
 
 def took_ms(spans: Iterable[Span]) -> Iterator[float]:
-    """How long each took."""
+    """Return the duration of each span in milliseconds."""
     return ((end - start) * 1e3 for start, end in spans)
 
 
@@ -130,7 +137,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 @asynccontextmanager
 async def witnessed() -> AsyncIterator[Steadiness]:
-    """Have every core watched meanwhile."""
+    """Watch every core inside this context."""
     steadiness = Steadiness()
     witnesses = [
         await asyncio.create_subprocess_exec(
@@ -150,7 +157,7 @@ async def witnessed() -> AsyncIterator[Steadiness]:
 
 
 def main() -> None:
-    """Be the witness of one core until standard input ends, then write down when it was slow."""
+    """Watch one core until standard input ends, then write its slow times to standard output."""
     parser = ArgumentParser(prog="bench.steadiness", description=__doc__)
     parser.add_argument("core", type=int)
     with suppress(OSError):  # a core that this process may not use is watched from another one
@@ -167,7 +174,8 @@ def main() -> None:
 
 
 def slow_spans(pieces: list[tuple[float, float]]) -> list[Span]:
-    """When the pieces of work, with their time and how many times too long they took, say so."""
+    """Return the times in which a core was slow. Each piece of work has its time, and its duration
+    as a multiple of the usual duration."""
     rows = zip(*(pieces[offset:] for offset in range(IN_A_ROW)), strict=False)
     slow = [
         (row[0][0], row[-1][0] + INTERVAL_SECONDS)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durable 1:1 throughput and latency, over pairs and windows."""
+"""Measures the throughput and latency of durable 1:1 messages, for several numbers of pairs and
+windows."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Final
@@ -20,14 +21,14 @@ CHART: Final = OUTPUT / "throughput.svg"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Pairs, windows, seconds."""
+    """Add the options of this benchmark."""
     parser.add_argument("--pairs", type=int, nargs="+", default=[1, 10, 50, 200, 1_000])
     parser.add_argument("--window", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--seconds", type=float, default=5)
 
 
 async def run(options: Namespace) -> list[Result]:
-    """Each combination on a fresh server; a line for each, and a chart of all."""
+    """Measure each combination on a new server; print a line for each, and draw a chart."""
     allow_connections(2 * max(options.pairs))
     print(ABOUT)
     print(line(HEAD), flush=True)
@@ -43,7 +44,7 @@ async def run(options: Namespace) -> list[Result]:
 
 
 async def throughput(target: Target, pairs: int, window: int, seconds: float) -> Result:
-    """One combination."""
+    """Measure one combination."""
     async with Crowd(target.url, target.root_key) as crowd:
         return await load_runs.throughput(
             crowd, pairs, window, seconds, server_cpu=target.cpu_seconds

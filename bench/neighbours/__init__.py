@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours: one stranger, user or tenant attacks while another tenant goes on with its day.
+"""Measures how much an attack disturbs other tenants.
 
-Each attack runs against a server of its own with all limits on. Meanwhile users of another tenant
-send one message and ask for one chat list a second each, and hold a socket. The table shows what
-they notice, and what the attack does to the server's memory.
+The attacker is somebody without an account, a user or a tenant. Each attack runs against its own
+server with all limits on. Meanwhile each user of another tenant, the quiet neighbours, sends one
+message and requests one chat list per second, and keeps a socket open. The table shows how the
+attack affects these users, and the memory of the server.
 """
 
 from bench.neighbours.running import add_options, run

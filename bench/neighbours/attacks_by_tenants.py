@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks of a tenant's backend: costly schemas, and large posts."""
+"""Attacks by the backend of a tenant: expensive schemas, and large posts."""
 
 import asyncio
 from typing import Any, Final
@@ -11,12 +11,13 @@ from bench.neighbours.http_client import HttpClient
 
 POSTS_AT_ONCE: Final = 12
 LARGE_USERS: Final = 90_000
-"""As many of the longest ids as make a body of about 6.5 MB."""
+"""Number of users that makes a body of about 6.5 MB, with ids of the maximum length."""
 DEPTHS: Final = (6, 4, 3, 2, 1)
 
 
 class CostlySchema:
-    """Posts whose messages a schema of nested alternatives has to judge."""
+    """Posts messages to an inbox whose schema has nested alternatives, which are expensive to
+    check."""
 
     id = "S09"
     title = "nested message schemas"
@@ -26,7 +27,7 @@ class CostlySchema:
         self._body = b""
 
     async def prepare(self, ground: Ground) -> None:
-        """The deepest schema that the server takes."""
+        """Create an inbox with the deepest schema that the server accepts."""
         self._key = await _tenant_key(ground)
         path = f"/v1/tenants/{TENANT}/inboxes/costly"
         for depth in DEPTHS:
@@ -40,12 +41,12 @@ class CostlySchema:
         self._body = msgspec.json.encode({"audience": {"kind": "everyone"}, "message": message})
 
     async def strike(self, ground: Ground) -> None:
-        """Three at once."""
+        """Send three posts at once."""
         await _post_at_once(ground, "costly", self._key, self._body, 3)
 
 
 class LargePosts:
-    """Posts to very many listed users, all at once."""
+    """Posts to very many listed users, several posts at once."""
 
     id = "S16"
     title = "12 posts of 6.5 MB at once"
@@ -55,7 +56,7 @@ class LargePosts:
         self._body = b""
 
     async def prepare(self, ground: Ground) -> None:
-        """An inbox, and the body."""
+        """Create the inbox, and encode the body of the posts."""
         self._key = await _tenant_key(ground)
         await ground.call("PUT", f"/v1/tenants/{TENANT}/inboxes/large", self._key, {"title": "L"})
         users = [f"{number:064d}" for number in range(ground.of(LARGE_USERS, 1_000))]
@@ -65,18 +66,18 @@ class LargePosts:
         )
 
     async def strike(self, ground: Ground) -> None:
-        """All of them."""
+        """Send all posts at once."""
         await _post_at_once(ground, "large", self._key, self._body, POSTS_AT_ONCE)
 
 
 async def _tenant_key(ground: Ground) -> str:
-    """A key of the attacker's tenant."""
+    """Create and return a key of the attacker's tenant."""
     made = await ground.call("POST", f"/v1/tenants/{TENANT}/keys", ground.target.root_key)
     return str(made["key"])
 
 
 async def _post_at_once(ground: Ground, inbox: str, key: str, body: bytes, count: int) -> None:
-    """The same post so many times at once, each over a connection of its own."""
+    """Send the same post this many times at once, each over its own connection."""
     path = f"/v1/tenants/{TENANT}/inboxes/{inbox}/notifications"
 
     async def post() -> None:
@@ -89,7 +90,8 @@ async def _post_at_once(ground: Ground, inbox: str, key: str, body: bytes, count
 
 
 def nested_schema(depth: int) -> dict[str, Any]:
-    """Alternatives within items within alternatives: each level looks at a value again."""
+    """Return a schema with alternatives within items within alternatives, so that each level checks
+    a value again."""
     schema: dict[str, Any] = {"type": "string", "maxLength": 0}
     for level in range(depth):
         alternatives = [
@@ -100,7 +102,7 @@ def nested_schema(depth: int) -> dict[str, Any]:
 
 
 def nested_value(depth: int) -> list[Any]:
-    """A value in which every alternative fails as late as it can."""
+    """Return a value for which every alternative fails as late as possible."""
     value: Any = "x"
     for _ in range(depth):
         value = [value, value, value]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks of an ordinary user, within the limits: dear reads, large groups, fetches, many peers."""
+"""Attacks by an ordinary user within the limits: expensive reads, large groups, fetches, many
+peers."""
 
 import asyncio
 from typing import Final
@@ -18,7 +19,7 @@ GROUP: Final = limits.SMALL_CHAT_MEMBERS_MAX
 
 
 class ManyUnread:
-    """A user with 100 chats of 980 unread messages each asks for the chat list, all the time."""
+    """A user with 100 chats of 980 unread messages each requests the chat list again and again."""
 
     id = "S03"
     title = "chat lists, 100 chats of 980 unread"
@@ -27,7 +28,7 @@ class ManyUnread:
         self._token = ""
 
     async def prepare(self, ground: Ground) -> None:
-        """Somebody else writes in each chat."""
+        """Create the chats, and let another user write in each of them."""
         friends = [f"friend{number}" for number in range(ground.of(100, 5))]
         self._token, *tokens = await ground.tokens(["reader", *friends])
         for token in tokens:
@@ -39,12 +40,12 @@ class ManyUnread:
             )
 
     async def strike(self, ground: Ground) -> None:
-        """300 requests, 50 at once."""
+        """Send 300 requests over 50 connections."""
         await _ask_at_once(ground, self._token, "/v1/chats?limit=100", ground.of(300, 50))
 
 
 class ManyChats:
-    """A user in 1,000 empty chats asks for the chat list, all the time."""
+    """A user in 1,000 empty chats requests the chat list again and again."""
 
     id = "S03"
     title = "chat lists, 1,000 empty chats"
@@ -53,7 +54,7 @@ class ManyChats:
         self._token = ""
 
     async def prepare(self, ground: Ground) -> None:
-        """Groups of one's own."""
+        """Create groups without other members."""
         [self._token] = await ground.tokens(["collector"])
         body = {"type": "group", "name": "empty", "members": []}
         count = ground.of(limits.USER_CHATS_MAX - 10, 20)
@@ -62,12 +63,12 @@ class ManyChats:
         )
 
     async def strike(self, ground: Ground) -> None:
-        """500 requests, 50 at once."""
+        """Send 500 requests over 50 connections."""
         await _ask_at_once(ground, self._token, "/v1/chats?limit=100", ground.of(500, 50))
 
 
 class LargeGroups:
-    """A user makes groups of 1,000, many at once."""
+    """A user creates groups of 1,000 members, many at once."""
 
     id = "S04"
     title = "groups of 1,000"
@@ -77,18 +78,18 @@ class LargeGroups:
         self._body = b""
 
     async def prepare(self, ground: Ground) -> None:
-        """As many users as a group may have."""
+        """Create as many users as a group may have."""
         names = [f"m{number}" for number in range(ground.of(limits.GROUP_MEMBERS_MAX - 1, 20))]
         self._token, *_ = await ground.tokens(["maker", *names])
         self._body = msgspec.json.encode({"type": "group", "name": "large", "members": names})
 
     async def strike(self, ground: Ground) -> None:
-        """150 of them, 50 at once."""
+        """Create 150 groups over 50 connections."""
         await _ask_at_once(ground, self._token, "/v1/chats", ground.of(150, 10), self._body)
 
 
 class Fetching:
-    """A user fetches pages over as many sockets as one may have."""
+    """A user fetches pages over the maximum number of sockets."""
 
     id = "S10"
     title = "fetches over 20 sockets"
@@ -97,7 +98,7 @@ class Fetching:
         self._token = self._chat = ""
 
     async def prepare(self, ground: Ground) -> None:
-        """A chat with some pages."""
+        """Create a chat with several pages of messages."""
         self._token, *_ = await ground.tokens(["fetcher", "other"])
         body = {"type": "direct", "members": ["other"]}
         self._chat = (await ground.call("POST", "/v1/chats", self._token, body))["chat_id"]
@@ -106,7 +107,7 @@ class Fetching:
         )
 
     async def strike(self, ground: Ground) -> None:
-        """200 fetches on each."""
+        """Send 200 fetches over each socket."""
         opened = await ground.all_of([_connected(ground, self._token) for _ in range(SOCKETS)])
         sockets = [one for one in opened if one is not None]
         frame = {"op": "fetch", "chat": self._chat, "after": 0, "limit": 100}
@@ -126,7 +127,7 @@ class Fetching:
 
 
 class ManyPeers:
-    """A user who shares small groups with thousands of others connects, again and again."""
+    """A user who shares small groups with thousands of other users connects again and again."""
 
     id = "S15"
     title = "hello among thousands of peers"
@@ -135,7 +136,7 @@ class ManyPeers:
         self._token = ""
 
     async def prepare(self, ground: Ground) -> None:
-        """Groups of 64, each made by somebody else in it."""
+        """Create groups of 64 members, each by another user."""
         groups = ground.of(60, 2)
         self._token, *_ = await ground.tokens(["popular"])
         for group in range(groups):
@@ -146,7 +147,7 @@ class ManyPeers:
             await ground.call("POST", "/v1/chats", owner, body)
 
     async def strike(self, ground: Ground) -> None:
-        """20 hellos."""
+        """Connect 20 times."""
         for _ in range(ground.of(20, 2)):
             plain = await _connected(ground, self._token)
             if plain is not None:
@@ -156,7 +157,7 @@ class ManyPeers:
 async def _ask_at_once(
     ground: Ground, token: str, path: str, count: int, body: bytes | None = None
 ) -> None:
-    """So many requests of one user, over as many connections as a browser farm would have."""
+    """Send this many requests of one user, spread over up to `READERS` connections."""
 
     async def some(share: int) -> None:
         async with HttpClient(ground.target.url) as client:
@@ -170,7 +171,7 @@ async def _ask_at_once(
 
 
 async def _connected(ground: Ground, token: str) -> PlainSocket | None:
-    """One more socket of this user, if the server still lets the user in."""
+    """Open another socket of this user; return None if the server refuses it."""
 
     def connect() -> PlainSocket | None:
         try:
@@ -184,7 +185,7 @@ async def _connected(ground: Ground, token: str) -> PlainSocket | None:
 
 
 def _write(url: str, token: str, chat: str, count: int) -> None:
-    """So many messages, without waiting for each answer."""
+    """Send this many messages, then wait for all answers."""
     plain = PlainSocket(url, token)
     for number in range(count):
         frame = {
@@ -201,7 +202,8 @@ def _write(url: str, token: str, chat: str, count: int) -> None:
 
 
 def _answers(plain: PlainSocket, frames: list[bytes]) -> dict[str, int]:
-    """What became of these frames."""
+    """Send these frames one by one; return how many were answered with a page, and how many were
+    refused."""
     counts = {"page": 0, "refused": 0}
     try:
         for frame in frames:

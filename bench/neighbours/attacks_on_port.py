@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks without credentials: on the port itself."""
+"""Attacks on the port, without credentials."""
 
 import asyncio
 import socket
@@ -11,36 +11,37 @@ from bench.neighbours.http_client import HttpClient
 
 WRITE_BYTES: Final = 16 * 1024
 STUCK_SECONDS: Final = 2.0
-"""A server that has taken nothing for so long will not take more."""
+"""Time after which the attacker gives up, if the server accepts no more bytes."""
 
 
 class Pipelining:
-    """Whole requests in one connection, as fast as the server takes them, and no answer read."""
+    """Sends complete requests over one connection as fast as the server accepts them, and reads no
+    answer."""
 
     id = "S01"
     title = "pipelined requests"
 
     async def prepare(self, ground: Ground) -> None:
-        """Nothing is needed."""
+        """Do nothing: this attack needs no preparation."""
 
     async def strike(self, ground: Ground) -> None:
-        """12 MB of them."""
+        """Send 12 MB of requests."""
         request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
         block = request * (WRITE_BYTES // len(request))
         await pour(ground, request, block, ground.of(12_000_000))
 
 
 class Trailers:
-    """A chunked body that ends, followed by trailers that do not."""
+    """Sends a chunked body that ends, followed by trailers that never end."""
 
     id = "S02"
     title = "endless trailers"
 
     async def prepare(self, ground: Ground) -> None:
-        """Nothing is needed."""
+        """Do nothing: this attack needs no preparation."""
 
     async def strike(self, ground: Ground) -> None:
-        """16 MB of them."""
+        """Send 16 MB of trailers."""
         head = (
             b"POST /v1/auth/refresh HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
@@ -49,16 +50,16 @@ class Trailers:
 
 
 class Hoarding:
-    """Many connections, some of which ask for much and read nothing."""
+    """Opens many connections, some of which request much and read nothing."""
 
     id = "S08"
     title = "unread answers, idle connections"
 
     async def prepare(self, ground: Ground) -> None:
-        """Nothing is needed."""
+        """Do nothing: this attack needs no preparation."""
 
     async def strike(self, ground: Ground) -> None:
-        """40 that do not read, 300 that say nothing more after one answer."""
+        """Open 40 connections that do not read, and 300 that stay idle after one answer."""
         clients = [HttpClient(ground.target.url) for _ in range(ground.of(340, 8))]
         deaf = len(clients) // 8
         try:
@@ -83,7 +84,8 @@ class Hoarding:
 
 
 async def pour(ground: Ground, head: bytes, block: bytes, size: int) -> None:
-    """Write so many bytes into one connection, as long as the server takes them; read nothing."""
+    """Write up to this many bytes to one connection, while the server accepts them; read
+    nothing."""
     loop = asyncio.get_running_loop()
     parts = urlsplit(ground.target.url)
     with socket.socket() as raw:

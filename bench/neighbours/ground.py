@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an attack takes place: a tenant of the attacker's own on the server under attack."""
+"""The setting of an attack: the attacker's own tenant on the attacked server."""
 
 import asyncio
 from collections import Counter
@@ -19,28 +19,29 @@ TOKEN_SECONDS: Final = 86_400
 
 
 class NotPrepared(Exception):
-    """What an attack needs cannot be had from the server, and why: that is an answer, too."""
+    """The server refuses something that the attack needs; the text gives the reason. This is a
+    valid result, too."""
 
 
 class Ground:
-    """One attacker's tenant. Everything the server answers to the attack is counted."""
+    """The attacker's tenant. It counts the outcomes of all requests of the attack."""
 
     def __init__(self, target: Target, size: float = 1.0) -> None:
-        """`size` is how much of the usual amount the attack takes."""
+        """Set up the tenant; `size` scales the attack, and 1.0 is the usual size."""
         self.target = target
         self.outcomes: Counter[str] = Counter()
         self._size = size
 
     def of(self, usual: int, least: int = 1) -> int:
-        """As many as this attack is meant to take."""
+        """Return this usual number multiplied by the size of the attack, but at least `least`."""
         return max(least, round(usual * self._size))
 
     async def start(self) -> None:
-        """Make the tenant."""
+        """Create the tenant."""
         await self.call("PUT", f"/v1/tenants/{TENANT}", self.target.root_key, {})
 
     async def tokens(self, names: Iterable[str]) -> list[str]:
-        """A token for each of these users, who are made if they are new."""
+        """Return a token for each of these users; create those that do not exist."""
         return await self.all_of([self._token(name) for name in names])
 
     async def _token(self, name: str) -> str:
@@ -49,10 +50,11 @@ class Ground:
         return str(made["token"])
 
     async def call(self, method: str, path: str, key: str, body: object = None) -> Any:
-        """A request of the preparation: repeated while the server says "later".
+        """Send a request that prepares the attack; repeat it while the server refuses it as
+        retryable.
 
         Raises:
-            NotPrepared: It says no.
+            NotPrepared: The server refuses the request for good.
         """
         encoded = None if body is None else msgspec.json.encode(body)
         async with HttpClient(self.target.url) as client, asyncio.timeout(WAIT_SECONDS_MAX * 6):
@@ -66,13 +68,13 @@ class Ground:
                 return answer.json() if answer.body else None
 
     async def all_of(self, works: list[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """All of these, a few at a time."""
+        """Run all coroutines, a few at a time, and return their results."""
         return await side_by_side(works, CONNECTIONS)
 
     async def strike(
         self, client: HttpClient, method: str, path: str, key: str | None, body: bytes | None = None
     ) -> Answer | None:
-        """One request of the attack; its outcome is counted. None if no answer came."""
+        """Send one request of the attack and count its outcome; return None if no answer came."""
         try:
             answer = await client.request(method, path, key, body)
         except (OSError, TimeoutError):

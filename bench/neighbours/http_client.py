@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP by hand on asyncio's streams: an attacker needs control over every byte."""
+"""HTTP client on asyncio's streams, with which an attack controls every byte."""
 
 import asyncio
 from types import TracebackType
@@ -12,19 +12,19 @@ ANSWER_SECONDS_MAX: Final = 60.0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came back."""
+    """Answer of the server."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body, decoded."""
+        """Return the decoded body."""
         return msgspec.json.decode(self.body)
 
 
 class HttpClient:
-    """One connection, one request at a time; opened again when the server has closed it."""
+    """Connection that sends one request at a time, and is reopened if the server has closed it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -45,13 +45,13 @@ class HttpClient:
         self.close()
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection's two halves."""
+        """Return the reader and the writer of the connection; open it if necessary."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port)
         return self._streams
 
     def close(self) -> None:
-        """Hang up without waiting for anything."""
+        """Close the connection without waiting."""
         if self._streams is not None:
             self._streams[1].transport.abort()
             self._streams = None
@@ -59,11 +59,11 @@ class HttpClient:
     async def request(
         self, method: str, path: str, key: str | None = None, body: bytes | None = None
     ) -> Answer:
-        """Ask once.
+        """Send a request once and return the answer.
 
         Raises:
             OSError: The server closed the connection, or nobody listens.
-            TimeoutError: Nothing came back.
+            TimeoutError: No answer came.
         """
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -78,7 +78,7 @@ class HttpClient:
     def head(
         self, method: str, path: str, key: str | None = None, body: bytes | None = None
     ) -> bytes:
-        """The head of a request."""
+        """Return the head of a request."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}:{self._port}"]
         if key is not None:
             lines.append(f"Authorization: Bearer {key}")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quiet neighbours, as a process of their own: the attack does not get into their times.
+"""The quiet neighbours: users of another tenant, whose answers an attack should not delay.
 
-Each sends one message and asks for one chat list a second, and holds a socket all the time. For
-each line on standard input they write what they have seen since the line before.
+They run in a separate process, so that the attack does not distort their measurements. Each of them
+sends one message and requests one chat list per second, and keeps a socket open. For each line on
+standard input, the process writes what it has measured since the previous line.
 """
 
 import http.client
@@ -52,7 +53,7 @@ class Neighbour(threading.Thread):
             sleep(max(0.0, due - monotonic()))
 
     def _message(self) -> bool:
-        """Send one; False if the socket is gone, which ends this neighbour."""
+        """Send a message; return False if the socket is closed, which ends this neighbour."""
         self._sent += 1
         frame = {
             "op": "send",
@@ -95,7 +96,7 @@ class Neighbour(threading.Thread):
 
 
 def main() -> None:
-    """Live on until standard input ends."""
+    """Run the neighbours until standard input ends."""
     parser = ArgumentParser(prog="bench.neighbours.quiet", description=__doc__)
     parser.add_argument("url")
     parser.add_argument("root_key")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attack after the other, each beside the quiet neighbours on a server of its own."""
+"""Runs one attack after the other, each beside the quiet neighbours and on its own server."""
 
 import asyncio
 import sys
@@ -34,17 +34,17 @@ LIMITS_ON: Final = {"TIDINGS_LIMITS": "on"}
 
 
 class Attack(Protocol):
-    """Something that somebody does to the server."""
+    """An attack on the server."""
 
     id: str
     title: str
 
     async def prepare(self, ground: Ground) -> None:
-        """Make what it needs; nobody watches yet."""
+        """Create everything that the attack needs, before the measurement begins."""
         ...
 
     async def strike(self, ground: Ground) -> None:
-        """Do it once; it is done again as long as the time lasts."""
+        """Perform the attack once. It is repeated until its time is over."""
         ...
 
 
@@ -63,25 +63,26 @@ ATTACKS: Final[tuple[Callable[[], Attack], ...]] = (
 
 
 class Verdict(msgspec.Struct, kw_only=True):
-    """What the neighbours noticed of one attack, and what it did to the server."""
+    """Result of one attack: its effect on the neighbours and on the server."""
 
     id: str
     title: str
     quiet: Seen
-    """Before the attack."""
+    """Measurements before the attack."""
     attacked: Seen
     growth_bytes: int = 0
-    """How much memory the server took on at most."""
+    """Maximum growth of the server's memory."""
     back_seconds: float | None = None
-    """How long after the attack it had given that back but for 50 MB; None: it did not."""
+    """Time after the attack until the growth was below 50 MB; None if it stayed above."""
     outcomes: dict[str, int] = {}
-    """What became of the attacker's requests."""
+    """Number of the attacker's requests by outcome."""
     not_prepared: str | None = None
-    """Why the attack could not even be prepared."""
+    """Reason why the attack could not be prepared."""
 
     @property
     def has_held(self) -> bool:
-        """Whether the neighbours were left alone."""
+        """Whether the attack had no noticeable effect on the neighbours, and the server's memory
+        recovered."""
         return (
             not self.attacked.closed
             and not self.attacked.unanswered
@@ -96,7 +97,7 @@ class Verdict(msgspec.Struct, kw_only=True):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Which, how long, how much."""
+    """Add the options of this benchmark."""
     parser.add_argument("--only", nargs="*", metavar="ID", help="such as S01; all if left out")
     parser.add_argument("--seconds", type=float, default=15, help="before and during each attack")
     parser.add_argument("--neighbours", type=int, default=5)
@@ -104,7 +105,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 async def run(options: Namespace) -> list[Verdict]:
-    """All attacks, each on a server of its own."""
+    """Run all attacks, each on its own server."""
     verdicts = []
     print(HEAD)
     for make in ATTACKS:
@@ -122,13 +123,14 @@ async def run(options: Namespace) -> list[Verdict]:
 
 
 class Neighbours:
-    """The process of the quiet neighbours."""
+    """The process with the quiet neighbours."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     async def seen_at_all(self) -> Seen:
-        """The same, and not before one of them was answered once more, or cut off."""
+        """Return the measurements as `seen` does, but wait until they contain an answered message
+        and list, or a closed socket."""
         seen = await self.seen()
         while not (seen.messages_ms and seen.lists_ms) and not seen.closed:
             await asyncio.sleep(LOOK_SECONDS)
@@ -136,7 +138,7 @@ class Neighbours:
         return seen
 
     async def seen(self) -> Seen:
-        """What they noticed since this was asked last."""
+        """Return the measurements since the last call."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")
@@ -146,7 +148,7 @@ class Neighbours:
 
 @asynccontextmanager
 async def neighbours(target: Target, count: int) -> AsyncIterator[Neighbours]:
-    """Quiet neighbours who have begun their day."""
+    """Start the neighbours, and wait until they are connected."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.neighbours.quiet", "--"),
         *(target.url, target.root_key, str(count)),
@@ -165,7 +167,8 @@ async def neighbours(target: Target, count: int) -> AsyncIterator[Neighbours]:
 
 
 async def measure(attack: Attack, ground: Ground, quiet: Neighbours, seconds: float) -> Verdict:
-    """Prepare, look at the neighbours without the attack, strike, and see the server recover."""
+    """Prepare the attack, measure the neighbours without it, attack, and wait until the server
+    recovers."""
     await ground.start()
     verdict = Verdict(id=attack.id, title=attack.title, quiet=Seen(), attacked=Seen())
     try:
@@ -201,7 +204,7 @@ async def _strike(attack: Attack, ground: Ground, verdict: Verdict, seconds: flo
 
 
 async def _highest(target: Target) -> int:
-    """The most memory that was seen until this is cancelled."""
+    """Return the maximum memory of the server, observed until this task is cancelled."""
     most = 0
     try:
         while True:

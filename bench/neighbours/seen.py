@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the quiet neighbours notice, as their process tells it."""
+"""The measurements of the quiet neighbours, as their process reports them."""
 
 import msgspec
 
 
 class Seen(msgspec.Struct):
-    """What the neighbours noticed."""
+    """Measurements of the neighbours."""
 
     messages_ms: list[float] = msgspec.field(default_factory=list)
     lists_ms: list[float] = msgspec.field(default_factory=list)
     unanswered: list[str] = msgspec.field(default_factory=list)
-    """Requests and sends that were not taken, and why."""
+    """Requests and sends that failed, with the reasons."""
     closed: int = 0
-    """Sockets that the server closed."""
+    """Number of sockets that the server closed."""
 
     def add(self, more: "Seen") -> None:
-        """What somebody else noticed, or the same later on."""
+        """Add other measurements to these."""
         self.messages_ms += more.messages_ms
         self.lists_ms += more.lists_ms
         self.unanswered += more.unanswered

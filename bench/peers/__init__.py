@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same load on a peer: ejabberd with PostgreSQL, side by side with this server."""
+"""Compares this server with another chat server, ejabberd with PostgreSQL, under the same load."""

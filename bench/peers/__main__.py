@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench.peers`: ejabberd with PostgreSQL under the same load, beside this server."""
+"""`python -m bench.peers`: compares this server with ejabberd and PostgreSQL under the same
+load."""
 
 import argparse
 import os
@@ -22,7 +23,8 @@ from tidings.tools.load_talker import LoadStopped
 
 RESULTS: Final = OUTPUT / "peers.json"
 QUIET: Final = 0.25
-"""Up to this share of a core, what others take is the kernel's work for our disk."""
+"""Share of a core that other programs may seem to use: up to this share, it is the kernel's work
+for our disk."""
 ABOUT: Final = f"""\
 Servers on core {SERVER_CORE} (ejabberd together with its PostgreSQL, unless said otherwise), load
 on core {LOAD_CORE}, no TLS, a fresh server and data folder for every run, one second to warm up.
@@ -35,7 +37,8 @@ sender's and the receiver's row; but a row that cannot be written does not hold 
 
 
 def main() -> int:
-    """Install, measure, print, write down; not 0 if a run cannot be quoted."""
+    """Install the other server, measure both, print and write the results; return 1 if a run is not
+    valid."""
     options = _options()
     settings = Settings(
         pairs=options.pairs,

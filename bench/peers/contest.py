@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs against whom, in which order: ours before every run of the peer, never from memory."""
+"""Decides in which order the servers run: ours is measured anew before every run of the other."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -19,7 +19,7 @@ from bench.server import LOAD_CORE, SERVER_CORE
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The load, the same for all."""
+    """The load, which is the same for both servers."""
 
     pairs: int
     window: int
@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """A way to run the peer."""
+    """A way to run the other server."""
 
     who: str
     archive: bool
@@ -47,7 +47,7 @@ GROUP_VARIANTS: Final = (ARCHIVE, Variant("ejabberd, no archive", archive=False)
 
 
 class Contest(msgspec.Struct, frozen=True):
-    """One kind of load, for ours and for the peer."""
+    """One kind of load, for our server and for the other."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -71,7 +71,7 @@ CONTESTS: Final = {contest.name: contest for contest in (PAIRS, GROUP)}
 
 
 def outcomes(contest: Contest, settings: Settings, installed: Installed) -> Iterator[Outcome]:
-    """Ours, peer, ours, peer, and so on, each on a fresh server."""
+    """Yield the outcomes of our server and of the other in turn, each on a new server."""
     for _ in range(settings.rounds):
         for variant in contest.variants:
             others = Others()

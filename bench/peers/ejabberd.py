@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private ejabberd node on a private PostgreSQL: own ports, own folders, gone afterwards."""
+"""Starts an ejabberd node on its own PostgreSQL, with their own ports and folders, which are
+removed afterwards."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ _ARCHIVE = """\
 
 
 class Ejabberd:
-    """The running node and its database."""
+    """A running node and its database."""
 
     def __init__(
         self, port: int, pid: int, postgres: Postgres, log: Path, *, has_archive: bool
@@ -63,23 +64,24 @@ class Ejabberd:
         self._log = log
 
     def cpu_seconds(self) -> dict[str, float]:
-        """By program."""
+        """Return the CPU time, by program."""
         return {
             "ejabberd": cpu_seconds([self._pid]),
             "postgresql": self.postgres.cpu_seconds(),
         }
 
     def add_users(self, names: Sequence[str]) -> None:
-        """Straight into its table: one statement instead of a command for each."""
+        """Add users with one statement to the table of users, which is faster than one command per
+        user."""
         rows = ",".join(f"('{name}','{PASSWORD}')" for name in names)
         self.postgres.run(f"insert into users (username, password) values {rows}")
 
     def archived(self) -> int:
-        """How many rows its archive holds."""
+        """Return the number of rows in the archive."""
         return int(self.postgres.run("select count(*) from archive"))
 
     def errors(self) -> int:
-        """How often it complained."""
+        """Return the number of errors in the log."""
         return len(re.findall(r" \[(?:error|critical)\] ", self._log.read_text()))
 
 
@@ -87,7 +89,7 @@ class Ejabberd:
 def own_ejabberd(
     installed: Installed, *, archive: bool, core: int, postgres_core: int
 ) -> Iterator[Ejabberd]:
-    """A new node without any users."""
+    """Start a new node without users; stop it afterwards."""
     with (
         reachable_folder(ACCOUNT, SQL_ACCOUNT) as parent,
         own_postgres(installed, parent, postgres_core) as postgres,
@@ -110,7 +112,8 @@ def own_ejabberd(
 
 
 def _command(folder: Path) -> list[str]:
-    """What ejabberdctl runs, without a node name: nothing outside needs to reach this one."""
+    """Return the command that `ejabberdctl` would run, but without a node name, because no other
+    node has to reach this one."""
     spool = f'"{folder / "spool"}"'
     return ["erl", "+K", "true", "+P", "250000", "-noinput", "-mnesia", "dir", spool,
             "-s", "ejabberd"]  # fmt: skip

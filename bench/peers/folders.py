@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that a peer's account can reach, on the disk that our own server is measured on."""
+"""Creates folders that the accounts of the other server can enter, on the same disk as those of our
+server."""
 
 import os
 import subprocess
@@ -17,7 +18,8 @@ _ELSEWHERE = Path("/var/tmp")
 
 @contextmanager
 def reachable_folder(*accounts: str) -> Iterator[Path]:
-    """A folder that goes away; beside our own server's if the accounts can get there."""
+    """Create a temporary folder beside that of our server, or elsewhere on the same disk if the
+    accounts cannot enter that place."""
     OUTPUT.mkdir(exist_ok=True)
     place = OUTPUT.absolute() if all(_reaches(name, OUTPUT) for name in accounts) else _ELSEWHERE
     if place.stat().st_dev != OUTPUT.stat().st_dev:
@@ -32,7 +34,7 @@ def reachable_folder(*accounts: str) -> Iterator[Path]:
 
 
 def own_folder(parent: Path, name: str, account: str) -> Path:
-    """A new folder that belongs to an account, and that only it may enter."""
+    """Create a folder that belongs to an account, and that only this account may enter."""
     folder = parent / name
     folder.mkdir(mode=0o700)
     if is_root():
@@ -41,7 +43,7 @@ def own_folder(parent: Path, name: str, account: str) -> Path:
 
 
 def give_file(path: Path, text: str) -> None:
-    """A file for the account that the folder belongs to."""
+    """Create a file for the account that owns its folder."""
     path.touch(mode=0o600)
     path.write_text(text)
     if is_root():

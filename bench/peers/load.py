@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both loads on the peer have in common: who sends, what was sent, and how long it took."""
+"""The parts of a load on the other server that pairs and groups share: senders, counts and
+times."""
 
 import asyncio
 from array import array
@@ -22,10 +23,11 @@ END_OF_BODY: Final = b"</body>"
 
 
 class Sender:
-    """A user who keeps a window of messages on their way."""
+    """A user who keeps a number of messages unconfirmed."""
 
     def __init__(self, connection: Connection, to: str, kind: str, ending: str = "") -> None:
-        """`ending` stands at the end of each body, to know its messages by."""
+        """Create a sender; `ending` is added to the end of each body, so that its messages can be
+        recognised."""
         self.sent = 0
         self.latencies_ms = array("d")
         self._connection = connection
@@ -36,16 +38,17 @@ class Sender:
         self._stanza = f"{head}<body>{CONTENT}{ending}</body></message>".encode()
 
     def start(self, window: int) -> None:
-        """Keep this many messages on their way from now on."""
+        """Keep this many messages unconfirmed from now on."""
         self._is_sending = True
         self._send(window)
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._is_sending = False
 
     def on_arrived(self, messages: int) -> None:
-        """So many of its messages have arrived; they do so in the order they were sent."""
+        """Record that this many messages have arrived; messages arrive in the order in which they
+        were sent."""
         now, times = perf_counter(), self._sent_at
         self.latencies_ms.extend([(now - times.popleft()) * 1e3 for _ in range(messages)])
         if self._is_sending:
@@ -63,7 +66,8 @@ class Load:
     def __init__(
         self, connections: Sequence[Connection], senders: Sequence[Sender], copies: int, rows: int
     ) -> None:
-        """`copies`: how often a message arrives; `rows`: how often the archive keeps it."""
+        """Set up the load. A message arrives `copies` times, and the archive stores it `rows`
+        times."""
         self._connections = connections
         self._senders = senders
         self._copies = copies
@@ -73,7 +77,7 @@ class Load:
             connection.count(END_OF_BODY, self._on_delivered)
 
     async def measured(self, node: Ejabberd, who: str, window: int, seconds: float) -> Outcome:
-        """Send as fast as the window allows, and count."""
+        """Send as fast as the window allows; return the outcome."""
         for sender in self._senders:
             sender.start(window)
         await asyncio.sleep(WARM_UP_SECONDS)
@@ -100,7 +104,7 @@ class Load:
         )
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for connection in self._connections:
             connection.close()
 
@@ -112,7 +116,7 @@ class Load:
         self._delivered += messages
 
     async def _settle(self) -> int:
-        """Send no more; how many deliveries never came."""
+        """Stop sending, and wait for pending deliveries; return how many are missing."""
         for sender in self._senders:
             sender.stop()
         deadline = perf_counter() + SETTLING_SECONDS_MAX

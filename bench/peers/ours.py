@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own server under the same load, with everything on."""
+"""Measures our own server under the same load, with all its features on."""
 
 from bench.fan_out import fan_out
 from bench.peers.outcome import Outcome
@@ -10,7 +10,7 @@ WHO = "Tidings"
 
 
 async def pairs_on_ours(pairs: int, window: int, seconds: float) -> Outcome:
-    """1:1 messages on a fresh server."""
+    """Measure 1:1 messages on a new server."""
     async with own_server() as target:
         result = await throughput(target, pairs, window, seconds)
     return Outcome(
@@ -26,7 +26,7 @@ async def pairs_on_ours(pairs: int, window: int, seconds: float) -> Outcome:
 
 
 async def group_on_ours(members: int, senders: int, window: int, seconds: float) -> Outcome:
-    """A group on a fresh server."""
+    """Measure a group on a new server."""
     async with own_server() as target:
         result = await fan_out(target, members, senders, window, seconds)
     return Outcome(

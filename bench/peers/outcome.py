@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of one server came to, the same for ours and for the peer."""
+"""The outcome of one run, in the same form for our server and for the other."""
 
 import msgspec
 
@@ -7,55 +7,57 @@ from tidings.tools.load_runs import LOAD_BOUND, Latency
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """What the peer's archive should hold after a run, and what it holds."""
+    """Number of rows that the other server's archive should have after a run, and the number that
+    it has."""
 
     expected: int
     found: int
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One run."""
+    """Outcome of one run."""
 
     who: str
     seconds: float
     sent: int
-    """Messages that were done: ours are acknowledged as durable, the peer's delivered."""
+    """Number of completed messages: acknowledged as durable by our server, or delivered by the
+    other."""
     delivered: int
-    """Copies that arrived at somebody."""
+    """Number of deliveries."""
     missing: int
-    """Copies that never arrived, long after the run."""
+    """Number of deliveries that are missing long after the run."""
     latency: Latency
     cpu_seconds: dict[str, float]
-    """What the server took, by program."""
+    """CPU time of the server, by program."""
     load_cpu: float
-    """How much of a core the load took."""
+    """Share of a core that the load used."""
     rows: Rows | None = None
-    """None for ours, which acknowledges nothing that is not stored."""
+    """None for our server, which acknowledges only messages that are stored."""
     database: dict[str, str] = {}
-    """What the peer's database said about its commits."""
+    """Settings of the other server's database that decide whether a commit is durable."""
     errors: int = 0
-    """Errors in the peer's log."""
+    """Number of errors in the other server's log."""
     others: float = 0.0
-    """How many cores were taken by neither the server nor the load."""
+    """Number of cores that were used by neither the server nor the load."""
 
     @property
     def sent_rate(self) -> float:
-        """Messages in a second that were both done and delivered."""
+        """Messages per second that were completed and delivered."""
         return min(self.sent, self.delivered) / self.seconds
 
     @property
     def delivered_rate(self) -> float:
-        """Deliveries in a second."""
+        """Deliveries per second."""
         return self.delivered / self.seconds
 
     @property
     def server_cpu(self) -> float:
-        """How much of a core the server took, with its database."""
+        """Share of a core that the server used, including its database."""
         return sum(self.cpu_seconds.values()) / self.seconds
 
     @property
     def faults(self) -> list[str]:
-        """Why this run must not be quoted."""
+        """Reasons why this run is not valid."""
         found = []
         if self.missing:
             found.append(f"{self.missing} deliveries MISSING")
@@ -67,5 +69,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> str:
-        """What has to be known to read the figures."""
+        """Remarks that a reader of the figures has to know."""
         return ", ".join([*self.faults, *(["load-bound"] if self.load_cpu > LOAD_BOUND else [])])

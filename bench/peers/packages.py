@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers from the system's packages: installed when missing, never started as services."""
+"""Installs the other server from the system's packages, without starting it as a service."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ _POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """Where the peers are, and which ones."""
+    """Paths and versions of the installed programs."""
 
     postgres_bin: Path
     ejabberd_schema: Path
@@ -27,7 +27,8 @@ class Installed(msgspec.Struct, frozen=True):
 
 
 def install() -> Installed:
-    """Find the peers, after installing what is missing; PeerError says what to do if that fails."""
+    """Find the programs; install those that are missing. If that fails, PeerError says what to
+    do."""
     missing = [name for name in PACKAGES if not _version(name)]
     if missing:
         _install(missing)
@@ -70,7 +71,8 @@ def _apt(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def _services_stay_down() -> Iterator[None]:
-    """The machine's owner did not ask for a chat server on its public ports."""
+    """Prevent the packages from starting services, because the owner of the machine did not ask for
+    a public chat server."""
     if _POLICY.exists():
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""1:1 messages over XMPP: pairs of users, each of whom sends to the other."""
+"""1:1 messages over XMPP: pairs of users who send to each other."""
 
 from bench.peers.ejabberd import Ejabberd
 from bench.peers.load import END_OF_BODY, Load, Sender
@@ -7,7 +7,8 @@ from bench.peers.xmpp import DOMAIN, connect
 
 
 async def connect_pairs(node: Ejabberd, pairs: int) -> Load:
-    """Both of every pair, logged in. A message is done when it has come to the other one."""
+    """Log in both users of every pair. A message is completed when it has reached the other
+    user."""
     names = [(f"a{number}", f"b{number}") for number in range(pairs)]
     node.add_users([name for pair in names for name in pair])
     connections, senders = [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private PostgreSQL cluster: a folder, a loopback port and an end; durable as it comes."""
+"""Runs a PostgreSQL cluster with its own folder and port, and with the default durability."""
 
 import secrets
 import signal
@@ -26,7 +26,7 @@ _ASKED = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "
 
 
 class Postgres:
-    """The running cluster."""
+    """A running cluster."""
 
     def __init__(self, programs: Path, folder: Path, port: int, password: str, pid: int) -> None:
         self.port = port
@@ -36,12 +36,12 @@ class Postgres:
         self._pid = pid
 
     def is_ready(self) -> bool:
-        """Whether it takes queries yet: it listens a little before."""
+        """Return whether the server answers queries; it listens a little earlier."""
         done = subprocess.run(self._command("pg_isready", "--quiet"), check=False)
         return done.returncode == 0
 
     def run(self, sql: str, database: str = DATABASE) -> str:
-        """Rows as text, without decoration."""
+        """Run a statement; return the rows as plain text."""
         options = ("--no-psqlrc", "--quiet", "--tuples-only", "--no-align")
         where = (f"--username={ACCOUNT}", f"--dbname={database}")
         return output_of(
@@ -57,17 +57,17 @@ class Postgres:
         return [str(self._programs / program), *where, *options]
 
     def settings(self) -> dict[str, str]:
-        """Those that decide whether a commit survives a power cut."""
+        """Return the settings that decide whether a commit survives a power failure."""
         return {name: self.run(f"show {name}") for name in _ASKED}
 
     def cpu_seconds(self) -> float:
-        """Of the server and every process of it."""
+        """Return the CPU time of the server and of all its processes."""
         return cpu_seconds(with_children(self._pid))
 
 
 @contextmanager
 def own_postgres(installed: Installed, parent: Path, core: int) -> Iterator[Postgres]:
-    """A new cluster with an empty database, on one core."""
+    """Start a new cluster with an empty database on one core; stop it afterwards."""
     folder, port, password = own_folder(parent, "pg", ACCOUNT), free_port(), secrets.token_hex(16)
     data = folder / "data"
     give_file(folder / "password", password)

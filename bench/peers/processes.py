@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a peer: started on a core under an account of their own, counted, stopped."""
+"""Runs the processes of the other server: on a chosen core, under their own account, with their CPU
+time measured."""
 
 import os
 import pwd
@@ -17,7 +18,7 @@ OUTPUT_LOG = "output.log"
 
 
 class PeerError(Exception):
-    """A peer could not be installed, started or asked."""
+    """The other server could not be installed, started or queried."""
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def running(
     env: Mapping[str, str],
     stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server for as long as the block lasts; what it prints goes into its folder."""
+    """Run a server while the `with` block runs; its output goes into its folder."""
     # It gets the signal too if this process dies without having come to its `finally`.
     on_death = ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG")]
     with (folder / OUTPUT_LOG).open("ab") as output:
@@ -69,7 +70,7 @@ def output_of(
     env: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
-    """Run a command to its end under an account; what it printed."""
+    """Run a command to its end under an account; return its output."""
     done = subprocess.run(
         command,
         input=text,
@@ -88,12 +89,12 @@ def output_of(
 
 
 def _base_environment(folder: Path) -> dict[str, str]:
-    """Nothing of the caller's, so that a setting of theirs does not change the measurement."""
+    """Return an environment without the caller's variables, which could change the measurement."""
     return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """Return a loopback port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -102,7 +103,7 @@ def free_port() -> int:
 def wait_until(
     is_ready: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path
 ) -> None:
-    """Until a server that was started can be used."""
+    """Wait until a started server is ready."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         if is_ready():
@@ -113,13 +114,13 @@ def wait_until(
 
 
 def is_listening(port: int) -> bool:
-    """Whether a loopback port accepts connections."""
+    """Return whether a loopback port accepts connections."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Processor time that these have used, with the children that they have waited for."""
+    """Return the CPU time of these processes, and of the children that they have waited for."""
     ticks = 0
     for pid in pids:
         try:
@@ -131,13 +132,13 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def with_children(pid: int) -> list[int]:
-    """A process and its direct children."""
+    """Return a process and its direct children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *map(int, children)]
 
 
 def is_root() -> bool:
-    """Whether processes can be given to other accounts; if not, all run under this one."""
+    """Return whether processes can run under other accounts; if not, all run under this account."""
     return os.geteuid() == 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table: medians of the runs of each, and how many times the peer's figure ours is."""
+"""Prints the table of results: the medians of each server's runs, and the ratio of our server to
+the other."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -18,22 +19,24 @@ which others on the machine disturb less. "core", "load": how busy each of the t
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """Ours against one way to run the peer."""
+    """Ratio of our server to one variant of the other server."""
 
     peer: str
     by_rate: float
-    """Median rate of ours / median rate of the peer."""
+    """Median rate of our server, divided by that of the other server."""
     by_cpu: float
-    """Processor time of the peer / of ours, for one message: keeps its worth on a busy machine."""
+    """CPU time per message of the other server, divided by that of our server. This ratio is valid
+    even on a busy machine."""
 
 
 def rate_of(contest: str) -> Callable[[Outcome], float]:
-    """What is compared: messages, or in a group deliveries."""
+    """Return the rate that is compared: messages per second or, in a group, deliveries per
+    second."""
     return _sent_rate if contest == "1:1" else _delivered_rate
 
 
 def table(contest: str, outcomes: Sequence[Outcome]) -> str:
-    """Ours first."""
+    """Return the table of results, with our server in the first row."""
     unit = "msg" if contest == "1:1" else "dlv"
     head = ("", f"{unit}/s", "lowest-highest", f"CPU µs/{unit}", "p50 ms", "p99 ms", "core", "load",
             "ours is", "by CPU")  # fmt: skip
@@ -47,7 +50,7 @@ def table(contest: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def ratios(contest: str, outcomes: Sequence[Outcome]) -> list[Ratio]:
-    """Ours against each way to run the peer."""
+    """Return the ratio of our server to each variant of the other server."""
     rate, named = rate_of(contest), _by_name(outcomes)
     ours = named.pop(OURS, [])
     return [
@@ -61,7 +64,7 @@ def ratios(contest: str, outcomes: Sequence[Outcome]) -> list[Ratio]:
 
 
 def progress(contest: str, outcome: Outcome) -> str:
-    """One line for one run."""
+    """Return a line about one run."""
     rows = outcome.rows
     archive = f"  archive rows {rows.found:,} of {rows.expected:,}" if rows else ""
     cpu = " + ".join(f"{name} {used:.1f}" for name, used in outcome.cpu_seconds.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group chat over XMPP: one room, everyone in it, a few who send."""
+"""Group chat over XMPP: all users are in one room, and a few of them send."""
 
 from bench.peers.ejabberd import Ejabberd
 from bench.peers.load import END_OF_BODY, Load, Sender
@@ -9,7 +9,8 @@ ROOM = f"bench@conference.{DOMAIN}"
 
 
 async def connect_room(node: Ejabberd, members: int, senders: int) -> Load:
-    """All in the room. A message is done for its sender when the room has sent it back."""
+    """Log in all users and enter the room. A message is completed when the room has sent it back to
+    its sender."""
     names = [f"m{number}" for number in range(members)]
     node.add_users(names)
     connections = [await connect(node.port, name) for name in names]

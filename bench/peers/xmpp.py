@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One XMPP client connection: logs in with care, then only counts, so that the load stays cheap."""
+"""An XMPP connection that, after the login, only counts messages instead of parsing them, so that
+the load costs little."""
 
 import asyncio
 import base64
@@ -26,11 +27,11 @@ _JOIN: Final = (
 
 
 class XmppError(Exception):
-    """The server refused something, hung up or did not answer."""
+    """The server refused a request, closed the connection or did not answer."""
 
 
 class _Counter:
-    """Says how often a mark came with each piece of a stream."""
+    """Counts how often a text occurs in a stream of bytes."""
 
     def __init__(self, mark: bytes, on_marks: Callable[[int], None]) -> None:
         self._mark = mark
@@ -38,7 +39,8 @@ class _Counter:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Count; a mark cut in two is found, and none is counted twice."""
+        """Count the occurrences in the next bytes. An occurrence that begins in earlier bytes is
+        found too, and each is counted once."""
         data = self._rest + data
         self._rest = data[1 - len(self._mark) :]
         if marks := data.count(self._mark):
@@ -46,7 +48,7 @@ class _Counter:
 
 
 class Connection(asyncio.Protocol):
-    """A user's connection."""
+    """The connection of a user."""
 
     def __init__(self, user: str) -> None:
         self.user = user
@@ -78,7 +80,7 @@ class Connection(asyncio.Protocol):
     # What it is told.
 
     async def log_in(self) -> None:
-        """Authenticate, bind a resource, become available."""
+        """Authenticate, bind a resource, and become available."""
         await self.ask(_OPEN, b"</stream:features>")
         await self.ask(_AUTH % base64.b64encode(f"\0{self.user}\0{PASSWORD}".encode()), b"<success")
         await self.ask(_OPEN, b"</stream:features>")
@@ -91,7 +93,7 @@ class Connection(asyncio.Protocol):
         await self.ask(stanza, b"<subject")  # the last thing that one who enters is sent
 
     async def ask(self, stanza: bytes, answer: bytes) -> None:
-        """Send something and wait until its answer has come."""
+        """Send a stanza, and wait until its answer has arrived."""
         self._asked, self._answer = True, b""
         self.write(stanza)
         try:
@@ -106,16 +108,16 @@ class Connection(asyncio.Protocol):
             raise self.failure
 
     def count(self, mark: bytes, on_marks: Callable[[int], None]) -> None:
-        """From now on, say how often these bytes came."""
+        """Call `on_marks` from now on with the number of times that these bytes have arrived."""
         self._counters.append(_Counter(mark, on_marks))
 
     def write(self, stanzas: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         if self._transport is not None:
             self._transport.write(stanzas)
 
     def close(self) -> None:
-        """Hang up; whatever comes of it is no failure any more."""
+        """Close the connection; errors after this are ignored."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -126,7 +128,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(port: int, user: str) -> Connection:
-    """A connection of this user, logged in."""
+    """Return a connection on which the user is logged in."""
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(lambda: Connection(user), "127.0.0.1", port)
     await connection.log_in()

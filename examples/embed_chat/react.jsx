@@ -1,8 +1,8 @@
-import { Tidings } from "@tidings/client/elements/chat.js";
+import { Tidings, tokenFrom } from "@tidings/client/elements/chat.js";
 import { useEffect } from "react";
 import { createRoot } from "react-dom/client";
 
-const token = async () => (await fetch("/token")).text();
+const token = tokenFrom("/token");
 const tidings = new Tidings("http://127.0.0.1:8080", { token });
 
 function Chat() {

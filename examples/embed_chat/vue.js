@@ -1,7 +1,7 @@
-import { Tidings } from "@tidings/client/elements/chat.js";
+import { Tidings, tokenFrom } from "@tidings/client/elements/chat.js";
 import { createApp, h, onMounted, onUnmounted } from "vue";
 
-const token = async () => (await fetch("/token")).text();
+const token = tokenFrom("/token");
 const tidings = new Tidings("http://127.0.0.1:8080", { token });
 
 const Chat = {

@@ -28,7 +28,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     elasticmq.ElasticMQ.name: elasticmq.obtain,
     node_tools.NAME: node_tools.obtain,
     node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
-    chromium.NAME: chromium.obtain,
+    chromium.NAME: chromium.obtain_headless,
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 

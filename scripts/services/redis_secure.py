@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis with TLS and users, and a cluster of three."""
+"""Redis with TLS and users, and a cluster of three Redis servers."""
 
 import socket
 import ssl

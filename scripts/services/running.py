@@ -78,8 +78,8 @@ def _pid_of(service: ServiceProcess) -> int | None:
 
 
 def _is_ours(pid: int, service: ServiceProcess) -> bool:
-    """Return whether the process is our service: ids are reused, but its working folder shows
-    it."""
+    """Return whether the process is our service. Process ids are reused, so its working folder is
+    checked."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cwd").readlink() == service.folder
     return False

@@ -2,7 +2,7 @@
 """Read and write master keys, in a file or from the environment, and the root key in its file.
 
 There is one master key, or two while a rotation is unfinished. Without the key file, the database
-file or a backup cannot be decrypted. Whoever can read the whole folder can read the content.
+file or a backup cannot be decrypted. Anybody who can read the whole folder can read the content.
 """
 
 import binascii

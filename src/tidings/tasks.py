@@ -246,7 +246,8 @@ class Backlog:
         self._loop = asyncio.get_running_loop()
         self._begun: dict[object, float] = {}
         self._left, self._left_until = math.inf, 0.0
-        """Begin of the oldest work that others finish, and when they have finished all of it."""
+        """Start of the oldest work that others will finish, and the time by which they have
+        finished all of it."""
 
     def begin(self, work: object, age: float = 0.0) -> None:
         """Record the start of work with this age; `end` is called with the same object."""

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def browser(request: pytest.FixtureRequest) -> AsyncIterator[Browser]:
     """A Chromium without a window."""
     try:
-        path = chromium.obtain()
+        path = chromium.obtain_headless()
     except Unavailable as error:
         do_without(request.config, chromium.NAME, str(error))
     environment: dict[str, str | float | bool] = {**os.environ, **chromium.environment(path)}

@@ -3,7 +3,7 @@
 
 import re
 
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
 from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
@@ -17,6 +17,11 @@ async def choose(app: WebApp, text: str, action: str) -> None:
     await row.hover()
     await row.get_by_role("button", name="Actions").click()
     await app.page.get_by_role("menuitem", name=action, exact=True).click()
+
+
+def reaction(app: WebApp, text: str, *, pressed: bool) -> Locator:
+    """The reaction to a message, if it is the user's own or if it is not."""
+    return app.row(text).get_by_role("button", name="🎉", pressed=pressed)
 
 
 async def test_changes_of_a_message_are_seen_by_the_other(
@@ -34,7 +39,12 @@ async def test_changes_of_a_message_are_seen_by_the_other(
     await carol.box.press("Enter")
     await expect(bob.row("See you at twelve").get_by_text("edited")).to_be_visible()
     await choose(bob, "See you at twelve", "React with 🎉")
-    await expect(carol.row("See you at twelve").get_by_text("🎉")).to_be_visible()
+    await expect(reaction(carol, "See you at twelve", pressed=False)).to_be_visible()
+    await expect(reaction(bob, "See you at twelve", pressed=True)).to_be_visible()
+    # A log that is loaded does not say whose the reactions are.
+    await bob.page.reload()
+    await reaction(bob, "See you at twelve", pressed=True).click()
+    await expect(carol.row("See you at twelve").get_by_text("🎉")).to_have_count(0)
     await choose(carol, "See you at twelve", "Delete")
     await carol.button("Undo").click()
     await expect(carol.row("See you at twelve")).to_be_visible()
@@ -135,7 +145,7 @@ async def test_a_link_leads_to_a_message_and_back(visitors: Visitors, demo: Serv
     await expect(bob.message("Lunch at half past twelve?")).to_be_in_viewport()
 
 
-async def test_a_chat_is_muted_and_a_message_is_sent_for_an_hour(
+async def test_a_chat_is_muted_and_hidden_and_a_message_is_sent_for_an_hour(
     visitors: Visitors, demo: ServerProcess
 ) -> None:
     carol = await sign_in(visitors, demo.url, "Carol")
@@ -147,6 +157,16 @@ async def test_a_chat_is_muted_and_a_message_is_sent_for_an_hour(
     await carol.button("Chat options").click()
     await carol.page.get_by_role("menuitem", name="Unmute").click()
     await expect(carol.chat("Lunch").get_by_role("img", name="muted")).to_have_count(0)
+    await carol.button("Chat options").click()
+    await carol.page.get_by_role("menuitem", name="Hide").click()
+    await expect(carol.chat("Lunch")).to_have_count(0)
+    await carol.button("Show hidden chats").click()
+    await carol.open("Lunch")
+    await carol.button("Chat options").click()
+    async with carol.page.expect_response("**/hidden"):
+        await carol.page.get_by_role("menuitem", name="Show in the list again").click()
+    await carol.page.reload()
+    await expect(carol.chat("Lunch")).to_be_visible()
     await carol.page.get_by_label("Disappears after").select_option("1 hour")
     await carol.send("Not for ever")
     await expect(carol.row("Not for ever").get_by_text(re.compile("min|59"))).to_be_visible()

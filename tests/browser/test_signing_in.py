@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, Page, Route, expect
 
 from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
@@ -47,12 +47,12 @@ async def sign_in_by_phone(profile: BrowserContext, server: ServerProcess) -> We
     await app.page.locator("summary").filter(has_text=re.compile("phone", re.I)).click()
     await app.page.locator("[name=tenant]").fill(TENANT)
     await app.page.locator("[name=phone]").fill("+41 79 123 45 67")
-    await app.page.locator("form:has([name=phone]) button").click()
+    await app.button("Send me a code").click()
     code = app.page.locator("[name=code]")
     await expect(code).to_be_visible()
     await until(lambda: text_of(server) is not None)
     await code.fill(text_of(server) or "")
-    await app.page.locator("form:has([name=phone]) button").click()
+    await code.press("Enter")
     await expect(app.button("Sign out")).to_be_visible()
     return app
 
@@ -90,6 +90,39 @@ async def test_users_of_two_tenants_with_the_same_id_do_not_mix(
     await other.button("Sign out").click()
     await expect(other.button("Carol")).to_be_visible()
     assert await kept(other.page) == [0, []]
+
+
+async def test_another_code_is_sent_when_the_server_allows_it(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    await acme(demo)
+    page = await (await visitors.profile()).new_page()
+    await page.clock.install()
+    answers = [(202, {}), (429, {"retry-after": "90"}), (202, {})]
+
+    async def answer(route: Route) -> None:
+        status, headers = answers.pop(0)
+        await route.fulfill(status=status, headers=headers, json={"detail": "Too many codes"})
+
+    await page.route("**/v1/auth/codes", answer)
+    app = WebApp(page)
+    await page.goto(demo.url)
+    await page.locator("summary").filter(has_text=re.compile("phone", re.I)).click()
+    await page.locator("[name=tenant]").fill(TENANT)
+    await page.locator("[name=phone]").fill("+41 79 123 45 68")
+    await app.button("Send me a code").click()
+    again = page.get_by_role("button", name=re.compile("code"))
+    await expect(again).to_be_disabled()
+    await page.clock.run_for(30_000)
+    await app.button("Send another code").click()
+    await expect(page.get_by_role("alert")).to_have_text("Too many codes")
+    await expect(again).to_be_disabled()
+    await page.clock.run_for(89_000)
+    await expect(again).to_have_text("Another code in 1 s")
+    await page.clock.run_for(1_000)
+    await app.button("Send another code").click()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    assert answers == []
 
 
 async def test_a_session_by_phone_lasts_over_reloads_and_ends_on_the_server(

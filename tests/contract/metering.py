@@ -212,6 +212,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
             core.notice_states.cached,
             core.notice_states.state,
             core.verbs.count_unread,
+            lambda entries: core.vault.open(entries, core.clock.now()),
         )
         stack.push_async_callback(fan_out.close)
         yield Process(core, meter, devices)

@@ -27,6 +27,12 @@ def limits() -> str:
     return "on"
 
 
+@pytest.fixture(scope="module")
+def waits() -> str:
+    """A server waits as long as in a deployment, except in suites that name shorter waits."""
+    return ""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def settings(
     request: pytest.FixtureRequest, engine: str, limits: str
@@ -56,11 +62,12 @@ async def rest(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(
-    tmp_path_factory: pytest.TempPathFactory, settings: Settings
+    tmp_path_factory: pytest.TempPathFactory, settings: Settings, waits: str
 ) -> AsyncIterator[ServerProcess]:
     """A server for all tests of a module; whatever they did to it, it has logged no trouble."""
     data = tmp_path_factory.mktemp("server") / "data"
-    async with ServerProcess(data, environment=as_environment(settings)) as running:
+    environment = as_environment(settings)
+    async with ServerProcess(data, environment=environment, waits=waits) as running:
         yield running
     assert running.exit_code == 0
     assert troubles(running) == []

@@ -15,6 +15,7 @@ from tests.integration.conformance import check_answer
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
 from tests.support.settings import config_of
+from tests.support.short_waits import erasures_here
 from tidings.api.access import Access
 from tidings.api.health import Trouble
 from tidings.api.operations import Operation
@@ -212,13 +213,14 @@ async def open_rest(
     engine: Json = dict(settings or {})
     config = config_of(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)
     broke: list[Exception] = []
-    async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
-        access = access or Access(make_limits(config, None))
-        app = make_rest(core, condition, make_identity_verbs(core), access=access)
-        transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
-        hooks = {"response": [texts_sent(core)]}
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://tidings", event_hooks=hooks
-        ) as http:
-            yield Rest(app, clock, disk, condition, http, core)
+    with erasures_here():
+        async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
+            access = access or Access(make_limits(config, None))
+            app = make_rest(core, condition, make_identity_verbs(core), access=access)
+            transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
+            hooks = {"response": [texts_sent(core)]}
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://tidings", event_hooks=hooks
+            ) as http:
+                yield Rest(app, clock, disk, condition, http, core)
     assert bool(broke) == disk.is_full

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs in a real Kafka: durable when they are put, and shared by workers."""
+"""Delivery jobs in a real Kafka: durable when they are put, and shared by workers.
+
+One test kills the broker, and looks at events too.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,10 +13,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from tests.contract.inbox_builders import some_jobs
+from tests.integration.test_kafka import CHATS, a_message, publishing, take_until, taking
+from tests.integration.test_kafka import take as take_events
 from tests.support.message_cipher import a_cipher
 from tests.support.services import KafkaBroker
-from tests.support.waiting import retried, until
-from tidings.buses import kafka_jobs
+from tests.support.waiting import WAIT_SECONDS, retried, until
+from tidings.buses import kafka_feed, kafka_jobs
+from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka_clients import (
     KafkaServers,
     Topics,
@@ -23,6 +29,7 @@ from tidings.buses.kafka_clients import (
 )
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.ports.bus import JobsUnavailable, Taken, encode_job
+from tidings.wire.events import decode_event
 
 
 @pytest.fixture
@@ -72,7 +79,7 @@ async def test_what_is_no_job_is_put_aside_and_the_others_come(
         )
         await dead.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_SECONDS):
                 found = {(await dead.getone()).value for _ in range(2)}
         finally:
             await dead.stop()
@@ -84,8 +91,9 @@ async def test_what_is_no_job_is_put_aside_and_the_others_come(
 
 
 async def test_two_workers_share_the_jobs_and_one_takes_over(
-    kafka_address: str, topics: Topics
+    kafka_address: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kafka_feed, "HEARTBEAT_MS", 100)
     wanted = some_jobs(60)
     async with a_process(kafka_address, topics) as one:
         await one.take(1)
@@ -96,7 +104,7 @@ async def test_two_workers_share_the_jobs_and_one_takes_over(
             await one.put(wanted)
             mine: dict[int, Taken] = {}
             others: dict[int, Taken] = {}
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_SECONDS):
                 while len(mine | others) < 60:
                     mine |= {taken.job.number: taken for taken in await one.take(100)}
                     others |= {taken.job.number: taken for taken in await other.take(100)}
@@ -104,24 +112,38 @@ async def test_two_workers_share_the_jobs_and_one_takes_over(
             for taken in mine.values():
                 await one.finish(taken)
         again: set[int] = set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             while not others.keys() <= again:
                 again |= {taken.job.number for taken in await one.take(100)}
         assert again == others.keys()
 
 
 @pytest.mark.slow
-async def test_what_was_put_outlives_the_broker(
+async def test_a_broker_that_restarts_has_its_jobs_and_is_found_again(
     own_kafka: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    address, bus = own_kafka.address, InProcessBus()
     first, second = some_jobs(20), some_jobs(1)
-    async with a_process(own_kafka.address, topics) as jobs:
+    async with (
+        a_process(address, topics) as jobs,
+        publishing(address, topics, bus) as publisher,
+        taking(address, topics, "events") as feed,
+    ):
         await jobs.put(first)
+        bus.publish(a_message(CHATS[0], 1))
+        (event,) = await take_events(feed, 1)
+        feed.finish(event)
         monkeypatch.setattr(kafka_jobs, "PUT_SECONDS_MAX", 2.0)
         await asyncio.to_thread(own_kafka.kill)
+        bus.publish(a_message(CHATS[0], 2))
+        assert not await publisher.hint(CHATS[0], 2)
         with pytest.raises(JobsUnavailable):
             await jobs.put(second)
+
         await asyncio.to_thread(own_kafka.start)
         await retried(lambda: jobs.put(second), JobsUnavailable)
+        await until(lambda: publisher.hint(CHATS[0], 3))
+        received = await take_until(feed, 3)
         taken = {(one.job.notification_id, one.job.number) for one in await take(jobs, 21)}
+    assert decode_event(received[-1].value).chat == CHATS[0]
     assert taken == {(job.notification_id, job.number) for job in (*first, *second)}

@@ -2,7 +2,6 @@
 """Quotas of tenants, on every engine: over REST and the socket, for one tenant and no other."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +9,6 @@ import pytest_asyncio
 
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, people, troubles
-from tests.support import short_waits
 from tests.support.client_socket import Refused
 from tests.support.engine import Settings, as_environment
 from tests.support.people import Person, Town
@@ -28,9 +26,8 @@ async def server(
 ) -> AsyncIterator[ServerProcess]:
     """A server that adds up what was done many times a second."""
     data = tmp_path_factory.mktemp("server") / "data"
-    environment = {**as_environment(settings), short_waits.SHORT_WAITS: "quotas"}
-    launcher = Path(short_waits.__file__)
-    async with ServerProcess(data, environment=environment, launcher=launcher) as running:
+    environment = as_environment(settings)
+    async with ServerProcess(data, environment=environment, waits="quotas") as running:
         yield running
     assert troubles(running) == []
 

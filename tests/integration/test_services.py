@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from botocore.exceptions import EndpointConnectionError
 from redis import asyncio as redis
 
-from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import DynamoDBLocal, RedisServer
 
 SETTINGS = {
     "region_name": "local",
@@ -126,16 +126,6 @@ async def test_a_stopped_dynamodb_refuses_and_has_its_tables_when_it_is_back(
         await asyncio.to_thread(own_dynamodb.start)
         found = await client.get_item(TableName=table, Key=item)
     assert found["Item"] == item
-
-
-async def test_kafka_topics_outlive_a_broker_that_is_killed(own_kafka: KafkaBroker) -> None:
-    topic = await make_topic(own_kafka.address)
-    await produce(own_kafka.address, topic, b"before")
-    await asyncio.to_thread(own_kafka.kill)
-    await asyncio.to_thread(own_kafka.start)
-    await produce(own_kafka.address, topic, b"after")
-    async with consumer_of(own_kafka.address, topic, group=topic) as consumer:
-        assert [(await consumer.getone()).value for _ in range(2)] == [b"before", b"after"]
 
 
 async def test_redis_is_silent_while_paused_and_empty_after_a_restart(

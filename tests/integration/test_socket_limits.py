@@ -13,7 +13,6 @@ import pytest_asyncio
 
 from tests.integration.raw_socket import PING, RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import friends, people, settled, told, troubles
-from tests.support import short_waits
 from tests.support.device import Device
 from tests.support.people import Person, Town
 from tests.support.server import ServerProcess
@@ -33,12 +32,6 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
     async with ServerProcess(data, environment=PROXIED) as running:
         yield running
     assert troubles(running) == []
-
-
-def server_with_short_waits(data: Path, wait: str) -> ServerProcess:
-    """Another such server, in which something happens sooner than for real."""
-    environment = {**PROXIED, short_waits.SHORT_WAITS: wait}
-    return ServerProcess(data, environment=environment, launcher=Path(short_waits.__file__))
 
 
 async def from_address(server: ServerProcess, address: str) -> tuple[RawSocket, int, str]:
@@ -228,7 +221,7 @@ async def test_an_address_that_the_client_invents_counts_for_nothing(server: Ser
 async def test_more_handshakes_than_a_process_takes_are_told_when_to_come_back(
     tmp_path: Path,
 ) -> None:
-    async with server_with_short_waits(tmp_path, "handshakes") as server:
+    async with ServerProcess(tmp_path, environment=PROXIED, waits="handshakes") as server:
         await knock_too_often(server)
 
 
@@ -255,7 +248,7 @@ async def knock_too_often(server: ServerProcess) -> None:
 
 @pytest.mark.attack("C03")
 async def test_who_connects_and_says_nothing_is_sent_away(tmp_path: Path) -> None:
-    async with server_with_short_waits(tmp_path, "hello") as server:
+    async with ServerProcess(tmp_path, environment=PROXIED, waits="hello") as server:
         raw, status, _ = await from_address(server, "192.0.2.200")
         async with raw:
             assert status == 101

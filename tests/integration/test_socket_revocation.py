@@ -31,10 +31,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def server(
     tmp_path_factory: pytest.TempPathFactory, settings: Settings, phones: Phones
 ) -> AsyncIterator[ServerProcess]:
-    """A server that sends its codes to the phones."""
+    """A server that sends its codes to the phones, and hears of what ended at once."""
     environment = as_environment({**settings, **phones.settings})
     data = tmp_path_factory.mktemp("server") / "data"
-    async with ServerProcess(data, environment=environment) as running:
+    waits = "revocations erasures"
+    async with ServerProcess(data, environment=environment, waits=waits) as running:
         yield running
     assert troubles(running) == []
 

@@ -11,6 +11,11 @@ from tests.support.people import Person, Town
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.fixture(scope="module")
+def waits() -> str:
+    return "unread_totals"
+
+
 async def live(person: Person, **hello: object) -> Socket:
     """A device that has said hello and is live."""
     socket = Socket(person.town.url)

@@ -17,6 +17,12 @@ from tests.support.transcripts import Heard, Json, Transcript, Variables, transc
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+
+@pytest.fixture(scope="module")
+def waits() -> str:
+    return "revocations erasures"
+
+
 IN_ORDER: Final = ("welcome", "heads", "entry", "resync", "gone", "erased", "live", "bye")
 """Frames that come in the order of the transcript; others may come between them."""
 AUTOMATIC: Final = frozenset({"presence", "receipt", "unread", "pong"})

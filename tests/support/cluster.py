@@ -50,13 +50,16 @@ class Cluster:
         settings: Settings,
         roles: Mapping[str, str],
         own: Mapping[str, Settings] | None = None,
+        waits: str = "",
     ) -> None:
         """Create the processes without starting them; `own` has settings of single processes, by
-        name."""
+        name, and `waits` the waits that are shorter than in a deployment."""
         self.processes = {}
         for name, does in roles.items():
             environment = as_environment({**settings, **(own or {}).get(name, {}), "roles": does})
-            self.processes[name] = ServerProcess(folder / name, environment=environment)
+            self.processes[name] = ServerProcess(
+                folder / name, environment=environment, waits=waits
+            )
 
     def __getitem__(self, name: str) -> ServerProcess:
         return self.processes[name]
@@ -110,13 +113,15 @@ async def a_cluster(
     at_once: int = 2,
     more: Mapping[str, str] | None = None,
     own: Mapping[str, Settings] | None = None,
+    waits: str = "",
 ) -> AsyncIterator[Cluster]:
     """Run processes on existing tables; on exit, check that all of them stop with exit code 0.
 
-    `more` are further settings for all processes, `own` those for single processes.
+    `more` are further settings for all processes, `own` those for single processes, and `waits` the
+    waits that are shorter than in a deployment.
     """
     settings = {**many_processes(services, prefix), **(more or {})}
-    cluster = Cluster(folder, settings, roles, own)
+    cluster = Cluster(folder, settings, roles, own, waits)
     try:
         await cluster.start(at_once)
         yield cluster

@@ -15,6 +15,7 @@ import httpx
 
 from scripts.services.process import free_port
 from tests.support.server_fork import ForkedProcess, start_server
+from tests.support.short_waits import SHORT_WAITS
 from tests.support.waiting import until
 
 START_SECONDS_MAX: Final = 90.0
@@ -34,7 +35,8 @@ class ServerProcess:
 
     `environment` is added to an environment without any other `TIDINGS_*`; `launcher` is a script
     that runs the command line in place of `-m tidings`; `preload` is a library for LD_PRELOAD;
-    `options` are further options of `tidings serve`.
+    `options` are further options of `tidings serve`; `waits` are the names of waits that are
+    shorter than in a deployment, see `short_waits`.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class ServerProcess:
         preload: Path | None = None,
         port: int | None = None,
         options: Sequence[str] = (),
+        waits: str = "",
     ) -> None:
         self.data = data
         self._options = tuple(options)
-        self.environment = dict(environment or {})
+        self.environment = {**(environment or {}), SHORT_WAITS: waits}
+        assert not (waits and (launcher or preload)), "only a forked server has shorter waits"
         self.launcher = launcher
         self.preload = preload
         self.port = free_port() if port is None else port

@@ -157,6 +157,7 @@ def main() -> None:
 
 
 def _import_program() -> None:
+    import tests.support.short_waits  # noqa: F401
     import tidings.assembly.server
     import tidings.cli.command_line
     import tidings.stores.dynamodb.store  # noqa: F401
@@ -196,8 +197,10 @@ def _become(start: Start) -> NoReturn:
         os.chdir(start.folder)
         sys.argv = ["tidings", *start.arguments]
 
+        from tests.support.short_waits import shorten_waits
         from tidings.cli.command_line import main as tidings
 
+        shorten_waits()
         code = tidings(start.arguments)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1

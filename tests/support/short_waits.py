@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the command `tidings` with shorter waits; the variable SHORT_WAITS names them."""
+"""Shortens waits of a server that tests start; the variable SHORT_WAITS of its environment names
+them.
+
+Tests whose subject is what happens after a wait need not wait as long as a deployment does.
+"""
 
 import os
-import sys
-from typing import Final
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final
+from unittest.mock import patch
 
 from tidings.actions import rate_limits
+from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.quotas import TenantQuotas
-from tidings.cli import main
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.assembly import foundation
+from tidings.buses import kafka_feed
+from tidings.gateway import totals
 from tidings.model import limits
 from tidings.ports.sessions import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
@@ -15,12 +25,14 @@ from tidings.stores.dynamodb.identity import phone_claims
 SHORT_WAITS: Final = "SHORT_WAITS"
 """Environment variable with the names of the waits, separated by spaces."""
 
+QUICK_LEASES: Final = partial(KeyLeases, erasing_seconds=0.05)
+"""An erasure waits for other processes that have cached the key; a test with one process has none
+of them."""
+
 
 def quotas() -> None:
     """Make the server add up counts and read quotas several times a second."""
-    defaults = TenantQuotas.__init__.__kwdefaults__ or {}
-    assert defaults.keys() == {"add_seconds", "look_seconds"}
-    defaults.update(add_seconds=0.1, look_seconds=0.2)
+    _set_defaults(TenantQuotas, add_seconds=0.1, look_seconds=0.2)
     vars(phone_claims).update(ADD_SECONDS=0.2)
 
 
@@ -34,9 +46,40 @@ def handshakes() -> None:
     vars(rate_limits).update(_HANDSHAKES=Bucket("handshakes", "", per_second=5, burst=50))
 
 
-WAITS: Final = {"quotas": quotas, "hello": hello, "handshakes": handshakes}
+def revocations() -> None:
+    """Make the server read the revocation feed several times a second."""
+    _set_defaults(RevocationWatch, look_seconds=0.1)
 
-if __name__ == "__main__":
-    for name in os.environ[SHORT_WAITS].split():
-        WAITS[name]()
-    sys.exit(main())
+
+def erasures() -> None:
+    """Make the server destroy keys at once."""
+    vars(foundation).update(KeyLeases=QUICK_LEASES)
+
+
+def erasures_here() -> AbstractContextManager[object]:
+    """Let cores that are opened meanwhile in this process destroy keys at once."""
+    return patch.object(foundation, "KeyLeases", QUICK_LEASES)
+
+
+def unread_totals() -> None:
+    """Make the server send the total of everything unread soon after each change."""
+    vars(totals).update(PAUSE_SECONDS=0.05)
+
+
+def kafka_groups() -> None:
+    """Let other workers take over soon after one was killed."""
+    vars(kafka_feed).update(SESSION_MS=4_000, HEARTBEAT_MS=500)
+
+
+def shorten_waits() -> None:
+    """Shorten the waits that the environment names."""
+    known = (quotas, hello, handshakes, revocations, erasures, unread_totals, kafka_groups)
+    waits = {wait.__name__: wait for wait in known}
+    for name in os.environ.get(SHORT_WAITS, "").split():
+        waits[name]()
+
+
+def _set_defaults(kind: type[Any], **values: float) -> None:
+    defaults = kind.__init__.__kwdefaults__
+    assert values.keys() <= defaults.keys(), defaults
+    defaults.update(values)

@@ -13,9 +13,13 @@ from urllib.parse import parse_qsl
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
 from tests.unit.fake_connection import FakeConnection
+from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.reading import ReadPage
+from tidings.actions.chat.sending import Post
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.assembly import Core, open_core
+from tidings.assembly.system import back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.gateway.context import GatewayContext
@@ -52,6 +56,13 @@ class GatewayBench:
         self.lines.append(line)
         self.hub.opened(line)
         return line
+
+    def another_process(self) -> "GatewayBench":
+        """The same with an appender of its own, whose entries are known only from the log."""
+        core = self.core
+        appender = Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
+        post = Post(appender, core.vault, core.clock)
+        return replace(self, core=replace(core, verbs=replace(core.verbs, post=post)))
 
     async def group(self, owner: UserKey, *others: UserKey) -> ChatId:
         """A new group."""
@@ -136,6 +147,7 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
             core.appender.state_nowait,
             core.appender.state,
             core.verbs.count_unread,
+            lambda entries: core.vault.open(entries, core.clock.now()),
         )
         bench = GatewayBench(core, clock, hub, _context(core, hub), [], itertools.count(1))
         yield bench

@@ -102,6 +102,15 @@ class MemoryLog:
             state.fold(entry)
         return state
 
+    async def others_append(self, entries: Sequence[Entry], at: int) -> None:
+        """Have another process append entries at this time."""
+        state = await self.state(CHAT)
+        assert state is not None
+        for entry in entries:
+            state.stamp(entry, at, "other")
+            state.fold(entry)
+        self.entries += entries
+
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
         self._raise_trouble("tail")
         return self.entries[after:]

@@ -13,7 +13,7 @@ from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import ChatQueues
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Head, head_of
+from tidings.model.entries import Entry, Head, Kind, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import (
     ChatNotFound,
@@ -22,6 +22,7 @@ from tidings.model.refusals import (
     Refusal,
     StoreUnavailable,
 )
+from tidings.ports.bus import Learnt
 from tidings.ports.log import Declined, KeyTaken, Run, SlotTaken
 
 
@@ -100,6 +101,34 @@ async def test_who_cannot_catch_up_after_a_lost_slot_is_refused(writer: Writer) 
     writer.log.troubles["tail"] = [DOWN]
     assert await writer.send(Send("m1"), Send("m2")) == [DOWN, DOWN]
     assert await writer.send(Send("m1")) == [2]
+
+
+def entry_of(kind: Kind) -> Entry:
+    """An entry of another process."""
+    return Entry(chat_id=CHAT, kind=kind, sender=OWNER, name="Team")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "age_ms", "learnt"),
+    [
+        (["message", "message"], 0, [3, 4]),
+        (["message", "renamed", "message"], 0, [3]),
+        (["renamed", "message"], 0, []),
+        (["message"], limits.LEARNT_MS_MAX, []),
+    ],
+)
+async def test_new_messages_that_others_appended_first_are_published_before_ones_own(
+    writer: Writer, kinds: list[Kind], age_ms: int, learnt: list[int]
+) -> None:
+    await writer.send(Send("m1"))
+    written_at = writer.events[-1].entry.created_at  # type: ignore[union-attr]
+    await writer.log.others_append([entry_of(kind) for kind in kinds], written_at - age_ms)
+    own = 3 + len(kinds)
+    assert await writer.send(Send("m2")) == [own]
+    told = [event for event in writer.events[1:] if isinstance(event, Learnt)]
+    assert [entry.sequence for event in told for entry in event.entries] == learnt
+    assert all(event.state.head == 2 for event in told), "the state before them"
+    assert writer.events[-1].entry.sequence == own  # type: ignore[union-attr]
 
 
 async def test_a_taken_key_that_cannot_be_looked_up_is_refused(writer: Writer) -> None:

@@ -302,6 +302,31 @@ async def test_a_sender_who_is_behind_gets_its_own_message_from_the_log(
     assert line.sequences(chat) == [2, 3, 4]
 
 
+async def test_messages_of_another_process_come_when_this_one_reads_them(
+    bench: GatewayBench,
+) -> None:
+    reads = 0
+
+    async def count(read: Callable[[], Awaitable[Page]]) -> Page:
+        nonlocal reads
+        reads += 1
+        return await read()
+
+    other = bench.another_process()
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat)
+    await other.post(BOB, chat)
+    await bench.post(ANN, chat)  # nobody is connected who would get what was read
+    line = await bench.line(context=bench.desk_with_reads(count)).live(BOB)
+    reads = 0
+    await other.post(ANN, chat, 2)
+    await bench.post(ANN, chat)
+    await line.until_entries(chat, 7)
+    assert line.sequences(chat) == [1, 2, 3, 4, 5, 6, 7]
+    assert all(told["content"] for told in line.of("entry")[1:])
+    assert reads == 0
+
+
 async def test_who_is_removed_gets_that_as_the_last_entry(bench: GatewayBench) -> None:
     chat = await bench.group(ANN, BOB, CAT)
     bob, cat = [await bench.line().live(user, have={chat: 1}) for user in (BOB, CAT)]

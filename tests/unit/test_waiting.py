@@ -5,6 +5,7 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
 from tests.support.waiting import NotInTime, after_timers, retried, until
@@ -50,6 +51,23 @@ async def test_an_error_says_what_was_awaited_and_seen() -> None:
 async def test_a_look_that_does_not_end_is_told_of() -> None:
     with pytest.raises(NotInTime, match="the first look did not end"):
         await until(lambda: asyncio.Event().wait(), seconds=SOON)
+
+
+async def test_a_look_that_is_ended_closes_what_it_has_opened() -> None:
+    closed: list[str] = []
+
+    async def look() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with anyio.CancelScope(shield=True):  # as HTTP clients do it
+                for connection in ("first", "second"):
+                    await asyncio.sleep(0)
+                    closed.append(connection)
+
+    with pytest.raises(NotInTime):
+        await until(look, seconds=-SOON)
+    assert closed == ["first", "second"]
 
 
 async def test_a_timeout_of_the_condition_is_its_own() -> None:

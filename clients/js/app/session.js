@@ -180,6 +180,18 @@ const endSession = async (access) => {
   if (mine) await fetch(`/v1/sessions/${mine.session_id}`, { method: "DELETE", headers });
 };
 
+/** The server wants a pause before the same request is made again. */
+export class TooSoon extends Error {
+  /**
+   * @param {string} detail
+   * @param {number} seconds
+   */
+  constructor(detail, seconds) {
+    super(detail);
+    this.seconds = seconds;
+  }
+}
+
 /**
  * @param {string} path
  * @param {object} body
@@ -190,6 +202,8 @@ async function post(path, body) {
   const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
   const made = await answer.json().catch(() => ({}));
   if (answer.status === 401 || answer.status === 404) throw new SignedOut(made.detail);
+  const seconds = Number(answer.headers.get("retry-after"));
+  if (answer.status === 429) throw new TooSoon(made.detail, seconds);
   if (!answer.ok) throw new Error(made.detail);
   return made;
 }

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The page on which somebody signs in. */
 
+import { said } from "../elements/text.js";
 import { h, render } from "../elements/view.js";
-import { requestCode, signInAsDemo, signInWithCode, signInWithToken, ways } from "./session.js";
+import {
+  requestCode,
+  signInAsDemo,
+  signInWithCode,
+  signInWithToken,
+  TooSoon,
+  ways,
+} from "./session.js";
 import { choose, language, LANGUAGES } from "./strings.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./strings.js").AppStrings} AppStrings */
+
+/** Time for a text message to arrive, before another one may be asked for. */
+const ARRIVES_SECONDS = 30;
 
 /**
  * Show the page; resolves when somebody has signed in.
@@ -29,6 +40,9 @@ class SignIn {
   #trouble = "";
   /** Whether a code was sent. */
   #isSent = false;
+  /** Number of seconds until a code may be asked for. */
+  #wait = 0;
+  #waiting = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
 
   /**
    * @param {AppStrings} strings
@@ -36,7 +50,10 @@ class SignIn {
    */
   constructor(strings, done) {
     this.#strings = strings;
-    this.#done = done;
+    this.#done = (/** @type {Session} */ session) => {
+      clearInterval(this.#waiting);
+      done(session);
+    };
   }
 
   /** @param {import("./session.js").Ways} ways */
@@ -77,14 +94,14 @@ class SignIn {
 
   /** @param {boolean} isOpen */
   #byPhone(isOpen) {
-    const { byPhone, tenant, phone, code, sendCode, signIn } = this.#strings;
-    const submit = (/** @type {FormData} */ form) => {
+    const { byPhone, tenant, phone, code, signIn } = this.#strings;
+    const submit = async (/** @type {FormData} */ form, /** @type {string} */ button) => {
       const [who, number] = [String(form.get("tenant")).trim(), String(form.get("phone")).trim()];
-      if (this.#isSent) return signInWithCode(who, number, String(form.get("code")).trim());
-      return requestCode(who, number).then(() => {
-        this.#isSent = true;
-        return null;
-      });
+      if (button !== "send") return signInWithCode(who, number, String(form.get("code")).trim());
+      await requestCode(who, number);
+      this.#isSent = true;
+      this.#pause(ARRIVES_SECONDS);
+      return null;
     };
     return h("details", { open: isOpen || this.#isSent }, [
       h("summary", null, byPhone),
@@ -94,9 +111,38 @@ class SignIn {
         this.#isSent
           ? field(code, { name: "code", inputMode: "numeric", autocomplete: "one-time-code" })
           : null,
-        h("button", { class: "main" }, this.#isSent ? signIn : sendCode),
+        this.#isSent ? h("button", { class: "main" }, signIn) : null,
+        this.#sendButton(),
       ]),
     ]);
+  }
+
+  #sendButton() {
+    const { sendCode, sendAgain, sendAgainIn } = this.#strings;
+    const label = this.#wait
+      ? said(sendAgainIn, { n: this.#wait })
+      : this.#isSent
+        ? sendAgain
+        : sendCode;
+    const props = {
+      key: "send",
+      name: "send",
+      class: this.#isSent ? null : "main",
+      disabled: this.#wait > 0,
+      formNoValidate: this.#isSent, // whoever wants another code has none to enter
+    };
+    return h("button", props, label);
+  }
+
+  /** Let no code be asked for, for some time. @param {number} seconds */
+  #pause(seconds) {
+    this.#wait = seconds;
+    clearInterval(this.#waiting);
+    this.#waiting = setInterval(() => {
+      this.#wait -= 1;
+      if (this.#wait <= 0) clearInterval(this.#waiting);
+      this.update();
+    }, 1_000);
   }
 
   /** @param {boolean} isOpen */
@@ -119,7 +165,7 @@ class SignIn {
   }
 
   /**
-   * @param {(form: FormData) => Promise<Session | null>} submit
+   * @param {(form: FormData, button: string) => Promise<Session | null>} submit
    * @param {import("../elements/view.js").Child} children
    */
   #form(submit, children) {
@@ -127,10 +173,11 @@ class SignIn {
       event.preventDefault();
       this.#trouble = "";
       try {
-        const session = await submit(new FormData(event.target));
+        const session = await submit(new FormData(event.target), event.submitter?.name ?? "");
         if (session) return this.#done(session);
       } catch (error) {
         this.#trouble = /** @type {Error} */ (error).message || this.#strings.failed;
+        if (error instanceof TooSoon) this.#pause(error.seconds);
       }
       this.update();
     };

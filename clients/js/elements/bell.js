@@ -9,7 +9,7 @@ import { sheet } from "./style.js";
 import { said } from "./text.js";
 import { h } from "./view.js";
 
-export { SignedOut, Tidings } from "../src/index.js";
+export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 const PARTS = "inbox, tabs, notification";
 const GAP_PX = 8;

@@ -7,12 +7,13 @@ import { CHAT_STYLE } from "./chat_style.js";
 import { composer } from "./composer.js";
 import { icon } from "./icons.js";
 import { menuOf } from "./menu.js";
+import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
 import { sheet } from "./style.js";
 import { ago, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
-export { SignedOut, Tidings } from "../src/index.js";
+export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 /** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
@@ -58,6 +59,7 @@ export class TidingsChat extends ChatActions {
   /** @param {import("../src/tidings.js").Tidings} tidings */
   start(tidings) {
     this.people = new People(tidings, this.update);
+    this.own = new OwnReactions(tidings, this.update);
     this.watch(tidings.chats);
     this.watch(tidings.state);
     this.until(tidings.on((event) => this.#happens(event)));
@@ -87,7 +89,8 @@ export class TidingsChat extends ChatActions {
 
   /** Let screen readers say what arrives in the open chat. @param {any} event */
   #happens(event) {
-    if (event.type !== "entry" || event.isOwn) return;
+    if (event.type !== "entry") return;
+    if (event.isOwn) return this.own?.applied(event.entry);
     const { chat, kind, content, sender } = event.entry;
     if (chat !== this.chat || kind !== "message" || !content) return;
     const name = this.people?.nameOf(sender, this.view?.snapshot().record);

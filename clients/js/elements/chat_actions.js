@@ -5,6 +5,7 @@ import { TidingsElement } from "./base.js";
 import { Dialogs } from "./dialogs.js";
 import { chatChoices, messageChoices } from "./menu.js";
 import { MessageList } from "./message_list.js";
+import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
@@ -20,6 +21,7 @@ export class ChatActions extends TidingsElement {
   /** The lifetime in seconds of the messages to be sent; 0 if they stay. */
   lifetime = 0;
   people = /** @type {People | null} */ (null);
+  own = /** @type {OwnReactions | null} */ (null);
   opened = /** @type {import("./menu.js").Menu | null} */ (null);
   editing = /** @type {Row | null} */ (null);
   notice = "";
@@ -232,14 +234,13 @@ export class ChatActions extends TidingsElement {
    * @param {string} emoji
    */
   async toggle(sequence, emoji) {
-    const { view, tidings } = this;
-    const path = `/v1/chats/${this.chat}/messages/${sequence}/reactions`;
-    const answer = await this.attempt(tidings?.request("GET", path));
-    const isMine = answer?.data.some(
-      (/** @type {any} */ one) => one.emoji === emoji && one.user_id === tidings?.user,
-    );
-    if (answer)
-      await this.attempt(isMine ? view?.unreact(sequence, emoji) : view?.react(sequence, emoji));
+    const { view, own } = this;
+    const row = view?.snapshot().rows.find((one) => one.sequence === sequence);
+    const change = async () =>
+      row && (await own?.has(row, emoji))
+        ? view?.unreact(sequence, emoji)
+        : view?.react(sequence, emoji);
+    await this.attempt(change());
   }
 
   /** @param {number} sequence */

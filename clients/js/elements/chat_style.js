@@ -57,6 +57,7 @@ export const CHAT_STYLE = `
 .gone .text button { font-style: normal; }
 .reactions { display: flex; flex-wrap: wrap; gap: 4px; margin-block: -5px 4px; padding-inline: 8px; }
 .reactions button { background: var(--surface); border: 1px solid var(--line); border-radius: 14px; font-size: 0.87em; line-height: 1.4; padding: 1px 9px; }
+.reactions [aria-pressed="true"] { background: var(--own); border-color: var(--accent); font-weight: 650; }
 .actions { align-self: center; block-size: 30px; color: var(--faint); inline-size: 30px; opacity: 0; }
 .item:hover .actions, .item:focus .actions, .item:focus-within .actions { opacity: 1; }
 .happened { color: var(--faint); font-size: 0.85em; padding: 6px 20px; text-align: center; }

@@ -8,7 +8,7 @@ import { sheet } from "./style.js";
 import { ago, moment, said } from "./text.js";
 import { h } from "./view.js";
 
-export { SignedOut, Tidings } from "../src/index.js";
+export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 

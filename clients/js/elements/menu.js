@@ -74,7 +74,9 @@ export function chatChoices(element, chat) {
       label: strings.markUnread,
       run: () => element.markUnread(chat_id, last_message.sequence),
     },
-    { label: strings.hide, run: () => element.hide(chat_id) },
+    chat.hidden
+      ? { label: strings.unhide, run: set("hidden", { hidden: false }) }
+      : { label: strings.hide, run: () => element.hide(chat_id) },
     { label: strings.keys, run: () => element.show({ kind: "keys" }) },
     chat.type === "group" && {
       label: strings.leave,

@@ -160,6 +160,7 @@ export class MessageList {
       name: people?.nameOf(row.sender, chat.record) ?? "",
       users: (row.users ?? []).map((user) => people?.nameOf(user, chat.record)).join(", "),
       left: leftOf(row, now, strings),
+      own: this.#element.own?.to(row) ?? null,
       strings,
     };
   }

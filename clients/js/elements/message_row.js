@@ -35,6 +35,7 @@ const TICKS = {
  * @property {string} status
  * @property {string} name
  * @property {string} users - The names of those whom an entry is about.
+ * @property {readonly string[] | null} own - The user's own reactions, as far as they are known.
  * @property {string} left - The time that an ephemeral message has left.
  * @property {import("./strings.js").Strings} strings
  */
@@ -126,7 +127,7 @@ function message(element, look) {
         h("div", { class: "text", dir: "auto" }, gone ? lost(element, look, gone) : text(row)),
         h("div", { class: "meta" }, meta(look, !!gone)),
       ]),
-      gone ? null : reactions(element, row),
+      gone ? null : reactions(element, look),
       row.state === "failed" ? failed(element, row) : null,
     ]),
     row.state || gone ? null : actions(element, look),
@@ -172,9 +173,9 @@ function meta({ row, isOwn, status, left, strings }, isGone) {
 
 /**
  * @param {TidingsChat} element
- * @param {Row} row
+ * @param {Look} look
  */
-function reactions(element, row) {
+function reactions(element, { row, own }) {
   const counts = Object.entries(row.reactions ?? {});
   if (!counts.length) return null;
   const toggle = (/** @type {string} */ emoji) => () => void element.toggle(row.sequence, emoji);
@@ -182,7 +183,11 @@ function reactions(element, row) {
     "div",
     { class: "reactions" },
     counts.map(([emoji, count]) =>
-      h("button", { key: emoji, onclick: toggle(emoji) }, emoji, " ", h("span", null, count)),
+      h(
+        "button",
+        { key: emoji, "aria-pressed": String(!!own?.includes(emoji)), onclick: toggle(emoji) },
+        [emoji, " ", h("span", null, count)],
+      ),
     ),
   );
 }

@@ -64,6 +64,7 @@ export const english = {
   unmute: "Unmute",
   muted: "muted",
   hide: "Hide",
+  unhide: "Show in the list again",
   showHidden: "Show hidden chats",
   markAllRead: "Mark all as read",
   all: "All",

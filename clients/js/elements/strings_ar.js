@@ -59,6 +59,7 @@ export const arabic = {
   unmute: "إلغاء الكتم",
   muted: "مكتومة",
   hide: "إخفاء",
+  unhide: "إظهار في القائمة مجددًا",
   showHidden: "إظهار المحادثات المخفية",
   markAllRead: "تحديد الكل كمقروء",
   all: "الكل",

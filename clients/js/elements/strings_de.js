@@ -59,6 +59,7 @@ export const german = {
   unmute: "Stummschaltung aufheben",
   muted: "stumm",
   hide: "Ausblenden",
+  unhide: "Wieder in der Liste zeigen",
   showHidden: "Ausgeblendete Chats zeigen",
   markAllRead: "Alle als gelesen markieren",
   all: "Alle",

@@ -2,7 +2,7 @@
 /** Cache the logs that were loaded, so that a page shows them at once, even without a network. */
 
 import { erasedBy } from "./erasures.js";
-import { current, patchOf, rowOf, without } from "./rows.js";
+import { current, rowOf, without } from "./rows.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
@@ -42,8 +42,7 @@ export class Cache {
     const { chat, sequence } = entry;
     this.#set({ start: sequence, ...this.ranges.get(chat), chat, have: sequence });
     if (!this.#mayWrite()) return;
-    const patch = patchOf(entry);
-    if (patch) this.#journal.changes.patches.push(patch);
+    if (entry.target) this.#journal.changes.patches.push(entry);
     else this.#journal.changes.rows.push(rowOf(entry, asOf));
   }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The live view of one chat: a window on its log, who types, and how far others have read. */
 
-import { Refused } from "./errors.js";
-import { current, nextExpiry, patched, patchOf, rowOf, rowsOf, startOf } from "./rows.js";
+import { current, nextExpiry, patched, rowOf, rowsOf, startOf } from "./rows.js";
 import { View } from "./view.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
@@ -123,8 +122,9 @@ export class ChatView extends View {
         return this.#prepend(rows, keptFrom(rows, range));
       }
       const page = await this.#core.ask({ chat: this.id, before: this.#from, limit: PAGE_ROWS });
-      this.#core.cache.extend(this.id, startOf(page), this.#from, rowsOf(page));
-      this.#prepend(rowsOf(page), startOf(page));
+      const [before, start] = [rowsOf(page), startOf(page)];
+      this.#core.cache.extend(this.id, start, this.#from, before);
+      this.#prepend(before, start);
     });
   }
 
@@ -215,11 +215,10 @@ export class ChatView extends View {
     // The list of chats shows who types, also in chats that are not loaded.
     this.#stopTyping(entry.sender);
     if (!this.#isLoaded) return;
-    const patch = patchOf(entry);
-    if (patch) this.#patch(patch.target, entry);
+    if (entry.target) this.#patch(entry.target, entry);
     else if (this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry, asOf)];
-      if (this.#rows.length > WINDOW_ROWS_MAX) this.#trim("front");
+      this.#trim("front");
     }
     if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
     this.changed();
@@ -284,9 +283,7 @@ export class ChatView extends View {
     const record = this.#core.views.chats.record(this.id);
     if (!record || record.member_count > 64) return;
     const { data } = await this.#core.rest.request("GET", `/v1/chats/${this.id}/receipts`);
-    for (const { user_id, delivered, read } of data)
-      this.#receipts.set(user_id, { delivered, read });
-    this.changed();
+    for (const { user_id, delivered, read } of data) this.receipt(user_id, delivered, read);
   }
 
   /** @param {string} user */
@@ -349,7 +346,7 @@ export class ChatView extends View {
 
   /** @param {number} sequence */
   redact(sequence) {
-    return this.#gone(this.#core.rest.request("DELETE", this.#path(sequence)));
+    return this.#core.rest.request("DELETE", this.#path(sequence));
   }
 
   /**
@@ -365,7 +362,7 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   unreact(sequence, emoji) {
-    return this.#gone(this.#reaction("DELETE", sequence, emoji));
+    return this.#reaction("DELETE", sequence, emoji);
   }
 
   /**
@@ -381,13 +378,6 @@ export class ChatView extends View {
   /** @param {number} sequence */
   #path(sequence) {
     return `/v1/chats/${this.id}/messages/${sequence}`;
-  }
-
-  /** A repeated DELETE may find nothing: its first answer was lost. @param {Promise<any>} request */
-  async #gone(request) {
-    await request.catch((error) => {
-      if (!(error instanceof Refused) || error.status !== 404) throw error;
-    });
   }
 }
 

@@ -351,8 +351,7 @@ export class Conversation {
     if (isOwn && entry.client_message_id) {
       // The entry confirms a message whose answer was lost with the connection.
       const message = this.#outbox.answered({ chat: entry.chat, id: entry.client_message_id });
-      const { sequence, message_id = "", created_at } = entry;
-      if (message) this.#listener.sent(message, { sequence, message_id, created_at });
+      if (message) this.#listener.sent(message, /** @type {any} */ (entry));
     }
     this.#receipts.taken(entry.chat, entry.sequence, !isOwn);
     if (this.#isWelcome) this.#sayAll(this.#receipts.received(false));

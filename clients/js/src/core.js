@@ -5,26 +5,25 @@ import { Backoff } from "./backoff.js";
 import { Cache } from "./cache.js";
 import { socketTo } from "./connection.js";
 import { Conversation } from "./conversation.js";
-import { Refused, SignedOut, Unavailable, WrongUser } from "./errors.js";
+import { SignedOut, WrongUser } from "./errors.js";
 import { Events } from "./events.js";
 import { Journal } from "./journal.js";
 import { Keeper } from "./keeper.js";
 import { Office } from "./office.js";
+import { Questions } from "./questions.js";
 import { Rest } from "./rest.js";
 import { without } from "./rows.js";
 import { Sending } from "./sending.js";
 import { indexedDb, memory, reserve } from "./storage.js";
-import { Tabs } from "./tabs.js";
+import { sayToTabs, Tabs } from "./tabs.js";
 import { Tokens } from "./tokens.js";
 import { View } from "./view.js";
 import { Views } from "./views.js";
 
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 /** @typedef {Extract<ServerFrame, {op: "erased"}>} Erased */
-/** @typedef {import("./requests.js").Page} Page */
 /** @import { Options, StateSnapshot } from "./tidings.js" */
 
-const STOPPED = "the client is stopped";
 const SWEEP_MS = 60_000;
 const CLIENT = "tidings-js/0.1.0";
 
@@ -48,8 +47,7 @@ export class Core {
   /** Number of times that the client was stopped. */
   #runs = 0;
   #sweeping = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
-  /** What ends the questions that wait for an answer. @type {Set<(error: Error) => void>} */
-  #asking = new Set();
+  #questions = new Questions();
   /** Erasures whose content may still be on its way. @type {Erased[]} */
   #erasures = [];
 
@@ -59,8 +57,8 @@ export class Core {
     this.#options = options;
     this.clock = options.clock ?? {
       now: () => performance.now(),
-      wall: () => Date.now(),
-      random: () => Math.random(),
+      wall: Date.now,
+      random: Math.random,
     };
     this.#fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
     const storage = options.storage ?? (globalThis.indexedDB ? indexedDb(this.#name) : memory());
@@ -91,6 +89,10 @@ export class Core {
     return `tidings ${this.#options.name ?? this.#url}`;
   }
 
+  get #sharesTabs() {
+    return this.#options.tabs !== "each" && globalThis.navigator?.locks;
+  }
+
   // Starting and stopping.
 
   start() {
@@ -118,7 +120,7 @@ export class Core {
     this.#keeper = new Keeper(this.#conversation, this.#tokens, backoff, this.clock, hello, events);
     this.#sweeping = setInterval(() => this.#sweep(), SWEEP_MS);
     this.sending.adopt(saved.outbox);
-    if (this.#options.tabs !== "each" && globalThis.navigator?.locks) this.#share();
+    if (this.#sharesTabs) this.#share();
     else this.#lead(true);
   }
 
@@ -175,14 +177,15 @@ export class Core {
     this.#conversation = null;
     this.#tabs?.close();
     this.#tabs = null;
-    for (const reject of this.#asking) reject(new Unavailable(STOPPED));
-    this.#asking.clear();
+    this.#questions.end();
   }
 
   /** Stop, and delete everything that this browser has kept. */
-  async signOut() {
-    this.#tabs?.tell({ about: "signed-out" });
-    await this.#forget();
+  signOut() {
+    const forgotten = this.#forget();
+    // Also a client that was not started has other tabs. Its own part in them has just ended.
+    if (this.#sharesTabs) sayToTabs(this.#name, { about: "signed-out" });
+    return forgotten;
   }
 
   async #forget() {
@@ -246,9 +249,11 @@ export class Core {
           this.#journal.changes.meta = this.#meta = { ...this.#meta, user, epoch };
       },
       live: () => {
-        if (this.leads) this.#tabs?.tell({ about: "leads" });
         this.views.live();
-        if (this.leads) void this.#adopt();
+        if (!this.leads) return;
+        this.#tabs?.tell({ about: "leads" });
+        if (globalThis.document?.hidden) this.#conversation?.away(true);
+        void this.#adopt();
       },
       applied: (entry, asOf) => {
         const isOwn = entry.sender === this.user;
@@ -338,21 +343,9 @@ export class Core {
    * Ask the server for a part of a log; this waits for a connection if there is none.
    *
    * @param {{chat: string, after?: number, before?: number, limit: number}} part
-   * @returns {Promise<Page>}
    */
   ask(part) {
-    return new Promise((resolve, reject) => {
-      /** @param {Page | import("./requests.js").RefusedFrame} frame */
-      const answer = (frame) => {
-        this.#asking.delete(reject);
-        if (frame.op === "page") resolve(frame);
-        else if (frame.retryable) reject(new Unavailable(frame.detail));
-        else reject(new Refused(frame.code, frame.detail));
-      };
-      if (!this.#conversation) return reject(new Unavailable(STOPPED));
-      this.#asking.add(reject);
-      this.#conversation.ask({ ...part, answer }, this.clock.now());
-    });
+    return this.#questions.ask(this.#conversation, part, this.clock.now());
   }
 
   /** @param {string} chat */
@@ -386,15 +379,11 @@ export class Core {
     this.#journal.changes.drafts.set(chat, text || null);
   }
 
-  /** Handle that the page came to the front, or that the network came back. */
-  wake() {
-    this.#keeper?.wake();
-    // The leader may be hidden, and this tab is in front.
-    if (!this.leads) this.#tabs?.tell({ about: "asks to lead" });
-  }
-
-  /** @param {boolean} away */
-  away(away) {
-    this.#conversation?.away(away);
+  /** Handle that the page came to the front or went to the back, or that the network came back. */
+  woken() {
+    const { hidden = false } = globalThis.document ?? {};
+    this.#conversation?.away(hidden);
+    this.#tabs?.seen(hidden);
+    if (!hidden) this.#keeper?.wake();
   }
 }

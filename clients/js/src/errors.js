@@ -3,6 +3,8 @@
 
 /** The server refused a request for good; `code` is stable, `detail` is for people. */
 export class Refused extends Error {
+  name = "Refused";
+
   /**
    * @param {string} code
    * @param {string} detail
@@ -10,7 +12,6 @@ export class Refused extends Error {
    */
   constructor(code, detail, status) {
     super(detail);
-    this.name = "Refused";
     this.code = code;
     this.status = status;
   }

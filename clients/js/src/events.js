@@ -6,9 +6,9 @@
 export class Events {
   #listeners = /** @type {Set<(event: Event) => void>} */ (new Set());
 
-  /** @param {Event} event */
+  /** Call all listeners, apart from each other: one may throw. @param {Event} event */
   emit(event) {
-    for (const listener of [...this.#listeners]) listener(event);
+    for (const listener of this.#listeners) queueMicrotask(() => listener(event));
   }
 
   /**
@@ -29,15 +29,15 @@ export class Events {
   async *all() {
     /** @type {Event[]} */
     const events = [];
-    let wake = () => {};
+    let wake = (/** @type {unknown} */ _) => {};
     const end = this.listen((event) => {
       events.push(event);
-      wake();
+      wake(null);
     });
     try {
       for (;;) {
         yield* events.splice(0);
-        if (!events.length) await new Promise((resolve) => (wake = () => resolve(null)));
+        if (!events.length) await new Promise((resolve) => (wake = resolve));
       }
     } finally {
       end();

@@ -42,8 +42,8 @@
  *   | {op: "receipt", chat: string, user: string, delivered: number, read: number}
  *   | {op: "typing", chat: string, user: string}
  *   | {op: "presence", user: string, online: boolean, last_seen?: string}
- *   | {op: "unread", chat?: string, unread?: number, unread_exact?: boolean, inbox?: string,
- *      total?: number, categories?: Record<string, number>}
+ *   | {op: "unread", chat: string, unread: number, unread_exact: boolean}
+ *   | {op: "unread", inbox: string, total: number, categories: Record<string, number>}
  *   | ({op: "unread_total"} & UnreadTotal)
  *   | ({op: "notification", inbox: string} & NotificationRecord)
  *   | {op: "retracted", inbox: string, id: string}
@@ -94,8 +94,8 @@
  * @property {string} chat
  * @property {string} id - The client_message_id, which is the same for every repeat.
  * @property {string} content
- * @property {string} [contentType]
- * @property {number} [ttlSeconds]
+ * @property {string | undefined} [contentType]
+ * @property {number | undefined} [ttlSeconds]
  * @property {number} createdAt - In milliseconds since 1970.
  * @property {{code: string, detail: string}} [failed] - Why it will not be sent by itself.
  */

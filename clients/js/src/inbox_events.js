@@ -25,8 +25,8 @@ export class InboxEvents {
     this.#told.delete(key);
     this.#told.set(key, isRetracted || told === true);
     if (this.#told.size > TOLD_MAX) {
-      const oldest = this.#told.keys().next().value;
-      if (oldest !== undefined) this.#told.delete(oldest);
+      const [oldest = ""] = this.#told.keys();
+      this.#told.delete(oldest);
     }
     return told !== true && told !== isRetracted;
   }

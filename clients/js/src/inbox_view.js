@@ -64,7 +64,7 @@ export class InboxView extends View {
   async reload() {
     const news = this.#news;
     const [list, counts] = await Promise.all([
-      this.#core.rest.request("GET", `${this.#path}/notifications?limit=${PAGE}`),
+      this.#list(""),
       this.#core.rest.request("GET", `${this.#path}/unread`),
     ]);
     this.#items = new Map();
@@ -78,13 +78,12 @@ export class InboxView extends View {
   /** Load the next page. */
   async more() {
     if (this.#cursor === null) return;
-    const cursor = encodeURIComponent(this.#cursor);
-    this.#put(
-      await this.#core.rest.request(
-        "GET",
-        `${this.#path}/notifications?limit=${PAGE}&cursor=${cursor}`,
-      ),
-    );
+    this.#put(await this.#list(`&cursor=${encodeURIComponent(this.#cursor)}`));
+  }
+
+  /** @param {string} cursor - The part of the query that names the page; empty for the first. */
+  #list(cursor) {
+    return this.#core.rest.request("GET", `${this.#path}/notifications?limit=${PAGE}${cursor}`);
   }
 
   /** @param {string[]} ids */

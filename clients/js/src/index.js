@@ -2,6 +2,7 @@
 export { Refused, SignedOut, Unavailable } from "./errors.js";
 export { indexedDb, memory } from "./storage.js";
 export { Tidings } from "./tidings.js";
+export { tokenFrom } from "./tokens.js";
 
 /** @typedef {import("./chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("./rows.js").ChatSnapshot} ChatSnapshot */

@@ -172,7 +172,7 @@ export class Keeper {
   /** @param {import("./backoff.js").Ended} ended */
   #wait(ended) {
     const ms = this.#backoff.after(ended);
-    if (ms === null) return this.#fail(new Error(`the server closed with ${ended.code}`));
+    if (ms === null) return this.#fail(new Error(`closed with ${ended.code}`));
     if (ended.code === NOT_AUTHENTICATED) this.#tokens.refused(this.#token);
     this.#become("waiting");
     clearTimeout(this.#pause);

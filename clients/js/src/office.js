@@ -70,9 +70,14 @@ export class Office {
    */
   #send({ id, chat, client_message_id, content, content_type, ttl_seconds }, reply) {
     /** @type {Outgoing} */
-    const message = { chat, id: client_message_id, content, createdAt: this.#clock.wall() };
-    if (content_type) message.contentType = content_type;
-    if (ttl_seconds) message.ttlSeconds = ttl_seconds;
+    const message = {
+      chat,
+      id: client_message_id,
+      content,
+      contentType: content_type,
+      ttlSeconds: ttl_seconds,
+      createdAt: this.#clock.wall(),
+    };
     if (this.#waiting.size < REPLIES_MAX) this.#waiting.set(keyOf(message), { id, reply });
     this.#conversation.post(message, this.#clock.now());
   }

@@ -109,8 +109,7 @@ export class Outbox {
     if (!queue?.inFlight || queue.inFlight.id !== key.id) return;
     queue.waiting.unshift(queue.inFlight);
     queue.inFlight = null;
-    const longest = Math.min(REST_MS_MAX, REST_MS_MIN * 2 ** queue.refusals);
-    queue.refusals = Math.min(queue.refusals + 1, 10);
+    const longest = Math.min(REST_MS_MAX, REST_MS_MIN * 2 ** queue.refusals++);
     queue.restsUntil = now + this.#random() * longest;
   }
 

@@ -47,11 +47,11 @@ export class Requests {
   /**
    * Return the question that an answer belongs to.
    *
-   * @param {string | undefined} id
+   * @param {string} [id]
    */
-  answered(id) {
-    const found = id === undefined ? undefined : this.#asked.get(id);
-    if (id !== undefined) this.#asked.delete(id);
+  answered(id = "") {
+    const found = this.#asked.get(id);
+    this.#asked.delete(id);
     return found?.asked;
   }
 

@@ -24,7 +24,8 @@ export class Rest {
 
   /**
    * Make a request that may be repeated; return the decoded answer. Throws `Refused` if the server
-   * refuses it for good, and `Unavailable` if it cannot be reached.
+   * refuses it for good, and `Unavailable` if it cannot be reached. A DELETE that finds nothing is
+   * done.
    *
    * @param {string} method
    * @param {string} path
@@ -45,6 +46,8 @@ export class Rest {
         if (answer.ok) return answer.status === 204 ? null : await answer.json();
         const { code = "", detail = "" } = await answer.json().catch(() => ({}));
         const { status } = answer;
+        // What a DELETE does not find is gone: the answer to its first attempt may have been lost.
+        if (status === 404 && method === "DELETE") return null;
         if (status === 401 && !attempt) this.#tokens.refused(token);
         else if (status < 500 && status !== 429) throw new Refused(code, detail, status);
         wait = Number(answer.headers.get("retry-after")) * 1_000;

@@ -19,18 +19,18 @@
  * @property {string} kind - `message`, or another kind of entry.
  * @property {string} sender
  * @property {number} at - Milliseconds since 1970.
- * @property {string} [id] - The client_message_id of a message.
- * @property {string} [content] - Absent if the content is gone.
- * @property {string} [contentType]
- * @property {number} [expiresAt]
- * @property {number} [editedAt]
- * @property {Gone} [gone]
- * @property {Record<string, number>} [reactions]
- * @property {string[]} [users] - Who joined, left or got a role.
- * @property {string} [role]
- * @property {string} [name]
+ * @property {string | undefined} [id] - The client_message_id of a message.
+ * @property {string | undefined} [content] - Absent if the content is gone.
+ * @property {string | undefined} [contentType]
+ * @property {number | undefined} [expiresAt]
+ * @property {number | undefined} [editedAt]
+ * @property {Gone | undefined} [gone]
+ * @property {Record<string, number> | undefined} [reactions]
+ * @property {string[] | undefined} [users] - Who joined, left or got a role.
+ * @property {string | undefined} [role]
+ * @property {string | undefined} [name]
  * @property {"pending" | "failed"} [state] - Of a message that is not in the log.
- * @property {{code: string, detail: string}} [error] - Why a message failed.
+ * @property {{code: string, detail: string} | undefined} [error] - Why a message failed.
  * @property {number} asOf - The row reflects the log up to this sequence; 0 if that is not known.
  */
 
@@ -51,26 +51,7 @@
  * @property {string} draft
  */
 
-/**
- * A change of a row that is in the log already.
- *
- * @typedef {object} Patch
- * @property {string} chat
- * @property {number} target
- * @property {Entry} entry
- */
-
 const GONE = /** @type {const} */ (["redacted", "expired", "erased"]);
-
-/**
- * Return the change that an entry makes to an earlier row; null if it makes none.
- *
- * @param {Entry} entry
- * @returns {Patch | null}
- */
-export function patchOf(entry) {
-  return entry.target ? { chat: entry.chat, target: entry.target, entry } : null;
-}
 
 /**
  * Return the row of an entry. `asOf` is the head of the page that brought it.
@@ -83,25 +64,18 @@ export function patchOf(entry) {
  * @returns {Row}
  */
 export function rowOf(entry, asOf) {
-  /** @type {Row} */
-  const row = {
-    chat: entry.chat,
-    sequence: entry.sequence,
-    kind: entry.kind,
-    sender: entry.sender,
+  const { chat, sequence, kind, sender, content, reactions, users, role, name } = entry;
+  const time = (/** @type {string | undefined} */ at) => (at ? Date.parse(at) : undefined);
+  return {
+    ...{ chat, sequence, kind, sender, content, reactions, users, role, name },
     at: Date.parse(entry.created_at),
-    asOf: asOf ?? (entry.reactions ? 0 : entry.sequence),
+    id: entry.client_message_id,
+    contentType: entry.content_type,
+    expiresAt: time(entry.expires_at),
+    editedAt: time(entry.edited_at),
+    gone: GONE.find((why) => entry[why]),
+    asOf: asOf ?? (reactions ? 0 : sequence),
   };
-  if (entry.client_message_id) row.id = entry.client_message_id;
-  if (entry.content !== undefined) row.content = entry.content;
-  if (entry.content_type) row.contentType = entry.content_type;
-  if (entry.expires_at) row.expiresAt = Date.parse(entry.expires_at);
-  if (entry.edited_at) row.editedAt = Date.parse(entry.edited_at);
-  for (const name of /** @type {const} */ (["reactions", "users", "role", "name"]))
-    if (entry[name]) Object.assign(row, { [name]: entry[name] });
-  const gone = GONE.find((why) => entry[why]);
-  if (gone) row.gone = gone;
-  return row;
 }
 
 /**
@@ -151,7 +125,7 @@ export function current(row, wall) {
 
 /** Return the rows of a page. @param {import("./requests.js").Page} page */
 export const rowsOf = (page) =>
-  page.entries.filter((entry) => !patchOf(entry)).map((entry) => rowOf(entry, page.head));
+  page.entries.filter((entry) => !entry.target).map((entry) => rowOf(entry, page.head));
 
 /** Return where the log of a page begins. @param {import("./requests.js").Page} page */
 export const startOf = (page) => (page.more ? (page.entries[0]?.sequence ?? 1) : 1);

@@ -51,7 +51,7 @@ export class Sending {
   }
 
   /**
-   * @param {{chat: string, content: string, contentType?: string, ttlSeconds?: number}} options
+   * @param {Pick<Outgoing, "chat" | "content" | "contentType" | "ttlSeconds">} options
    * @returns {{id: string, done: Promise<Place>}}
    */
   send(options) {
@@ -141,19 +141,13 @@ export class Sending {
    */
   rows(chat, sender) {
     const mine = [...this.#messages.values()].filter((message) => message.chat === chat);
-    return mine.map((message) => ({
-      chat,
-      sequence: 0,
-      kind: "message",
-      sender,
-      at: message.createdAt,
-      id: message.id,
-      content: message.content,
-      contentType: message.contentType ?? "text/plain",
-      state: message.failed ? "failed" : "pending",
-      ...(message.failed && { error: message.failed }),
-      asOf: 0,
-    }));
+    return mine.map(
+      ({ id, content, contentType = "text/plain", createdAt: at, failed: error }) => ({
+        ...{ chat, sequence: 0, kind: "message", sender, at, id, content, contentType, error },
+        state: error ? "failed" : "pending",
+        asOf: 0,
+      }),
+    );
   }
 
   /** @param {Outgoing} message */

@@ -11,7 +11,7 @@
 import { patched } from "./rows.js";
 
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
-/** @typedef {import("./rows.js").Patch} Patch */
+/** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./rows.js").Row} Row */
 
 /**
@@ -44,7 +44,7 @@ import { patched } from "./rows.js";
  * @property {Meta} [meta]
  * @property {Map<string, Range | null>} [ranges] - Null also deletes all rows of the chat.
  * @property {Row[]} [rows]
- * @property {Patch[]} [patches]
+ * @property {Entry[]} [patches] - Entries that change earlier rows.
  * @property {Map<string, Outgoing | null>} [outbox]
  * @property {Map<string, string | null>} [drafts]
  * @property {Map<string, number>} [reads]
@@ -116,10 +116,10 @@ const storageOf = (kind, run, wipe, close) => ({
       for (const [chat, range] of changes.ranges ?? [])
         if (!range) await store("rows").walk(() => null, chat);
       for (const row of changes.rows ?? []) store("rows").put([row.chat, row.sequence], row);
-      for (const { chat, target, entry } of changes.patches ?? []) {
-        const row = await store("rows").get([chat, target]);
+      for (const entry of changes.patches ?? []) {
+        const row = await store("rows").get([entry.chat, entry.target ?? 0]);
         const next = row && patched(row, entry);
-        if (next) store("rows").put([chat, target], next);
+        if (next) store("rows").put([row.chat, row.sequence], next);
       }
     }),
   page: (chat, before, limit) =>

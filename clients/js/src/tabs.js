@@ -4,8 +4,9 @@
  *
  * The tab that holds a lock leads: it has the socket. The others talk to it over a
  * BroadcastChannel, in the frames of the protocol, as if it were the server. They get states, never
- * differences, so that a repeated or a lost broadcast does no harm. When the leader's page ends,
- * the browser gives the lock to the next tab.
+ * differences, so that a repeated or a lost broadcast does no harm. When the leader's page ends or
+ * crashes, the browser gives the lock to the next tab. A hidden leader gives it to a visible tab,
+ * because browsers slow hidden pages down.
  */
 
 /** @typedef {import("./connection.js").Connect} Connect */
@@ -19,12 +20,15 @@
  * the tab `to` or for all.
  *
  * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
- *   about?: "leads" | "asks to lead" | "may lead" | "signed-out", discarded?: Key}} Letter
+ *   about?: "leads" | "is hidden" | "asks to lead" | "may lead" | "signed-out",
+ *   discarded?: Key}} Letter
  */
 
 /** @typedef {(frame: ClientFrame, reply: (frame: ServerFrame) => void) => void} Serve */
 
 const LEADER_SILENT_MS_MAX = 15_000;
+/** Time for a tab to accept the offer to lead, before the next one gets it. */
+const OFFER_MS = 1_000;
 
 export class Tabs {
   leads = false;
@@ -35,6 +39,8 @@ export class Tabs {
   #resign = /** @type {(() => void) | null} */ (null);
   #line = /** @type {LineEvents | null} */ (null);
   #heardAt = 0;
+  /** When this tab has offered another one to lead. */
+  #offeredAt = -OFFER_MS;
   #isOver = false;
 
   /**
@@ -73,6 +79,15 @@ export class Tabs {
    */
   broadcast(frame) {
     if (this.leads) this.tell({ down: frame });
+  }
+
+  /**
+   * Handle that this page came to the front or went to the back: a visible tab should lead.
+   *
+   * @param {boolean} [hidden]
+   */
+  seen(hidden = globalThis.document?.hidden) {
+    if (this.leads === hidden) this.tell({ about: hidden ? "is hidden" : "asks to lead" });
   }
 
   close() {
@@ -117,6 +132,14 @@ export class Tabs {
     if (!globalThis.document?.hidden) void this.#stand(true);
   }
 
+  /** Let a visible tab lead: the first of those that ask. @param {string} tab */
+  #offer(tab) {
+    const now = performance.now();
+    if (now - this.#offeredAt < OFFER_MS) return;
+    this.#offeredAt = now;
+    this.tell({ to: tab, about: "may lead" });
+  }
+
   /** @param {Letter} letter */
   #take({ from, to, up, down, about, discarded }) {
     if (to !== undefined && to !== this.#id) return;
@@ -124,10 +147,9 @@ export class Tabs {
     else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {
       if (up) this.#events.serve(up, (frame) => this.tell({ to: from, down: frame }));
-      else if (about === "asks to lead" && globalThis.document?.hidden) {
-        this.tell({ to: from, about: "may lead" });
-      }
+      else if (about === "asks to lead" && globalThis.document?.hidden) this.#offer(from);
     } else if (about === "leads") this.#line?.ended({ code: 1012, retryAfterMs: 0 });
+    else if (about === "is hidden") this.seen();
     else if (about === "may lead") void this.#stand(true);
     else if (down) {
       this.#heardAt = performance.now();
@@ -139,4 +161,16 @@ export class Tabs {
   tell(letter) {
     if (!this.#isOver) this.#channel.postMessage({ from: this.#id, ...letter });
   }
+}
+
+/**
+ * Tell the tabs of a browser something, as none of them.
+ *
+ * @param {string} name
+ * @param {Omit<Letter, "from">} letter
+ */
+export function sayToTabs(name, letter) {
+  const channel = new BroadcastChannel(name);
+  channel.postMessage(letter);
+  channel.close();
 }

@@ -6,7 +6,8 @@ import { Core } from "./core.js";
 /**
  * @typedef {object} Options
  * @property {() => Promise<string> | string} token - Returns a new token. It is called at the
- *   start, before the token expires, and when the server refuses it. It may throw `SignedOut`.
+ *   start, before the token expires, and when the server refuses it. It may throw `SignedOut`. A
+ *   provider that takes more than 30 seconds is asked again later.
  * @property {import("./storage.js").Storage} [storage] - By default IndexedDB where there is one.
  * @property {"share" | "each"} [tabs] - Whether all tabs share one socket; by default they do.
  * @property {string} [name] - The name of what this browser keeps and shares between tabs; by default
@@ -183,12 +184,8 @@ export class Tidings {
     if (this.#wakers || !globalThis.addEventListener) return;
     this.#wakers = new AbortController();
     const { signal } = this.#wakers;
-    const wake = () => {
-      const { hidden = false } = globalThis.document ?? {};
-      this.#core.away(hidden);
-      if (!hidden) this.#core.wake();
-    };
-    for (const name of ["online", "pageshow"]) globalThis.addEventListener(name, wake, { signal });
-    globalThis.document?.addEventListener("visibilitychange", wake, { signal });
+    const wake = () => this.#core.woken();
+    for (const name of ["online", "pageshow", "visibilitychange"])
+      globalThis.addEventListener(name, wake, { signal });
   }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Keep the user's token, and ask the application for the next one before it expires. */
 
+import { SignedOut, Unavailable } from "./errors.js";
+
 const RENEW_MS_BEFORE = 60_000;
 const RENEW_MS_MIN = 1_000;
+const ANSWER_MS_MAX = 30_000;
 
 export class Tokens {
   #provider;
@@ -45,12 +48,35 @@ export class Tokens {
 
   async #fetch() {
     this.#until = Infinity; // callers meanwhile wait for the same token
-    const token = await this.#provider();
+    const token = await this.#ask();
     const left = expiryOf(token) - this.#clock();
     this.#until = this.#clock() + Math.max(left - RENEW_MS_BEFORE, left / 2, RENEW_MS_MIN);
     return token;
   }
+
+  /** Ask the application, which may never answer. @returns {Promise<string>} */
+  #ask() {
+    return new Promise((resolve, reject) => {
+      /** @type {any} */
+      const timer = setTimeout(reject, ANSWER_MS_MAX, new Unavailable("no token"));
+      timer.unref?.(); // Node need not wait for it
+      const provide = async () => resolve(await this.#provider());
+      provide().catch(reject);
+    });
+  }
 }
+
+/**
+ * Return a provider that gets each token from your backend. The backend answers with the token, and
+ * with 401 if nobody is signed in.
+ *
+ * @param {string} url
+ */
+export const tokenFrom = (url) => async () => {
+  const answer = await fetch(url);
+  if (answer.ok) return answer.text();
+  throw answer.status === 401 ? new SignedOut() : new Unavailable(url);
+};
 
 /**
  * Return when a JSON Web Token expires, in milliseconds since 1970; never if that is not readable.

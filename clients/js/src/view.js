@@ -44,7 +44,8 @@ export class View {
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
-      for (const listener of [...this.#listeners]) listener();
+      // Apart from each other: one may throw.
+      for (const listener of this.#listeners) queueMicrotask(listener);
     });
   }
 }

@@ -110,7 +110,8 @@ export class Views {
         this.chats.stale(frame.chat);
         break;
       case "unread":
-        this.#counted(frame);
+        if ("chat" in frame) this.chats.unread(frame.chat, frame.unread, frame.unread_exact);
+        else this.#inboxes.get(frame.inbox)?.counted(frame.total, frame.categories);
         break;
       case "notification":
         this.#inboxes.get(frame.inbox)?.arrived(frame);
@@ -132,12 +133,6 @@ export class Views {
       case "records":
         this.chats.take(frame.records);
     }
-  }
-
-  /** @param {Extract<ServerFrame, {op: "unread"}>} frame */
-  #counted({ chat, unread = 0, unread_exact = true, inbox, total = 0, categories = {} }) {
-    if (chat) this.chats.unread(chat, unread, unread_exact);
-    else if (inbox) this.#inboxes.get(inbox)?.counted(total, categories);
   }
 
   /** @param {Extract<ServerFrame, {op: "presence"}>} frame */

@@ -5,8 +5,6 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
 import { memory, Refused, Tidings } from "../src/index.js";
-import { Rest } from "../src/rest.js";
-import { Tokens } from "../src/tokens.js";
 import { FakeLocks, FakeServer, until } from "./fake_server.js";
 
 /** @type {Tidings[]} */
@@ -331,37 +329,35 @@ test("a new name of somebody is shown in the chat list", async () => {
   await until(() => tidings.chats.snapshot().chats[0]?.others?.[0]?.display_name === "Robert");
 });
 
-// Tokens and pauses.
-
-/** @param {number} seconds */
-const tokenUntil = (seconds) => `x.${btoa(JSON.stringify({ exp: seconds }))}.x`;
-
-test("a token with a short life is renewed in its second half, not every second", async () => {
-  let wall = 0;
-  let asked = 0;
-  const provider = () => {
-    asked += 1;
-    return tokenUntil(wall / 1_000 + 20);
-  };
-  const tokens = new Tokens(provider, () => wall);
-  await tokens.current();
-  for (wall = 0; wall < 100_000; wall += 500) if (tokens.isOld) await tokens.current();
-  assert(asked <= 11, `asked ${asked} times`);
+test("who signs out of a client that is stopped is signed out in the other tabs", async () => {
+  const { leader, other } = await twoTabs();
+  await leader.stop();
+  await leader.signOut();
+  await until(() => other.state.snapshot().connection === "stopped");
+  assert.equal(other.user, null);
 });
 
-test("requests that are refused together ask for one new token", async () => {
-  let asked = 0;
-  const tokens = new Tokens(
-    () => `t${(asked += 1)}`,
-    () => 0,
-  );
-  /** @type {any} */
-  const fetcher = async (/** @type {string} */ _url, /** @type {any} */ { headers }) => {
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
-    const ok = headers.authorization !== "Bearer t1";
-    return { ok, status: ok ? 200 : 401, json: async () => ({}), headers: new Map() };
+// Listeners.
+
+test("a listener that throws does not keep others from hearing", async (context) => {
+  /** @type {Error[]} */
+  const errors = [];
+  process.setUncaughtExceptionCaptureCallback((error) => void errors.push(error));
+  context.after(() => process.setUncaughtExceptionCaptureCallback(null));
+  const server = twoMessages();
+  const tidings = client(server);
+  const heard = { events: 0, views: 0 };
+  const fail = () => {
+    throw new Error("not our fault");
   };
-  const rest = new Rest("http://test", tokens, fetcher);
-  await Promise.all([1, 2, 3, 4].map(() => rest.request("GET", "/v1/me")));
-  assert.equal(asked, 2);
+  const ends = [tidings.on(fail), tidings.chat("c").subscribe(fail)];
+  tidings.on(({ type }) => void (type === "entry" && (heard.events += 1)));
+  tidings.chat("c").subscribe(() => void (heard.views += 1));
+  await tidings.start();
+  await until(() => texts(tidings).length === 2);
+  server.append("c", { content: "three" });
+  await until(() => heard.events === 1 && heard.views > 0);
+  assert.equal(tidings.state.snapshot().connection, "live");
+  assert(errors.length >= 2);
+  for (const end of ends) end();
 });

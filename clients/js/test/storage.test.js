@@ -36,7 +36,7 @@ test("changes reach rows that are kept", async () => {
   const storage = memory();
   await storage.save({ rows: rows(1) });
   const entry = { ...message(2), kind: "redacted", target: 1 };
-  await storage.save({ patches: [{ chat: "c", target: 1, entry }] });
+  await storage.save({ patches: [entry] });
   assert.equal((await storage.page("c", 9, 9)).rows[0]?.gone, "redacted");
 });
 

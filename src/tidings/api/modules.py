@@ -116,7 +116,8 @@ class _Script:
         return found is not None and found.group(1) not in _BEFORE_OPERAND
 
     def _take_template(self, start: int) -> None:
-        """Take a template from its start, or from the end of an expression, up to the next one."""
+        """Read a template up to its end or to its next expression. `start` is where the template
+        begins, or where its last expression ended."""
         self._take_literal(_TEMPLATE, start)
         if self._parts[-1].endswith("${"):
             self._depths.append(0)
@@ -138,8 +139,9 @@ class _Script:
 def bundle(sources: Mapping[str, str], entry: str) -> str:
     """Return the module `entry` joined with all modules that it imports.
 
-    `sources` are the modules by path. The result exports what the entry exports. Each other module
-    becomes the call of a function that returns its exports, after the modules that it imports.
+    `sources` are the modules by path. The result exports what the entry exports. Every other module
+    becomes a function that is called at once and returns the module's exports. The modules that it
+    imports come before it.
 
     Raises:
         ModuleError: A module is missing, imports itself, or has an unknown form.

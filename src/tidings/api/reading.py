@@ -84,7 +84,8 @@ async def list_receipts(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> Receip
 
 
 class MessagesQuery(Query, frozen=True):
-    """Which messages to return: forwards from `after`, or backwards from `before` or the newest."""
+    """Which messages to return: forwards from `after`, or backwards from `before` or from the
+    newest message."""
 
     limit: Limit = limits.PAGE_DEFAULT
     before: Sequence | None = None

@@ -174,8 +174,9 @@ def check_host(headers: Mapping[str, str]) -> None:
 def is_local(request: Request) -> bool:
     """Return whether a request comes from this machine, without a proxy, and from our own page.
 
-    An attacker can make the name of another site point to this machine. Requests of its pages then
-    have that name in `Host`. Requests of all other pages have another origin in `Origin`.
+    Attackers can make the name of their own site point to this machine. The requests of their pages
+    then have the name of that site in `Host`. The requests of all other pages have another origin
+    in `Origin`.
     """
     headers = request.headers
     if request.client is None or not is_loopback(request.client.host):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on receipts of a message, marks as unread, hidden chats, and the unread total."""
+"""Operations on receipts of a message, on unread marks and hidden chats, and on the unread
+total."""
 
 from typing import Annotated, Final
 

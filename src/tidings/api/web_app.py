@@ -157,7 +157,8 @@ class WebAppResponder:
         self._page = page
 
     async def __call__(self, request: Request) -> Response:
-        """Return the file, or 304 if the client has it, unless it is over its rate limit."""
+        """Return the file, or 304 if the client already has it. A client over its rate limit is
+        refused."""
         await self._guard.admit(request.scope, None)
         file, headers = self._find(request)
         if _knows(request, headers["ETag"]):

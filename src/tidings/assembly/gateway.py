@@ -128,9 +128,9 @@ class Exchange:
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
-        """Return the context with functions that register its connections.
+        """Return the context with functions that register and unregister its connections.
 
-        Through the registry, other processes find these connections.
+        Other processes find these connections through the registry.
         """
         return replace(
             context,
@@ -169,7 +169,14 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
 
 def _fan_out(core: Core, hub: Hub) -> FanOut:
     states = core.notice_states
-    return FanOut(core.bus, hub, states.cached, states.state, count_unread(core))
+    return FanOut(
+        core.bus,
+        hub,
+        states.cached,
+        states.state,
+        count_unread(core),
+        lambda entries: core.vault.open(entries, core.clock.now()),
+    )
 
 
 def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:

@@ -28,7 +28,8 @@ def open_store(
     failpoints: Failpoints,
     broken: Callable[[StoreBroken], None],
 ) -> AbstractAsyncContextManager[tuple[Store, DeliveryStore | None]]:
-    """Open the store; yield it and its calls for delivery, which are None with the embedded store.
+    """Open the store; yield the store, and its port for delivery, which is None with the embedded
+    store.
 
     Raises:
         SetupError: The operator has to change something first.

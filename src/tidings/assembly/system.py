@@ -25,7 +25,7 @@ class SystemChance:
 
 
 class ExitAt:
-    """Failpoints that end the process when it reaches a place for the n-th time, like a kill."""
+    """Failpoints that end the process like a kill, when it reaches a place for the n-th time."""
 
     def __init__(self, visits: Mapping[FailpointName, int]) -> None:
         self._left = dict(visits)
@@ -46,12 +46,14 @@ def jitter_ms(most: int) -> int:
 
 
 async def back_off(attempt: int) -> None:
-    """Wait before the next attempt to write a contended slot, at random up to 5 ms · 2^attempt."""
+    """Wait a random time of up to 5 ms · 2^attempt, before the next attempt to write a contended
+    slot."""
     await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
 
 
 async def wait_patiently(attempt: int) -> None:
-    """Wait before the next attempt to reach a service that is down, at random up to ten seconds."""
+    """Wait a random time of up to ten seconds, before the next attempt to reach a service that is
+    down."""
     await asyncio.sleep(random.uniform(0, min(10.0, 0.1 * 2 ** min(attempt, 10))))
 
 

@@ -39,6 +39,8 @@ GROUP_DEFAULT: Final = "tidings-delivery"
 TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
+HEARTBEAT_MS: Final = 3_000
+"""How often a worker reports to its group, and learns of workers that join or leave."""
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
 the dead letter has additional headers and must fit into a record, too."""
@@ -240,6 +242,7 @@ class KafkaFeed:
             # it started with the newest, only the relay would deliver the older ones.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
             request_timeout_ms=2 * SESSION_MS,
             retry_backoff_ms=RETRY_MS,
         )

@@ -52,7 +52,8 @@ class Notice(msgspec.Struct, tag="notice", frozen=True):
 
 
 class Compare(msgspec.Struct, tag="compare", frozen=True):
-    """Message to all gateways: compare heads, because the sender could not reach you recently."""
+    """Message that asks all gateways to compare heads, because entries may not have reached
+    them."""
 
 
 class Hint(msgspec.Struct, tag="hint", frozen=True):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how far delivery is behind: each process reports its delay, and gateways read all.
+"""Measures how far delivery is behind: each process reports its delay, and gateways read all
+reports.
 
 Several times a second, each process writes to Redis the time up to which it has finished its work:
 a publisher has sent its events to Kafka, a worker has delivered its events. Everything that was
@@ -24,8 +25,9 @@ FORGOTTEN_MS: Final = 30_000
 STARTING_SECONDS: Final = 15.0
 """Time after its start during which a worker is treated as behind."""
 BEHIND_MS_MAX: Final = 1_700
-"""Maximum delay of delivery. Together with the time for which an answer is cached, and with the
-time of an event to a worker, it is less than two seconds."""
+"""Maximum delay of delivery at which head copies are still used. Together with the time for which
+an answer is cached, and with the time that an event needs to reach a worker, it is less than two
+seconds."""
 ANSWER_SECONDS: Final = 0.2
 """Time for which an answer is cached, so that several hellos share it."""
 
@@ -55,7 +57,7 @@ return {behind, workers}
 
 
 class DeliveryPulse:
-    """Reports how far this process is behind, and finds out how far all processes are."""
+    """Reports how far this process is behind, and finds out how far behind all processes are."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class DeliveryPulse:
         self._tasks = Tasks("pulse")
 
     def start(self) -> None:
-        """Start to report."""
+        """Start to report how far this process is behind."""
         self._tasks.repeat(self._beat)
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 """Sends chat events to the connections of this process. A frame is encoded once for all users."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, assert_never
 
@@ -21,6 +21,7 @@ from tidings.ports.bus import (
     Expired,
     InboxEvent,
     Invited,
+    Learnt,
     PresenceSwitched,
     ProfileChanged,
     ReceiptMoved,
@@ -105,11 +106,14 @@ class FanOut:
         cached_state: Callable[[ChatId], ChatState | None],
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
+        open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
     ) -> None:
+        """Create the fan-out; `open_entries` decrypts the content of entries."""
         self._connections = connections
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
+        self._open_entries = open_entries
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         bus.subscribe(self._on_event)
@@ -128,7 +132,9 @@ class FanOut:
             case ProfileChanged() | PresenceSwitched():
                 return  # handled by `ProfileFrames`
             case Appended():
-                self._appended(event)
+                self._deliver(event.entry, event.state)
+            case Learnt():
+                self._later(self._learnt(event))
             case ReceiptMoved():
                 self._pace.offer(event)
             case Typing():
@@ -149,8 +155,14 @@ class FanOut:
         """Run work that reads from the store; if the store does not answer, nothing is sent."""
         self._tasks.start(_best_effort(work))
 
-    def _appended(self, event: Appended) -> None:
-        entry, state = event.entry, event.state
+    async def _learnt(self, event: Learnt) -> None:
+        """Deliver messages that this process has read, before the worker hands them over."""
+        if any(self._connections.of(user) for user in event.state.members):
+            await self._open_entries(event.entries)
+            for entry in event.entries:
+                self._deliver(entry, event.state)
+
+    def _deliver(self, entry: Entry, state: ChatState) -> None:
         of, is_small = self._connections.of, state.is_small
         frame = None
         for user in _concerned(entry, state):

@@ -51,7 +51,7 @@ DELIVERED_AT_ONCE: Final = 16
 
 
 class Delivers(Protocol):
-    """Delivers entries without an event."""
+    """Delivers entries for which there is no event."""
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
         """Deliver a range of a chat's entries, and advance the head copy."""

@@ -28,6 +28,7 @@ from tidings.ports.bus import (
     Expired,
     InboxRead,
     Invited,
+    Learnt,
     PresenceSwitched,
     ProfileChanged,
     ReceiptMoved,
@@ -80,7 +81,7 @@ class RemoteNotices:
 
     def _on_event(self, event: Event) -> None:
         match event:
-            case Appended() | Expired():
+            case Appended() | Learnt() | Expired():
                 return  # delivered by workers
             case ProfileChanged() | PresenceSwitched():
                 return  # handled by `ProfileFrames`

@@ -41,7 +41,7 @@ async def repeat_rounds(
 
     Args:
         work: Performs one round; returns whether more can be done at once.
-        asked: Is set when there is new work, so that the next round does not wait.
+        asked: Event that is set when there is new work, so that the next round does not wait.
         back_off: Waits before the n-th retry, while the store does not answer.
     """
     attempt = 0
@@ -150,8 +150,8 @@ TENANTS_AT_ONCE: Final = 8
 JOBS_AT_ONCE: Final = 4
 """Jobs of one tenant that advance by a step in one round."""
 JOBS_LISTED: Final = 100
-"""Number of a tenant's oldest unfinished jobs among which a round looks for jobs that need not
-wait."""
+"""Maximum number of a tenant's unfinished jobs, oldest first, that a round looks at to find jobs
+that can advance."""
 RETRY_MS: Final = 1 * SECOND_MS
 WAITING_MAX: Final = 10_000
 """Number of jobs whose waiting times a process keeps in memory."""

@@ -175,7 +175,7 @@ class Worker:
             await self._unread_recount.send(chat)
 
     async def _settle(self, chat: ChatId, chat_events: _ChatEvents) -> None:
-        """Perform steps 2 to 4 for dispatched runs until none is left.
+        """Perform steps 2 to 4 of `deliverer.py` for dispatched runs, until no such run is left.
 
         An event whose entries were dispatched before also waits here, because steps 2 to 4 may
         still be missing for these entries.

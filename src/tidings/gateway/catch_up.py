@@ -48,7 +48,8 @@ async def identify(
 
 
 async def _not_authenticated(context: GatewayContext, connection: ClientConnection) -> Close:
-    """Return the close code for an invalid token; `TOO_FAST` if the address sent too many."""
+    """Return the close code for an invalid token; `TOO_FAST` if the address sent too many of
+    them."""
     outcome = (
         None
         if context.limits is None
@@ -134,7 +135,8 @@ class Pump:
         self.wake()
 
     def wake(self) -> None:
-        """Continue a page that waits, if the window has room; start to read if a chat is behind."""
+        """If the window has room, continue to send a page that waits. Start to read if a chat is
+        behind."""
         if self._connection.progress.room > 0:
             self._stalled_at = None
             if self._has_room is not None:

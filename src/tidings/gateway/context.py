@@ -230,8 +230,9 @@ class GatewayContext:
     jitter_ms: Callable[[int], int]
     """Returns a random number of milliseconds up to a maximum."""
     register: Callable[[UserKey, str, str | None], Awaitable[bool]] = _needs_no_registering
-    """Registers a connection, so that other processes find it; the connection named last gives up
-    its place. Returns False if the user has too many connections; never raises."""
+    """Registers a connection, so that other processes find it. The last argument is a connection
+    that gives up its place to the new one, or None. Returns False if the user has too many
+    connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
     """Sends a device the erasures since its last connection."""

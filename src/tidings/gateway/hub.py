@@ -187,7 +187,8 @@ class Hub:
         return True
 
     def close_idle(self, user: UserKey, beside: ClientConnection, device: str) -> str | None:
-        """Close the longest unused idle connection of a device, to make room for another one.
+        """Close the idle connection of a device that was unused for the longest time, to make room
+        for another.
 
         Returns the id of the closed connection; None if no connection is idle.
         """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends connected users frames about notifications, unread counts, invitations and own changes.
+"""Sends connected users frames about notifications, unread counts, invitations, and chats that the
+users themselves have marked, hidden or muted.
 
 An event is only a hint, whether it comes from this process or another. This module looks up the
 notification itself, and checks it again for each batch of users. Therefore it never sends a
@@ -152,7 +153,8 @@ class InboxFrames:
     async def _audience(
         self, tenant: str, inbox: str, sequence: int
     ) -> AsyncIterator[tuple[Broadcast, list[UserKey]]]:
-        """Yield the tenant's connected users in batches, each with the broadcast as it is now."""
+        """Yield the tenant's connected users in batches, each batch with the current state of the
+        broadcast."""
         await self._views.get(tenant, inbox, age_ms=0)
         for batch in _batches(self._hub.of_tenant(tenant)):
             view = await self._views.get(tenant, inbox)

@@ -175,8 +175,8 @@ class DeliveryProgress:
         return True
 
     def waiting(self) -> dict[ChatId, int]:
-        """Return the chats that wait for entries of other processes, each with the last such
-        sequence."""
+        """Return the chats that wait for entries from other processes, each with the sequence of
+        the last such entry."""
         return {
             chat: position.head
             for chat, position in self._positions.items()

@@ -65,7 +65,7 @@ class HeadReconciler:
         self._tasks = Tasks("reconcile")
 
     def start(self) -> None:
-        """Start to serve requests."""
+        """Start to carry out requested comparisons."""
         self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:

@@ -74,7 +74,7 @@ class Requests:
         self._typed_at: dict[ChatId, int] = {}
         self._fetching = asyncio.Lock()
         self._follows: dict[ChatId, None] = {}
-        """Chats that the client wants to follow, while the request is carried out."""
+        """Chats for which a request to follow is being carried out."""
         self._renewing = asyncio.Lock()
 
     @property

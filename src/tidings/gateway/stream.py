@@ -57,8 +57,8 @@ class Stream:
         self._pump = Pump(context, connection)
         self._unfollowed = UnfollowedChats(context, connection)
         self._awaited: dict[ChatId, int] = {}
-        """For each chat, the last sequence that other processes had yet to deliver when the current
-        wait began."""
+        """For each chat in which entries from other processes were missing when the current wait
+        began: the last missing sequence."""
 
     @property
     def _user(self) -> UserKey:
@@ -324,7 +324,8 @@ class Stream:
     # Behind.
 
     def wake(self) -> None:
-        """Continue a page that waits, if the window has room; start to read if a chat is behind."""
+        """If the window has room, continue to send a page that waits. Start to read if a chat is
+        behind."""
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:

@@ -105,8 +105,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     """A user's recent messages, as spans between messages from others, earliest first.
 
     If the user's read mark is in a span, the user had no unread messages before that span. The read
-    mark then moves to the end of the span. Otherwise it does not move. In either case the chat
-    becomes one of the user's own, because the user has written in it.
+    mark then moves to the end of the span. Otherwise it does not move. In either case the store
+    records that the user has written in the chat.
     """
 
     user: UserKey
@@ -154,7 +154,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
-    """Return a result for unread messages that were counted in the log, up to a sequence."""
+    """Return the result of a count of unread messages in the log, up to a sequence."""
     return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 
@@ -374,7 +374,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A user's chat with its head, which shows a gateway the entries that a device has missed."""
+    """A user's chat with its head, from which a gateway sees which entries a device has missed."""
 
     chat_id: ChatId
     head: Head

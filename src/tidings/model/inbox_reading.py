@@ -114,7 +114,8 @@ def merged(
 
 
 def first_copy_below(position: NotificationPosition) -> str:
-    """Return a bound for ids: a copy follows this position in the list if its id is lower."""
+    """Return an upper bound for ids: a copy comes after this position in the list if its id is
+    lower than the bound."""
     time, notification_id = position
     if broadcast_sequence(notification_id) is None:
         return notification_id

@@ -28,7 +28,8 @@ OTHERS_CHATS_MAX: Final = 1_000
 """Chats that others created and the user has never written in. A user with this many cannot be
 added to another group."""
 OTHERS_DIRECT_CHATS_MAX: Final = 1_200
-"""If a user has this many of these chats, nobody can start a direct chat with the user either."""
+"""If a user has this many chats that others created and in which the user has never written, nobody
+can start a direct chat with the user either."""
 USER_DAY_STRANGERS_MAX: Final = 1_000
 """Strangers that a user may add to chats in a day. A stranger added to three groups counts
 thrice."""
@@ -88,6 +89,8 @@ REQUEST_KEY_CHARS_MAX: Final = 255
 # The appender.
 SLOT_ATTEMPTS_MAX: Final = 8
 TAIL_ENTRIES_MAX: Final = 256
+LEARNT_MS_MAX: Final = 2 * SECOND_MS
+"""Age up to which a gateway delivers a message of another process that it reads from the log."""
 RUN_ENTRIES_MAX: Final = 256
 """Entries of one chat that are appended together in one write."""
 CHAT_REQUESTS_WAITING_MAX: Final = 4_096
@@ -389,5 +392,5 @@ USER_SETTLE_MS: Final = 2 * SECOND_MS
 """Time after the deletion of a user or tenant in which earlier requests may still add items, in a
 deployment of one process."""
 USER_SETTLE_MANY_MS: Final = 12 * SECOND_MS
-"""The same time in a deployment of several processes, which learn of the deletion within five
-seconds."""
+"""Time after the deletion of a user or tenant in which earlier requests may still add items, in a
+deployment of several processes. They learn of the deletion within five seconds."""

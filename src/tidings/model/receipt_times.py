@@ -48,9 +48,10 @@ def in_order(times: MarkTimes) -> list[tuple[int, int]]:
 def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
     """Drop times until at most `most` are left besides the floor; the last one is always kept.
 
-    If a time is dropped, its messages get the next kept time, which is later. The time that is
-    dropped first is the one whose difference to the next time is smallest in proportion to the age
-    of the next time. If this difference is greater than that age, the floor is raised instead.
+    If a time is dropped, its messages get the next kept time, which is later. The error of such a
+    drop is the distance between the times before and after the dropped one, divided by the age of
+    the later of these two. Ages are measured back from the last time. The time with the smallest
+    error is dropped first. If even this error is greater than one, the floor is raised instead.
     """
     kept = list(times)
     while len(kept) > most + 1:

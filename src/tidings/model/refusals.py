@@ -136,7 +136,7 @@ class ExportGone(NotFound):
 
 
 class JobNotFound(NotFound):
-    """The tenant has no such job, or the job is not a dead letter."""
+    """The tenant has no such job, or there is no dead letter with this id."""
 
     code, title = "job.not_found", "No such job"
 

@@ -88,13 +88,14 @@ def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats can get another chat, however many are the user's
-    own."""
+    """Return whether a user in `total` chats can get another chat, however many of these chats the
+    user created or has written in."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
 def has_room(way: Way, total: int, own: int) -> bool:
-    """Return whether a user in `total` chats can get another; `own` of them are the user's own."""
+    """Return whether a user in `total` chats can get another. `own` is how many of these chats the
+    user created or has written in."""
     if way == "own":
         return own < limits.USER_CHATS_MAX
     most = limits.OTHERS_CHATS_MAX if way == "group" else limits.OTHERS_DIRECT_CHATS_MAX

@@ -108,6 +108,15 @@ class Appended(msgspec.Struct, frozen=True):
     """The chat's state after the entry. Read it at once, because it changes with later entries."""
 
 
+class Learnt(msgspec.Struct, frozen=True):
+    """This process has read messages that another process appended to a chat."""
+
+    entries: list[Entry]
+    """Messages in the order of the log, with encrypted content."""
+    state: ChatState
+    """The chat's state before these messages, which do not change its members."""
+
+
 class ReceiptMoved(msgspec.Struct, frozen=True):
     """The receipt of a member of a small chat moved."""
 
@@ -200,9 +209,9 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 """An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
-Event = (
-    Appended | ReceiptMoved | ChatChanged | Typing | Expired | Invited | ProfileEvent | InboxEvent
-)
+ChatEvent = Appended | Learnt | ReceiptMoved | ChatChanged | Typing | Expired | Invited
+
+Event = ChatEvent | ProfileEvent | InboxEvent
 
 E = TypeVar("E", bound=Event)
 

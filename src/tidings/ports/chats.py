@@ -54,7 +54,8 @@ class Receipts(Protocol):
         ...
 
     async def find(self, user: UserKey, chat: ChatId, joined: int) -> ReceiptWithTimes | None:
-        """Return the receipt of a member who joined with this entry; None if the member left."""
+        """Return the receipt of the member who joined with the entry at sequence `joined`; None if
+        the member left."""
         ...
 
     async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
@@ -167,9 +168,9 @@ class Chats(Protocol):
         ...
 
     async def look(self, chat: ChatId, sequence: int) -> None:
-        """Make sure that the user's next list shows the chat's entries up to this sequence.
+        """Make sure that the next chat list shows the entries of this chat up to this sequence.
 
-        The entry may be from another process. Membership is not checked here, because the list
+        The entries may be from another process. Membership is not checked here, because the list
         checks it.
         """
         ...

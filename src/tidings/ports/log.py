@@ -104,8 +104,8 @@ class Log(Protocol):
     def takes_after(self) -> bool:
         """Whether a message with `after` may be appended without an idempotency key.
 
-        The appender must know that the log does not contain the message. The entry then has the
-        key's digest.
+        The appender must first make sure that the log does not contain the message. The entry then
+        has the digest that the key would have.
         """
         ...
 
@@ -157,16 +157,17 @@ class Log(Protocol):
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
         """Return the next entries after a sequence, for a writer whose slot was taken.
 
-        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more may
-        be returned.
+        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more
+        entries than this limit may be returned.
         """
         ...
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         """Return the earlier send by this sender under this client_message_id.
 
-        None if the key is not claimed, or its claim has expired at `now`. A key with `after` is
-        searched for in the log even then, if the store may have such messages without a key.
+        Returns None if the key is not claimed, or its claim has expired at `now`. If the key has
+        `after`, and the store may contain messages without a claimed key, the log is searched for
+        the message first.
 
         Raises:
             ChatBusy: The log is long. The next call continues the search.
@@ -206,7 +207,7 @@ class Log(Protocol):
     ) -> list[tuple[str, UserKey, int]] | None:
         """Return the reactions to a message as (emoji, user, time), oldest first.
 
-        Returns None unless the reader is a member, checked as in `page`, and an empty list also if
-        there is no such message.
+        Returns None if the reader is not a member, which is checked as in `page`. Returns an empty
+        list if there is no such message, or if it has no reactions.
         """
         ...

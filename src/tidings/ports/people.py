@@ -20,7 +20,7 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
 
 
 def creation_position(created_at: int, name: str) -> str:
-    """Return the position of a row in a list by creation time."""
+    """Return the position of a row in a list that is sorted by creation time."""
     return f"{created_at:015d}#{name}"
 
 

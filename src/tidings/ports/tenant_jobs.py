@@ -47,7 +47,8 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
     def at(self, phase: str) -> "TenantJob":
-        """Return the job after this phase, with the next part not begun."""
+        """Return the job with this phase as the last finished one; the next part of its work has
+        not begun."""
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 

@@ -61,7 +61,8 @@ def _batches(items: int) -> int:
 def _head_copy(members: int, *, is_send: bool = False) -> Charge:
     """Return the charge for the head copies: one in the item of a group, or two in a direct chat.
 
-    A send writes the sender's row together with the sender's own mark.
+    When a message is sent, the copy in the sender's row is written together with the sender's own
+    mark, so this charge has only the other user's copy.
     """
     if members != DIRECT:
         return _writes("advance_head", "chats", 1)
@@ -135,7 +136,8 @@ def _look_at_message(members: int, content: int) -> list[Charge]:
 
 
 def message(members: int, content: int) -> Cost:
-    """Return the cost of one message without reactions by its id, in a chat of at most eleven.
+    """Return the cost of reading a message without reactions by its id, in a chat of at most eleven
+    members.
 
     The answer includes the message's status, which depends on all receipts.
     """

@@ -20,12 +20,13 @@ CODE_BUDGETS: Final = 4
 """Number of budgets that a code to a user's number is charged to, in one transaction: prefix,
 country, tenant and deployment. A code to a number without a user is charged to three more."""
 REQUEST_BUDGETS: Final = 4
-"""Number of budgets of the number and the caller's address: of each, one for some minutes and one
-for the day."""
+"""Number of budgets that a request for a code is charged to. The number and the caller's address
+have two each: one for some minutes and one for the day."""
 REDEEMED_BUDGETS: Final = 2
 """Number of budgets whose charge is undone when a code is redeemed: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
-"""The same for a new user: also the budget of the number across all tenants."""
+"""Number of budgets whose charge is undone when a new user redeems a code: prefix, country, and the
+number across all tenants."""
 LISTING_BYTES: Final = 60
 """Size of the item of a user or chat in a list."""
 LISTING_SHARDS: Final = 4

@@ -130,7 +130,7 @@ class Talker(WSListener):
         self._sent = 0
         self._sent_at: dict[int, float] = {}
         self._frames: dict[int, bytes] = {}
-        """Unanswered sends, which are repeated unchanged; only if they name a sequence."""
+        """Frames of unanswered sends that name a sequence; they are repeated unchanged."""
         self._is_sending = False
         self._transport: WSTransport | None = None
         self.expire_after(None)

@@ -25,7 +25,8 @@ from tidings.tools.charges import Units, relaxed_units, strong_units, write_unit
 from tidings.tools.traffic import Traffic
 
 MESSAGE_BYTES: Final = 234
-"""The same as in our own costs: names, ids and times take about as many bytes in every design."""
+"""Size of a message without its text. It is the same as in our own costs, because names, ids and
+times take about as many bytes in every design."""
 USER_BYTES: Final = 31
 STATUS_BYTES: Final = 53
 """Size of a member's part in a chat's item: the time last seen, under the user's id."""
@@ -71,7 +72,8 @@ class RowPerMember:
         return Units(write_units(self._chat_item(members)) + 1)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Return the cost of writing an unread message with its index entry, the chat and a row."""
+        """Return the cost of marking a message as read: the message with its index entry, the chat
+        and the user's row are written."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         return Units(message + write_units(self._chat_item(members)) + 1)
 
@@ -125,7 +127,8 @@ class SingleTable:
 
 
 class CounterAndRows:
-    """Design with a counter for the sequence, then a transaction of message and key."""
+    """Design in which a counter assigns the sequence, and then a transaction writes the message and
+    the key."""
 
     name = "counter-and-rows"
 
@@ -181,7 +184,8 @@ class RowPerNotification:
     name = "row-per-notification"
 
     def post(self, users: int, content: int) -> Units:
-        """Return the cost of writing a row and the counters of inbox and category for each user."""
+        """Return the cost of writing, for each user, a row and the counters of the inbox and the
+        category."""
         return Units(users * (write_units(NOTIFICATION_BYTES + content) + 2))
 
     def redact(self, users: int, content: int) -> Units:
@@ -200,11 +204,12 @@ class RowPerNotification:
         return Units(read=relaxed_units(0))
 
     def read_one(self, content: int) -> Units:
-        """Return the cost of writing the row and both counters."""
+        """Return the cost of writing the row, and the counters of the inbox and the category."""
         return Units(write_units(NOTIFICATION_BYTES + content) + 2)
 
     def read_before(self, count: int, content: int) -> Units:
-        """Return the cost of finding the rows, marking each, and setting both counters."""
+        """Return the cost of finding the rows, marking each, and setting the counters of the inbox
+        and the category."""
         marks = count * write_units(NOTIFICATION_BYTES + content)
         return self.list(count, content) + Units(marks + 2)
 

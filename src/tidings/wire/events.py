@@ -114,7 +114,7 @@ class MessageCipher:
     def open(self, destination: str, sealed: bytes) -> bytes | None:
         """Decrypt a message; return None if it is forged or changed, or is for another destination.
 
-        A rejected message is counted, and some are logged.
+        Rejected messages are counted, and some of them are logged.
         """
         payload = self._opened(destination.encode(), sealed)
         if payload is None:
@@ -197,7 +197,8 @@ class _EntryPlace(msgspec.Struct):
 
 
 class _UnknownEntryEvent(msgspec.Struct, tag_field="event", tag="entry"):
-    """An event of an unknown entry, of which only chat and sequence are decoded."""
+    """An event whose entry this version does not understand; only the chat and the sequence are
+    decoded."""
 
     entry: _EntryPlace
 
@@ -216,7 +217,8 @@ class NotAnEvent(Exception):
 def entry_event(entry: Entry, until: int = 0) -> bytes:
     """Encode an entry for the workers, without its decrypted content.
 
-    `until` is the head of the log right after the entry and those appended together with it.
+    `until` is the head of the log right after this entry, and after the entries that were appended
+    together with it.
     """
     is_message = entry.kind == "message"
     stored = msgspec.structs.replace(

@@ -56,7 +56,8 @@ CONNECTION: Final[Hashable] = "connection"
 """Key of the events Connected and Disconnected, of which only the latest matters."""
 
 HEAD: Final = "head"
-"""Part of the key of a chat's head. A later head replaces it, and so does the end of the chat."""
+"""Part of the key of an event about a chat's head. A later event about the head replaces it, and so
+does the end of the chat."""
 NOTIFICATION: Final = "notification"
 """Part of the key of a notification and its retraction. The retraction replaces a notification that
 the application has not got yet."""
@@ -100,10 +101,12 @@ class Conversation:
         return self._following.user
 
     def place_of(self, chat: str) -> tuple[int | None, str | None]:
-        """Return the last applied entry of a chat, if any, and the epoch of the server.
+        """Return the last applied entry of a chat, if any, and the epoch of the server; None for
+        both unless the client is live.
 
-        Before the client is live, it may lack many entries. A message with such an outdated place
-        would make the server search all of them, and a busy chat would refuse it again and again.
+        Before the client is live, it may lack many entries. With an outdated entry, the server
+        would have to search all later entries for the message, and a busy chat would refuse the
+        message again and again.
         """
         if not self.is_live:
             return None, None

@@ -128,7 +128,8 @@ class ChatGone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReceiptMoved(msgspec.Struct, frozen=True, kw_only=True):
-    """The sequences up to which a member, or the user elsewhere, has received and read."""
+    """The sequences up to which another member, or the user on another device, has received and
+    read a chat."""
 
     chat: str
     user: str

@@ -78,7 +78,8 @@ class Following:
         self._do(self._view.take(entry))
 
     def sent(self, message: Outgoing | None, frame: SentFrame) -> None:
-        """Handle `sent` for an own message; None if its content is no longer known."""
+        """Handle `sent` for a message of this user; `message` is None if its content is no longer
+        known."""
         if message is None:
             self._view.told(frame.chat, frame.sequence)
         else:

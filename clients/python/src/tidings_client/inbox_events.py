@@ -11,7 +11,8 @@ from tidings_client.events import Notification, NotificationRetracted
 from tidings_client.frames import NotificationFrame, RetractedFrame
 
 TOLD_MAX: Final = 10_000
-"""Number of notifications that are remembered, the latest first; repeats arrive within seconds."""
+"""Maximum number of notifications that are remembered; the oldest are forgotten first. This is
+enough, because repeats arrive within seconds."""
 
 
 class InboxEvents:

@@ -88,7 +88,8 @@ class LogView:
         self._chats |= {name: _Chat(name, is_stale=True) for name in stale}
         self._behind: dict[str, _Chat] = {}
         self._told: dict[str, int] = {}
-        """Sequences of own messages beyond the entries that have arrived so far, by chat."""
+        """For each chat, the sequence of an acknowledged message of this user whose earlier entries
+        have not all arrived yet."""
         self._resting: list[_Chat] = []
         """Chats whose last fetch returned nothing, so that they are not fetched again at once."""
 
@@ -163,7 +164,8 @@ class LogView:
         return []
 
     def told(self, name: str, sequence: int) -> None:
-        """Remember that an own message has this sequence; the server may not send its entry."""
+        """Remember that a message of this user has this sequence; the server may not send its
+        entry."""
         self._told[name] = max(sequence, self._told.get(name, 0))
 
     def settle(self) -> None:
@@ -245,7 +247,8 @@ class LogView:
         return chat.restart_head is None and chat.have is not None and sequence == chat.have + 1
 
     def _start(self, chat: _Chat, entry: Entry) -> list[Step]:
-        """Apply the first entry of a chat without applied entries; its entries start there."""
+        """Apply the first entry of a chat that has no applied entries; the chat's entries begin
+        with it."""
         if not self._has_room():
             chat.restart_head = entry.sequence
             self._look(chat)

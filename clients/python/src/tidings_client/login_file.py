@@ -25,7 +25,7 @@ class SessionTokens(msgspec.Struct, frozen=True):
 class LoginFile:
     """File with the tokens of one session. Only its owner can read it.
 
-    Whoever has these tokens can act as the user.
+    Anybody who has these tokens can act as the user.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -40,7 +40,8 @@ class _ChatQueue:
 
     def __init__(self) -> None:
         self.waiting: deque[_Slot] = deque()
-        """The messages that are not in flight, in order; an entry may have confirmed some."""
+        """The messages that are not in flight, in order. Some of them may be confirmed already, by
+        an entry in the log."""
         self.in_flight = 0
         self.size = 0
         self.refusals = 0

@@ -20,12 +20,14 @@ class Receipts:
 
     def __init__(self, reads: dict[str, int]) -> None:
         self._taken: dict[str, int] = {}
-        """The last confirmed entry of each chat that was not sent yet."""
+        """The last confirmed entry of each chat, if it was not reported to the server yet."""
         self._said: dict[str, int] = {}
-        """The last entries that were sent on this connection; they may not have arrived."""
+        """The last entry of each chat that was reported on this connection; the report may not have
+        arrived."""
         self._count = 0
         self._is_awaited = False
-        """Whether an entry of another user is among those not sent, whose sender waits for it."""
+        """Whether an entry of another user is among those that were not reported yet. Its sender
+        waits for the report."""
         self._reads = dict(reads)
 
     # Receiving.
@@ -37,7 +39,8 @@ class Receipts:
         self._is_awaited = self._is_awaited or is_awaited
 
     def received(self, *, is_tick: bool) -> list[Received]:
-        """Return the frames to send now; a tick sends none if only own messages are new."""
+        """Return the frames to send now. At a tick, there are none if only the user's own messages
+        are new."""
         if not (self._is_awaited if is_tick else self._count >= RECEIVED_ENTRIES_MAX):
             return []
         frames = [Received(chat, sequence) for chat, sequence in self._taken.items()]
@@ -68,7 +71,8 @@ class Receipts:
     # Losing.
 
     def lost(self) -> None:
-        """Handle the loss of the connection: what was sent on it may not have arrived."""
+        """Handle the loss of the connection: the reports that were sent on it may not have
+        arrived."""
         self._taken = self._said | self._taken
         self._is_awaited = bool(self._taken)
         self._said = {}

@@ -36,13 +36,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     avatar_url: str | None = None
     metadata: dict[str, Any] = {}
     phone_number: str | None
-    """None for all users but oneself."""
+    """None in the profiles of other users."""
     last_seen_at: datetime | None = None
     """The last minute in which the user was online; None if this is unknown or hidden."""
     created_at: datetime
     updated_at: datetime
     show_last_seen: bool | None = None
-    """None for all users but oneself."""
+    """None in the profiles of other users."""
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +185,8 @@ class MessageReceipt(msgspec.Struct, frozen=True):
 
 
 class MessageReceipts(msgspec.Struct, frozen=True):
-    """A page of the members who could have received a message, and counts of all of them."""
+    """A page of the members who could have received a message, and how many of all these members
+    have received and read it."""
 
     data: list[MessageReceipt]
     delivered: int

@@ -36,7 +36,8 @@ class Outgoing(msgspec.Struct, frozen=True):
         return self.chat, self.client_message_id
 
     def after_in(self, epoch: str | None) -> int | None:
-        """Return `after` for a send in this epoch; in another epoch, nothing but 0 is certain."""
+        """Return `after` for a send in this epoch. In another epoch, the sequence means nothing,
+        and only 0 is certain."""
         return self.after if self.after is None or epoch == self.epoch else 0
 
 

@@ -20,13 +20,13 @@ from tidings.actions.chat.chat_queue import (
     ChatQueue,
     ChatQueues,
     Repeats,
-    doubt_claims,
     gave_up,
     is_behind,
     needs_no_key,
     prepared,
     requester_of,
 )
+from tidings.actions.chat.other_writers import OtherWriters
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -51,7 +51,8 @@ _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
 
 
 class Appender:
-    """Appends to the logs of all chats. One per process is enough, but several also work."""
+    """Appends to the logs of all chats. A process needs only one appender, but several also
+    work."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Appender:
         self._back_off = back_off
         self._chat_queues = ChatQueues()
         self._repeats = Repeats(log, clock)
+        self._other_writers = OtherWriters(log, bus, clock, self._chat_queues, self._remember)
         self._mark = chance.token(8).hex()
         self._runs = 0
         self._tasks = Tasks("appender")
@@ -157,8 +159,8 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests together, because in a busy chat many wait for their author's
-        key."""
+        """Prepare the first requests of the queue in parallel. In a busy chat, many of them wait
+        until the key of their author is loaded."""
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
@@ -244,7 +246,8 @@ class Appender:
         return steps
 
     def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Answer and remove the first request if its message is remembered as sent."""
+        """If the message of the first request is remembered as sent, remove and answer the request.
+        Return whether this was the case."""
         key = request.key
         if key is None or key.after is None or not self._log.takes_after:
             return False
@@ -288,7 +291,7 @@ class Appender:
         """Read the log again, because entries by another process may make the request valid."""
         request = chat_queue.waiting[0]
         try:
-            await self._read_on(chat_queue)
+            await self._other_writers.read_on(chat_queue)
         except Refusal as refusal:
             chat_queue.waiting.popleft()
             request.refused(refusal)
@@ -373,22 +376,8 @@ class Appender:
             # Wait before the read, not after it: a writer that has just read rarely loses again.
             await self._back_off(again[0].attempts)
         try:
-            await self._read_on(chat_queue)
+            await self._other_writers.read_on(chat_queue)
         except Refusal as refusal:
             for _ in again:
                 chat_queue.waiting.popleft().refused(refusal)
         self._next(chat_queue)
-
-    async def _read_on(self, chat_queue: ChatQueue) -> None:
-        """Read the rest of the log, and update the queue's state with it."""
-        assert chat_queue.state is not None
-        state = chat_queue.state.copy()
-        is_at_end = False
-        while not is_at_end:
-            missed = await self._log.tail(chat_queue.chat_id, state.head)
-            for entry in missed:
-                state.fold(entry)
-            doubt_claims(chat_queue.waiting, missed)
-            self._remember(chat_queue, missed)
-            is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
-        self._chat_queues.keep_state(chat_queue, state)

@@ -106,14 +106,16 @@ class ChatQueue:
         self.remembered_after = 0
         """All messages after this sequence, up to the state's head, are remembered."""
         self.searched_until = 0
-        """The time when all long searches are paid for, at one per second."""
+        """Each long search moves this time forward by one second. If it is too far in the future,
+        the chat gets no further long search now."""
 
 
 class ChatQueues:
     """Caches the queues of the chats in use; the least recently used are evicted first.
 
-    Both the number of chats and their total number of members are limited. The last messages of all
-    chats together are remembered, so that a repeat is recognised without a key.
+    Both the number of chats and their total number of members are limited. The latest messages of
+    all chats are remembered too, so that a repeated send is recognised even if its key was not
+    claimed.
     """
 
     def __init__(self) -> None:
@@ -211,7 +213,8 @@ class Repeats:
     def _may_search(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
         """Return whether the log may be searched for the request, and count a long search.
 
-        A search begins at `after`, which may be any number, and the chat's queue waits for it.
+        A client chooses where the search begins (`after`), and the chat's queue waits until the
+        search ends. Long searches are therefore limited.
         """
         assert request.key is not None
         after, state = request.key.after, chat_queue.state
@@ -294,7 +297,8 @@ class Repeats:
 
 
 def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
-    """Return whether an earlier send of this message would be remembered; then no key is needed."""
+    """Return whether the message can be appended without claiming its key. This is the case if this
+    process would remember an earlier send of the message."""
     key = request.key
     if key is None or key.after is None or request.is_claimed:
         return False
@@ -302,8 +306,8 @@ def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -
 
 
 def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
-    """Return whether the sender has later entries than the queue, so that the next slot is
-    taken."""
+    """Return whether the sender has seen later entries than the cached state contains. The slot
+    after the cached head is then taken already."""
     key, state = request.key, chat_queue.state
     if key is None or key.after is None or state is None or request.was_looked_into:
         return False

@@ -29,7 +29,8 @@ LARGE_CHATS_MAX: Final = 32
 
 
 class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the members who could have received a message, and counts of all of them."""
+    """A page of the members who could have received a message, and how many of all these members
+    have received and read it."""
 
     page: list[ReceiptWithTimes]
     cursor: str | None

@@ -169,10 +169,12 @@ class CoalescedReceipts:
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
         self._last: dict[_Key, Entry] = {}
-        """The last message of each user in `_own`, in direct chats, if the log ended with it."""
+        """For each user in `_own` whose last message was the head of a direct chat: this
+        message."""
         self._behind: set[_Key] = set()
         """Users who sent a message while older messages were unread. Their own messages must not
-        advance their read mark. If another process moved the mark since, it did not say so here."""
+        advance their read mark. With several processes, a user may be in this set although another
+        process has moved the mark."""
         self._written_at: dict[_Key, float] = {}
         self._under_way: dict[_Key, asyncio.Future[None]] = {}
         """Moves that are being written, with a future that is done afterwards."""

@@ -38,7 +38,8 @@ class Erasing:
         self._tasks = Tasks("erasing")
 
     async def erase(self, author: UserKey) -> int:
-        """Destroy the author's key, here and in the store; return the number of keys (0 or 1).
+        """Destroy the author's key, in the cache and in the store; return the number of keys (0 or
+        1).
 
         An erasure that has started is completed, even if the caller is cancelled.
 

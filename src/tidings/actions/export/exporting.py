@@ -262,9 +262,10 @@ async def export_all(
 
 
 def _not_done(fact: Fact) -> int:
-    """Return the number of a notification's unfinished jobs, or -1 for a job.
+    """Return how much a fact adds to the number of unfinished jobs that the export does not
+    contain.
 
-    The sum over all facts is the number of unfinished jobs that the export does not contain.
+    A notification adds the number of its unfinished jobs. A job in the export subtracts one.
     """
     match fact:
         case NotificationFact() if fact.box is not None:

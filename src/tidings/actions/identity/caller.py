@@ -72,7 +72,8 @@ def require_tenant(caller: Caller, tenant: str) -> None:
 
 
 async def listing_owner(tenants: Tenants, caller: Caller, tenant: str) -> UserKey:
-    """Return the key that binds the cursors of a tenant's lists, if the caller may read them.
+    """Return the user key to which the cursors of a tenant's lists are bound. The caller must be
+    root or the tenant.
 
     Raises:
         TenantNotFound: There is no such tenant, or it is not the caller's.

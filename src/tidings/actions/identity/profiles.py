@@ -84,10 +84,11 @@ class LastSeen:
     clock: Clock
 
     async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
-        """Return the users as another user sees them: each with the last minute online, or none.
+        """Return the users as another user sees them: each with the last minute in which the user
+        was online, unless this is hidden.
 
-        A viewer who hides their own last-seen time sees nobody's. Only the viewer's own phone
-        number is shown.
+        A viewer who hides their own last-seen time does not see that of others. Only the viewer's
+        own phone number is shown.
         """
         shown = await self.seen_by_tenant(users)
         is_hiding = (await self.profiles.of([viewer]))[viewer].is_hidden

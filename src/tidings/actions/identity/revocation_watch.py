@@ -28,7 +28,8 @@ LATE_SECONDS: Final = 0.5
 """If the event loop lags by this time or more, a failed read may be the fault of this process, not
 of the store."""
 LATE_LOOKS_MAX: Final = 3
-"""Retries after reads that failed during such a lag, before the store is considered the cause."""
+"""Maximum number of retries after reads that failed while the event loop lagged. After that, the
+store is considered the cause."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
 """Time without a read of the feed after which a process no longer trusts its caches."""
 TICK_SECONDS: Final = 0.1

@@ -318,10 +318,10 @@ class ListPosted:
 
 
 def _time_of(posted: Notification | Broadcast) -> int:
-    """Return the time by which both kinds are merged into one list.
+    """Return the time by which notifications and broadcasts are merged into one list.
 
-    The order by this time is the order of ids and of sequences, so that the next page skips
-    nothing.
+    In the order of this time, notifications are also in the order of their ids, and broadcasts in
+    the order of their sequences. Otherwise the next page could skip some of them.
     """
     if isinstance(posted, Broadcast):
         return posted.posted_at

@@ -120,8 +120,8 @@ class InboxDeletion:
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with the items that the next step removes, and with the position that
-    follows."""
+    """Return the job with the names of the items that its next step removes, with higher counts,
+    and with the cursor after these items."""
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 
@@ -300,8 +300,8 @@ class DeleteTenant:
         return await self.begin(tenant)
 
     async def begin(self, tenant: str) -> TenantJob:
-        """Store the job, then mark the tenant as deleted; after a crash in between, the job does
-        it."""
+        """Store the job, then mark the tenant as deleted; after a crash in between, the job sets
+        the mark."""
         job = await self.start(tenant, "tenant.delete", tenant)
         await self.tenant_data.mark_deleted(tenant, self.clock.now())
         return job

@@ -189,8 +189,8 @@ class InboxPart:
             after = page.end
 
     async def _in_inboxes_without_settings(self, user: UserKey) -> Found:
-        """Find items in inboxes that are being deleted, because their jobs do not list deleted
-        users."""
+        """Find the user's items in inboxes that are being deleted. The jobs that delete these
+        inboxes do not find these items, because they do not list deleted users."""
         for job in await self.jobs.running(tenant_of(user), JOBS_SEARCHED):
             if job.kind == "inbox.delete":
                 found = await self._in_inbox(user, job.subject)

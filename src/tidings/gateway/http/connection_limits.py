@@ -205,7 +205,8 @@ class ConnectionLimits:
             del self._idle[slot.address]
 
     def use_reserve(self, slot: Slot) -> None:
-        """Keep a connection in the reserve open, because it has sent a permitted request."""
+        """Keep a connection in the reserve open, because it has sent a health check or the root
+        key."""
         self._reserve_unused.pop(slot, None)
 
     def _enter_socket(self, peer: str | None) -> Slot | None:

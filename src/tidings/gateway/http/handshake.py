@@ -48,7 +48,7 @@ KEY_BYTES: Final = 16
 
 
 class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
-    """One WebSocket connection, which no longer counts towards the limits when it ends."""
+    """One WebSocket connection. When it ends, it is no longer counted by the connection limits."""
 
     __slots__ = ("limits", "slot")
 
@@ -168,7 +168,8 @@ def _counted(reason: str, answer: bytes) -> bytes:
 
 
 def _is_upgrade(headers: Headers) -> bool:
-    """Return whether the request is an upgrade. Firefox sends `keep-alive, Upgrade`."""
+    """Return whether the request is an upgrade; the header may have other values too, as in
+    Firefox's `keep-alive, Upgrade`."""
     options = b",".join(header_values(headers, b"connection")).lower().split(b",")
     is_asked = b"upgrade" in [option.strip() for option in options]
     lengths = header_values(headers, b"content-length") + header_values(

@@ -133,7 +133,8 @@ class RequestHead:
     def is_for_health(self) -> bool:
         """Whether this is a health check.
 
-        A request with a body is not, because a slow body could occupy a reserved connection.
+        A request with a body is not treated as one, because a slow body could occupy a reserved
+        connection.
         """
         has_body = bool(self.content_length) or self.is_chunked
         return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body

@@ -151,7 +151,7 @@ class ParsingProtocol(HttpToolsProtocol):
         """Bytes read; those from `_at` on are not parsed yet."""
         self._at = 0
         self._deadline: asyncio.TimerHandle | None = None
-        """Timer from the first byte of a request, valid or not, to its end."""
+        """Timer that limits the time from the first byte of a request, valid or not, to its end."""
         self._wants_socket = False
         self._is_last = False
         """Whether no request may follow the current one."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and sets the newest storage format that the processes of a deployment may write.
 
-The item of the epoch has the newest format that may be written. New deployments begin with the
-newest of all. With an upgrade, an operator allows the new formats. To check that no process of an
-older version is left, each process registers itself with the formats that it knows.
+The item of the epoch has the newest format that may be written. A new deployment begins with the
+newest format of its version. After an upgrade, an operator allows the new formats. To check that no
+process of an older version is left, each process registers itself with the formats that it knows.
 """
 
 import asyncio
@@ -92,7 +92,8 @@ def refuse_older(written: int) -> None:
 
 
 async def allow_newest(dynamo: Dynamo, now: int) -> None:
-    """Allow all processes to write the newest format; a new deployment does so anyway.
+    """Allow all processes to write the newest format. In a new deployment, it is allowed from the
+    start.
 
     Raises:
         SetupError: A process of an older version is still running, or only a newer version can read

@@ -22,7 +22,7 @@ SHARDS: Final = 4
 TENANTS: Final = "tenants"
 _FIRST: Final = " "
 _LAST: Final = "~"
-"""They sort before and after every character of a name."""
+"""Characters that sort before (`_FIRST`) and after (`_LAST`) every character of a name."""
 
 
 def tenant_listing(tenant: Tenant) -> Item:

@@ -145,7 +145,8 @@ class TableStream:
 
 
 async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | None:
-    """Call `read`; return None if the store fails, so that the other parts are still read."""
+    """Call `read`; return None if the store fails, so that the caller can still read the other
+    parts."""
     try:
         return await read()
     except StoreUnavailable:

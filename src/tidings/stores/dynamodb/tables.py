@@ -3,8 +3,8 @@
 
 It is used to create and check the tables. The CloudFormation and Terraform files, the alarms, the
 rights of each role and a page in the docs are generated from it. A table's real name is the
-deployment's prefix followed by the name below. A request names the index that it reads in
-`patterns`, or in the patterns of its subject.
+deployment's prefix followed by the name below. The access patterns, in `patterns.py` and in the
+pattern files of single subjects, name the index that a request reads.
 """
 
 from dataclasses import dataclass, replace

@@ -6,9 +6,9 @@ everything that a list shows of the chat; for a group, this is in the group's it
 are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
 
 The rows also decide which chats a user may see: a user has a row exactly as long as the membership
-lasts. The row of a chat on a page is read again at the end if the user may have been removed since
-the first read: if the head was not taken from the copy, or if the members of the group changed
-after the last entry that the user received.
+lasts. The user may be removed from a chat while the page is built. At the end, the row is therefore
+read again for two kinds of chats: those whose head was read from the log, and groups whose members
+have changed since the last entry that the user received.
 """
 
 from collections.abc import Collection, Sequence
@@ -101,7 +101,8 @@ class DynamoChatList:
         self._heads.saw(chat, head)
 
     async def look(self, chat: ChatId, sequence: int) -> None:
-        """Read the head of a log, unless this process knows that it reaches this sequence."""
+        """Read the head of a log, unless this process already knows that the log reaches this
+        sequence."""
         if self._heads.known(chat).sequence < sequence:
             self._heads.saw(chat, await head_of_chat(self._dynamo, chat))
 
@@ -146,7 +147,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): item for item in items}
 
     async def _items(self, rows: dict[ChatId, Item], pattern: Pattern) -> dict[ChatId, Item]:
-        """Return the items of the chats of these rows, with the copies of their heads."""
+        """Return for each of these rows the item of its chat, with the copy of the head."""
         items = {chat: chat_of_row(row) for chat, row in rows.items() if "peer" in row}
         wanted = [chat for chat in rows if chat not in items]
         # A relaxed read may not find a chat that is very new.
@@ -241,7 +242,8 @@ class DynamoChatList:
         return head, unread
 
     async def _last_messages(self, listed: dict[ChatId, _Listed]) -> dict[ChatId, Entry]:
-        """Return the last messages: the copies, or else the messages in the log."""
+        """Return the last message of each chat, from its copy or, if there is no copy, from the
+        log."""
         found: dict[ChatId, Entry] = {}
         for chat, one in listed.items():
             copied = self._heads.last_in(one.item)

@@ -43,7 +43,8 @@ from tidings.stores.scheduler import Scheduler, in_turn
 
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
-"""The limit is low, because a group of a thousand members takes 34 transactions in a row."""
+"""Maximum number of large groups of one user that are created at the same time. It is low, because
+a group of a thousand members takes 34 transactions in a row."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 
@@ -93,10 +94,11 @@ class ChatMaker:
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """Return the chat that the same request created, or the direct chat of the same pair.
+        """Return the chat that an earlier attempt of this request created, or the direct chat that
+        the two users already have.
 
-        If the request did not finish, this adds the missing members. Returns None if there is no
-        such chat.
+        If the earlier attempt did not finish, this adds the missing members. Returns None if there
+        is no such chat.
         """
         if request is not None:
             kept = await self._dynamo.get(FIND_REQUEST, _request_key(request))

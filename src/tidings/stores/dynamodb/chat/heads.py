@@ -74,7 +74,7 @@ _IS_LAST: Final = (
     "(attribute_not_exists(#last_message) OR (#epoch = :epoch AND #last_message = :last_message))"
 )
 _IS_KEPT: Final = "attribute_not_exists(#deleted_at)"
-"""A deleted chat has an item but no content."""
+"""Condition that a chat is not deleted. A deleted chat has an item but no content."""
 _TOUCH: Final = f"SET #touched = :target REMOVE #{PREVIEW}"
 _MAY_SHOW: Final = (
     "(attribute_not_exists(#epoch) OR #epoch <> :epoch OR #last_message <= :target)"
@@ -97,7 +97,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
         )
 
     def within(self, room: int) -> "HeadCopy":
-        """Return a copy without the content if the message takes more bytes than this."""
+        """Return this copy, without the content if the message takes more than `room` bytes."""
         if self.last is None or len(packed(self.last)) <= room:
             return self
         return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
@@ -322,7 +322,7 @@ class Heads:
     # Reading.
 
     def values(self, head: Head) -> Item:
-        """Return the values for `SET_HEAD`."""
+        """Return the values for the update expression `SET_HEAD`, which writes a head."""
         return {**head_values(head), ":epoch": self._epoch}
 
     def head_in(self, item: Item) -> Head | None:

@@ -27,7 +27,8 @@ from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 PLAIN_TEXT: Final = "text/plain"
 _SECONDS_MAX: Final = 10**10
-"""Above every time in seconds, so that one number can hold a sequence and a time."""
+"""A number larger than every time in seconds. One stored number can therefore contain a sequence,
+multiplied by this number, and a time."""
 PREVIEW_BOX_BYTES_MAX: Final = 268
 """Limit on the encrypted content that is copied for previews: 240 bytes of text."""
 _UNIT_BYTES: Final = 1_024
@@ -220,7 +221,8 @@ def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int
 
 
 def chat_of_row(row: Item) -> Item:
-    """Convert the row of a direct chat to the form of a chat's item, with all fields of a list."""
+    """Convert the row of a direct chat to the form of a chat's item, with all fields that a chat
+    list needs."""
     peers = [] if row.get("is_alone") else [row["peer"]]
     return {
         **row,
@@ -233,7 +235,8 @@ def chat_of_row(row: Item) -> Item:
 
 
 def to_receipt(item: Item) -> Receipt:
-    """Convert a stored item to a `Receipt`; what was read also counts as received."""
+    """Convert a stored item to a `Receipt`; everything that was read is also treated as
+    received."""
     return Receipt(
         item["user_id"],
         max(item["delivered"], item["read"]),
@@ -252,7 +255,8 @@ def times_to_numbers(times: MarkTimes) -> list[int]:
 
 
 def to_times(numbers: Iterable[int] | None, most: int) -> list[tuple[int, int]]:
-    """Convert a stored list to times; it may have more elements than are kept."""
+    """Convert a stored list to at most `most` times besides the floor; the stored list may be
+    longer."""
     return thinned(in_order([divmod(number, _SECONDS_MAX) for number in numbers or ()]), most)
 
 

@@ -152,9 +152,10 @@ def _to_item(stored: bytes, began_at: int) -> Item:
 
 
 def unread_in(pack: Item, reader: UserKey, read: int, last: int) -> list[tuple[UserKey, int]]:
-    """Return the author and data key of each message in a pack that the user has not read.
+    """For each unread message in a pack, return its author and the generation of its data key.
 
-    The rule is the same as in `counts_as_unread`, for messages after the read mark, up to `last`.
+    Messages after the read mark `read`, up to the sequence `last`, are unread by the same rule as
+    in `counts_as_unread`.
     """
     first: int = pack["sequence"]
     messages = map(_decode, pack["packed"][max(0, read + 1 - first) : last + 1 - first])

@@ -43,7 +43,8 @@ enough."""
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
-    """Return the next `limit` entries after a sequence, and the rest of the last one's pack."""
+    """Return the next `limit` entries after a sequence. If the last of them is in a pack, the rest
+    of the pack is returned too."""
     return (await _items_up(dynamo, chat, after, limit))[0]
 
 
@@ -63,9 +64,10 @@ async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int
 async def _items_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int
 ) -> tuple[list[Item], Head | None]:
-    """Return entries as `items_after` does; if the log ends before them, return none and the head.
+    """Return entries as `items_after` does. If the log has none, also return the head of the log.
 
-    Logs have no gaps. If the next entry has no item of its own, it is in the pack before it.
+    Logs have no gaps. If the next entry has no item of its own, it is in the pack that begins
+    before it.
     """
     found = await _items_between(dynamo, chat, after + 1, after + limit)
     if after < 1 or (found and found[0]["sequence"] == after + 1):
@@ -263,7 +265,8 @@ async def find_up(
 async def find_down(
     dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool, head_min: int
 ) -> FoundEntries:
-    """Find the entries before a sequence, in descending order; the log reaches `head_min`."""
+    """Find the entries before a sequence, in descending order. The head of the log is at least
+    `head_min`."""
     read = partial(items_before, dynamo, chat, head_min=head_min)
     if only_messages:
         seen, wanted = await _search(read, before, limit)

@@ -21,11 +21,11 @@ from tidings.stores.dynamodb.client.retrying import Item
 
 KNOWN_LISTS_MAX: Final = 20_000
 EXCESS_MAX: Final = 8
-"""If a list has this many elements too many, it is thinned by an update of its own. This happens
-only if the list left the cache of the process between all of its last moves."""
+"""A list with this many surplus elements is shortened by a separate update. A list becomes so long
+only if it was missing in the cache of the process at each of its last moves."""
 
 MARKED_UNREAD: Final = "#unread_from, #unread_number"
-"""The attributes of the part that the user marked as unread."""
+"""Attributes that store which part of the chat the user marked as unread."""
 
 Mark = Literal["delivered", "read"]
 _LISTS: Final[dict[Mark, tuple[str, int]]] = {
@@ -45,7 +45,7 @@ class NotedTimes(msgspec.Struct, frozen=True):
 
 class _FullList(msgspec.Struct, frozen=True, gc=False):
     mark: int
-    """Sequence of the mark when the list was as it is here."""
+    """Sequence of the mark when the list was read."""
     numbers: list[int]
 
 
@@ -119,7 +119,8 @@ class MarksUpdate(msgspec.Struct, frozen=True):
         return {mark: self.new[f":{mark}"] for mark in marks if f":{mark}" in self.new}
 
     def expressions(self, times: NotedTimes) -> tuple[str, str, Item]:
-        """Return update, condition and values, including those for the times."""
+        """Return the update expression, its condition and its values, including the parts for the
+        times."""
         removes = [MARKED_UNREAD] if ":read" in self.new else []
         removes += [self.removes] if self.removes else []
         removed = f" REMOVE {', '.join(removes)}" if removes else ""

@@ -75,7 +75,8 @@ _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
 _IS_MEMBER: Final = "attribute_exists(#user_id)"
 TIMES_ATTEMPTS_MAX: Final = 3
-"""Attempts to replace a list of times that other processes change; the last attempt appends."""
+"""Maximum number of attempts to replace a list of times that other processes change at the same
+time. The last attempt appends to the list instead."""
 
 
 class DynamoReceipts:
@@ -312,8 +313,8 @@ class DynamoReceipts:
         """Update a receipt and return it; return None if the condition fails.
 
         If the condition fails in a repeat, the new values are compared with the stored item. If
-        they match, an earlier attempt has written them. If the condition fails because the row
-        cannot have the copy of a head, the change `instead` is made.
+        they match, an earlier attempt has written them. If the condition fails only because the row
+        must not get a copy of the head, the change `instead` is made.
         """
         for attempt in range(1, TIMES_ATTEMPTS_MAX + 1):
             is_last = attempt == TIMES_ATTEMPTS_MAX
@@ -338,7 +339,9 @@ class DynamoReceipts:
         raise AssertionError("the last attempt has no condition on the times")
 
     def _shows_other(self, item: Item, sequence: int) -> bool:
-        """Return whether a row cannot have the copy of this message, independently of its marks."""
+        """Return whether the copy of this message must not be written to a row. This is the case if
+        the chat is not direct, if the row has this or a later head, or if the message was
+        changed."""
         return bool(item) and (
             "peer" not in item
             or self._heads.reached_in(item) >= sequence

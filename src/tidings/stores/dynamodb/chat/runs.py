@@ -70,7 +70,7 @@ _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 
 class Runs:
-    """Writer of runs."""
+    """Writes runs of entries to the logs of chats."""
 
     def __init__(
         self,
@@ -126,7 +126,8 @@ class Runs:
     # Keys.
 
     async def _claim_keys(self, run: Run) -> KeyTaken:
-        """Claim the keys; return those that another send has claimed, and those that this run has.
+        """Claim the keys; return those that another send has claimed before, and those that this
+        run has claimed.
 
         Keys with `after` are treated as taken, even if they were free. The message may be in the
         log without a key, because other processes may start to write packs a minute before this

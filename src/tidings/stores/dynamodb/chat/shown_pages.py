@@ -67,8 +67,8 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
     """Return a page that consists of one message; None if the reader is not a member.
 
     The page is empty if there is no such message. In a chat whose item names all members, and in a
-    large one, this takes two requests, or three if the message is in a pack. The last
-    request also checks the membership.
+    large chat, this takes two requests, or three if the message is in a pack. The last request also
+    checks the membership.
     """
     key = entry_key(chat, sequence)
     first = await dynamo.batch_get_all(

@@ -31,7 +31,7 @@ TRANSACT_MAX: Final = 100
 
 
 class Filtered(NamedTuple):
-    """The items that match a filter, and the number of items that were filtered."""
+    """The items that match a filter, and the number of items to which the filter was applied."""
 
     items: list[Item]
     looked_at: int

@@ -239,7 +239,7 @@ class RequestScheduler:
     """Assigns the connections of one client to requests, which wait in queues."""
 
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
-        """Use `connections` and `retrying` only for users' requests."""
+        """Set up the scheduler; `connections` and `retrying` are for users' requests only."""
         self._schedulers = {
             call_class: Scheduler(
                 f"requests of {call_class}",

@@ -131,7 +131,8 @@ class Calls:
         record: Recorder | None = None,
         connections: int = CONNECTIONS_DEFAULT,
     ) -> None:
-        """Share `connections` among users; the server's own requests use additional connections."""
+        """Set up the calls; users share `connections`, and the server's own requests use additional
+        ones."""
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix

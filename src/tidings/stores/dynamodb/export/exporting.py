@@ -268,7 +268,8 @@ class DynamoSource:
 
 
 def _omitted_key(entry: Entry, now: int) -> list[SendKeyFact]:
-    """Return the key that a message would have claimed; other engines need it."""
+    """Return the key of a message that was stored without claiming its key; other engines need the
+    key."""
     assert entry.digest is not None
     assert entry.client_message_id is not None
     expires_at = entry.created_at + limits.SEND_KEY_MS

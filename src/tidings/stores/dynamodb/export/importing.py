@@ -6,7 +6,8 @@ stored after all facts that it covers, so an import that resumes there leaves no
 not written in batches, because the right to write batches includes the right to delete, and no
 process may delete entries from the log.
 
-After an upgrade, the same writes fill the lists from the content of the tables.
+After an upgrade, `fill_lists` and `fill_heads` use the same writes to add list items and head
+copies that older versions did not write.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -221,7 +222,8 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
 
 
 def _is_of_process(item: Item) -> bool:
-    """Return whether a process writes this item when it opens the tables, even empty ones."""
+    """Return whether a process writes this item when it opens the tables. Such an item may
+    therefore exist in tables that are otherwise empty."""
     if item.get("pk") != EPOCH["pk"]:
         return False
     name: str = item["sk"]

@@ -241,7 +241,8 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
 
 
 def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
-    """Convert the two items of a member to a fact, in which read entries are also delivered."""
+    """Convert the two items of a member to a fact, in which everything read is also marked as
+    delivered."""
     marks = to_receipt(receipt)
     return MemberFact(
         **membership,

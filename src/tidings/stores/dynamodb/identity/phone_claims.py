@@ -265,5 +265,5 @@ def setting(changes: Item) -> str:
 
 
 def values_of(changes: Item) -> Item:
-    """Return the values that the update of these changes refers to."""
+    """Return the values for the update expression that `setting` builds from these changes."""
     return {f":{name}": value for name, value in changes.items() if value is not None}

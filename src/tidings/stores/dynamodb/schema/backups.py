@@ -26,7 +26,8 @@ class Backups:
         arns: Mapping[str, str],
         role: str | None,
     ) -> None:
-        """Use `role` for the backups; `arns` has the ARN of each table by its name."""
+        """Set up the comparison; AWS Backup uses `role`, and `arns` has the ARN of each table by
+        its name."""
         self._client = client
         self._prefix = prefix
         self._arns = arns

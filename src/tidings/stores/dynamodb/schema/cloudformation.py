@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates CloudFormation templates for the declared tables, their policies and alarms.
 
-There are several templates, because CloudFormation accepts at most 51,200 bytes without a bucket,
-and because the people who deploy policies and alarms are often not those who deploy the tables.
+There are several templates, because a template that is not in a bucket may have at most 51,200
+bytes, and because the people who deploy policies and alarms are often not those who deploy the
+tables.
 """
 
 import json

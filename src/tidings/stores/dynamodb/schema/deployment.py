@@ -37,7 +37,8 @@ class LiveDeployment:
     def __init__(
         self, tables: LiveTables, services: tuple[Any, Any, Any] | None, prefix: str, wishes: Wishes
     ) -> None:
-        """Use the clients of scaling, CloudWatch and backups; None leaves these services out."""
+        """Set up the comparison; `services` are the clients of scaling, CloudWatch and backups, or
+        None to leave these services out."""
         self.tables = tables
         self.services = services
         self._prefix = prefix

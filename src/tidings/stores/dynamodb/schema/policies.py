@@ -26,7 +26,8 @@ _TABLE_ACTIONS: Final = (
     "UpdateTimeToLive",
 )
 ANYTHING: Final = "*"
-"""Resource of the actions on services whose resources have names that AWS chooses."""
+"""Stands for every resource. It is used for services whose resources have names that AWS
+chooses."""
 _SERVICE_ACTIONS: Final = (
     "application-autoscaling:DescribeScalableTargets",
     "application-autoscaling:DescribeScalingPolicies",

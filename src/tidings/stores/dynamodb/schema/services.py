@@ -134,7 +134,8 @@ class Alarms:
         tables: Sequence[Table],
         topic: str | None,
     ) -> None:
-        """Let alarms notify the SNS topic; without one, existing alarms keep theirs."""
+        """Set up the comparison. Alarms notify the SNS topic `topic`; if it is None, existing
+        alarms keep their topics."""
         self._client = client
         self._prefix = prefix
         self._tables = tables

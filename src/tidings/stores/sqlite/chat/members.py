@@ -68,7 +68,7 @@ def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
     """Return whether all of these users may join one more chat; `ways` says how each one joins.
 
     For nearly everybody, the stored count of chats is enough to decide. If a user is in very many
-    chats, the user's own chats are counted as well.
+    chats, those that the user created or has written in are counted as well.
     """
     wanted = msgspec.json.encode(list(ways)).decode()
     totals: list[Any] = db.execute(_TOTALS, (wanted,)).fetchall()

@@ -163,7 +163,8 @@ class SqliteReceipts:
 
 
 def make_functions(db: apsw.Connection) -> None:
-    """Add the SQL function `noted`, which adds the time of a move, to the writer's connection."""
+    """Define the SQL function `noted` on the writer's connection. It adds the time of a move to the
+    times of a receipt."""
 
     def noted_and_packed(*values: Any) -> bytes:  # noqa: ANN401 - as SQLite passes them
         times, sequence, now, most = values

@@ -41,7 +41,7 @@ _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
 RECEIPT: Final = ", ".join(f"d.{column}" for column in _RECEIPT)
 """The columns of a receipt, in the order of its fields; `d` is the alias of the table."""
 RETURNED_RECEIPT: Final = ", ".join(_RECEIPT)
-"""The same without the alias, which `RETURNING` does not accept."""
+"""The columns of a receipt without the alias of the table, which `RETURNING` does not accept."""
 INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 INSERT_MESSAGE: Final = (
     "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deletion of users and tenants on SQLite: their data, and the ledger of erasures.
 
-The ledger is a file beside the embedded store, which is not part of backups. The table
+The ledger is a file beside the embedded store. Backups do not contain this file. The table
 `known_erasures` is part of the store. If the store is replaced by an older one, the table lacks the
 later erasures, and the file still has them.
 """
@@ -42,7 +42,7 @@ _line = msgspec.json.Decoder(LedgerEntry)
 
 
 class SqliteLedger:
-    """Records erasures in the file in the data folder, and in the table of the store."""
+    """Records erasures in a file in the data folder, and in a table of the store."""
 
     def __init__(self, folder: Path, writer: Writer, readers: Readers) -> None:
         self._path = folder / LEDGER

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/** When the application is asked for a token, and what becomes of it if it does not answer. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { SignedOut, tokenFrom, Unavailable } from "../src/index.js";
+import { Rest } from "../src/rest.js";
+import { Tokens } from "../src/tokens.js";
+
+/** @param {number} seconds */
+const tokenUntil = (seconds) => `x.${btoa(JSON.stringify({ exp: seconds }))}.x`;
+
+test("a token with a short life is renewed in its second half, not every second", async () => {
+  let wall = 0;
+  let asked = 0;
+  const provider = () => {
+    asked += 1;
+    return tokenUntil(wall / 1_000 + 20);
+  };
+  const tokens = new Tokens(provider, () => wall);
+  await tokens.current();
+  for (wall = 0; wall < 100_000; wall += 500) if (tokens.isOld) await tokens.current();
+  assert(asked <= 11, `asked ${asked} times`);
+});
+
+test("requests that are refused together ask for one new token", async () => {
+  let asked = 0;
+  const tokens = new Tokens(
+    () => `t${(asked += 1)}`,
+    () => 0,
+  );
+  /** @type {any} */
+  const fetcher = async (/** @type {string} */ _url, /** @type {any} */ { headers }) => {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
+    const ok = headers.authorization !== "Bearer t1";
+    return { ok, status: ok ? 200 : 401, json: async () => ({}), headers: new Map() };
+  };
+  const rest = new Rest("http://test", tokens, fetcher);
+  await Promise.all([1, 2, 3, 4].map(() => rest.request("GET", "/v1/me")));
+  assert.equal(asked, 2);
+});
+
+test("an application that never answers is asked again", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  let asked = 0;
+  const provider = () => ((asked += 1) === 1 ? new Promise(() => {}) : "t");
+  const tokens = new Tokens(provider, () => 0);
+  const first = tokens.current();
+  context.mock.timers.tick(30_000);
+  await assert.rejects(first, Unavailable);
+  assert.equal(await tokens.current(), "t");
+});
+
+test("a backend answers with a token, or says that nobody is signed in", async (context) => {
+  const answers = [new Response("t"), new Response("", { status: 401 }), Response.error()];
+  context.mock.method(globalThis, "fetch", async () => answers.shift());
+  const token = tokenFrom("/token");
+  assert.equal(await token(), "t");
+  await assert.rejects(token, SignedOut);
+  await assert.rejects(token, Unavailable);
+});
