@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 
 from tests.support.metrics import families_of
+from tidings.api.documents import _FROM_SERVER
 from tidings.caches import LruCache
-from tidings.gateway.metering import count_closed, count_sent, socket_readings
+from tidings.gateway.metering import (
+    SENT,
+    count_closed,
+    frame_readings,
+    slot_of,
+    socket_readings,
+)
 from tidings.metrics import declared
 from tidings.metrics.counts import internal, report_counts
 from tidings.metrics.exposition import render
 from tidings.metrics.meters import METRICS, Histogram, Metric, snapshot
-from tidings.wire.frames import LIVE, Bye, NotificationFrame, Ping, SentFrame, encode
+from tidings.wire.frames import LIVE, Ping
 
 
 def value_of(metric: Metric, *labels: str) -> float:
@@ -52,26 +59,20 @@ def test_a_part_reports_the_attributes_that_are_declared_for_it() -> None:
     assert value_of(internal, "relay", "given_up") == before + 4
 
 
-def test_frames_are_counted_by_name_and_nothing_of_their_values_becomes_a_label() -> None:
-    counts = declared.frames.counts
-    before = dict(counts)
-    for frame in (
-        LIVE,
-        encode(Bye(1012, True, 0)),
-        encode(SentFrame("ann", "chat", 1, "id", "then")),
-        encode(SentFrame("bob", "chat", 2, "id", "then")),
-        encode(NotificationFrame("news", "id", None, None, None, {}, "then")),
-    ):
-        count_sent(frame)
-    new = {key: n - before.get(key, 0) for key, n in counts.items() if n != before.get(key)}
-    labels = {declared.frames.to_labels(key): n for key, n in new.items()}
-    assert labels == {
-        ("live", "out"): 1,
-        ("bye", "out"): 1,
-        ("sent", "out"): 2,
-        ("notification", "out"): 1,
-    }
+def test_the_name_of_a_frame_determines_where_it_is_counted() -> None:
+    slots = {op: slot_of(f'{{"op":"{op}","'.encode()) for op in _server_ops()}
+    assert len({*slots.values()}) == len(slots) - 1
+    assert slots["unread"] == slots["unread_total"], "the only pair, which is told apart elsewhere"
+    assert slot_of(LIVE) == slots["live"]
+    before = {key: count for _, key, count in frame_readings(None)}
+    SENT[slots["sent"]] += 2
+    after = {key: count for _, key, count in frame_readings(None)}
+    assert after == {**before, ("sent", "out"): before.get(("sent", "out"), 0) + 2}
     assert declared.frames.to_labels(Ping) == ("ping", "in")
+
+
+def _server_ops() -> set[str]:
+    return {str(kind.__struct_config__.tag) for kind in _FROM_SERVER}
 
 
 def test_codes_that_a_client_chooses_are_one_label() -> None:

@@ -11,7 +11,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
 from tidings.gateway.hub import PING_FRAME, PONG_FRAME, TEXT, backlog, header, may_be_sent
-from tidings.gateway.metering import LOST, NO_CODE, count_closed, count_sent
+from tidings.gateway.metering import LOST, NO_CODE, SENT, count_closed, slot_of
 from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
@@ -207,7 +207,7 @@ class Connection(WSListener):
         """
         if self._saw is not None:
             self._saw(frame)
-        count_sent(frame)
+        SENT[frame[7] + 4 * frame[10]] += 1  # this is `slot_of`, without the cost of a call
         self._queue(TEXT, frame)
 
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:
@@ -323,7 +323,7 @@ class Connection(WSListener):
             retry_after_ms = self._wait_ms(code)
         self._close_code = code
         bye = encode(Bye(code, code in RECONNECT, retry_after_ms))
-        count_sent(bye)
+        SENT[slot_of(bye)] += 1
         transport.send(WSMsgType.TEXT, bye)
         # picows has names for the standard codes only, but accepts any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]

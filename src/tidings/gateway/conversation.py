@@ -26,6 +26,7 @@ from tidings.wire.frames import (
     decode_client_frame,
 )
 
+_FRAMES = declared.frames.counts
 _OPS = frozenset(kind.__struct_config__.tag for kind in get_args(ClientFrame))
 _AUTOMATIC = frozenset({Auth, Away, Ping, Received})
 """Frames that a client sends by itself, even if nobody uses it."""
@@ -102,7 +103,7 @@ class Conversation:
             frame: ClientFrame = decode_client_frame(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._bad_frame(payload, error)
-        declared.frames.counts[type(frame)] += 1
+        _FRAMES[type(frame)] += 1
         if self.state is State.OPEN and type(frame) is not Hello:
             self._bad_frames = 0
             if type(frame) not in _AUTOMATIC:

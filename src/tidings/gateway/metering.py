@@ -3,12 +3,12 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
 from tidings.metrics import declared
-from tidings.metrics.meters import Labels, Reading
+from tidings.metrics.meters import Labels, Reading, report
 from tidings.wire import frames
 from tidings.wire.codes import Close
 
@@ -20,33 +20,54 @@ CLIENT_NAMES_MAX: Final = 20
 NO_CODE: Final = 1005
 LOST: Final = 1006
 _KNOWN_CODES: Final = frozenset({1000, 1001, NO_CODE, LOST, 1008, 1009, 1011, *Close})
-_OP: Final = slice(7, 15)
-"""Position of the name in a frame that begins with `{"op":"`. Eight bytes tell the names apart, and
-contain no value that follows."""
 _OPS: Final = sorted(
     {
         str(kind.__struct_config__.tag)
         for kind in vars(frames).values()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        if isinstance(kind, type)
+        and issubclass(kind, msgspec.Struct)
+        and kind not in get_args(frames.ClientFrame)
+        and kind.__struct_config__.tag
     }
 )
+
+SENT: Final = [0] * 1_024
+"""Number of frames sent to clients, by `slot_of` the frame. A list is the fastest counter."""
 
 _client_names: Final[dict[str, str]] = {}
 
 
-def count_sent(frame: bytes) -> None:
-    """Count a frame that is sent to a client. This takes a tenth of a microsecond."""
-    declared.frames.counts[frame[_OP]] += 1
+def slot_of(frame: bytes) -> int:
+    """Return a number that two letters of a frame's name determine, s and t of `{"op":"sent"`.
+
+    The number is different for all names but `unread` and `unread_total`.
+    """
+    return frame[7] + 4 * frame[10]
 
 
-def _frame_labels(key: type | bytes) -> Labels:
+def count_unread_total() -> None:
+    """Count a frame `unread_total`, which is going to be counted as `unread` when it is sent."""
+    SENT[_SLOTS["unread"]] -= 1
+    declared.frames.counts["unread_total", "out"] += 1
+
+
+_SLOTS: Final = {op: slot_of(f'{{"op":"{op}"'.encode()) for op in _OPS}
+
+
+def frame_readings(_: object) -> list[Reading]:
+    """Return the number of frames that were sent, by name."""
+    sent = {op: SENT[slot] for op, slot in _SLOTS.items() if op != "unread_total"}
+    return [(declared.frames, (op, "out"), count) for op, count in sent.items() if count]
+
+
+def _frame_labels(key: type | Labels) -> Labels:
     if isinstance(key, type):
         return key.__struct_config__.tag, "in"  # type: ignore[attr-defined]
-    name = key.partition(b'"')[0].decode()
-    return next((op for op in _OPS if op.startswith(name)), "other"), "out"
+    return key
 
 
 declared.frames.to_labels = _frame_labels
+report(declared.frames, frame_readings)
 
 
 def count_closed(code: int) -> None:

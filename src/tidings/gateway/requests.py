@@ -72,6 +72,9 @@ class Requests:
         self._waiting = 0
         self._charges = ConnectionCharges(context.limits)
         self._typed_at: dict[ChatId, int] = {}
+        self._timed: str | None = None
+        """Request of the message that is being timed; None if none is."""
+        self._timed_at = 0.0
         self._fetching = asyncio.Lock()
         self._follows: dict[ChatId, None] = {}
         """Chats for which a request to follow is being carried out."""
@@ -148,7 +151,9 @@ class Requests:
             self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
-        self._context.in_turn.do(self._post, (frame, monotonic()))
+        if self._timed is None:
+            self._timed, self._timed_at = frame.id, monotonic()
+        self._context.in_turn.do(self._post, frame)
 
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
         """Refuse a message over the rate limit; after too many refusals the connection closes.
@@ -160,8 +165,7 @@ class Requests:
         self._connection.refuse(RateLimited(retry_after_ms=wait_ms), request)
         self._answered()
 
-    def _post(self, arrival: tuple[SendFrame, float]) -> None:
-        frame, arrived_at = arrival
+    def _post(self, frame: SendFrame) -> None:
         self._context.verbs.post(
             self._user,
             ChatId(frame.chat),
@@ -169,15 +173,15 @@ class Requests:
             frame.content,
             frame.content_type,
             frame.ttl_seconds,
-            partial(self._sent, frame.id, arrived_at),
+            partial(self._sent, frame.id),
             after=frame.after,
         )
 
-    def _sent(
-        self, request: str, arrived_at: float, result: Entry | Refusal, _is_replay: bool
-    ) -> None:
-        if not isinstance(result, Refusal):
-            _OBSERVE_SEND(monotonic() - arrived_at)
+    def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+        if request == self._timed:
+            self._timed = None
+            if not isinstance(result, Refusal):
+                _OBSERVE_SEND(monotonic() - self._timed_at)
         self._confirm_sent(request, result)
         self._answered()
 

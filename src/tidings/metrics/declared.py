@@ -25,7 +25,8 @@ TABLES: Final = "`store = dynamodb`"
 send_seconds = _fast(
     "tidings_send_seconds",
     "histogram",
-    "Time from the arrival of a message until it is durable, for messages that were accepted.",
+    "Time from the arrival of a message until it is durable, for messages that were accepted. On a "
+    "socket, one message at a time is timed.",
     "via",
     source="gateway, api",
     starts=("rest", "socket"),
@@ -35,7 +36,8 @@ delivery_seconds = _fast(
     "histogram",
     "Age of an entry, since its created_at, when it is written to a socket. The path is local if "
     "this process appended the entry, bus if a worker handed it over, or catch_up if it was read "
-    "from the log, which includes the time for which a device was offline.",
+    "from the log, which includes the time for which a device was offline. One live entry at a "
+    "time is timed in each chat of a connection.",
     "path",
     source="gateway",
     starts=("local", "bus", "catch_up"),
@@ -44,7 +46,7 @@ received_seconds = _fast(
     "tidings_received_seconds",
     "histogram",
     "Age of an entry, since its created_at, when a device acknowledges it. One entry at a time is "
-    "timed in each chat of a connection, and none that was sent during catch-up.",
+    "timed in each chat of a connection, and none of a catch-up.",
     source="gateway",
 )
 hello_seconds = _fast(

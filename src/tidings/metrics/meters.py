@@ -59,7 +59,7 @@ def _as_labels(key: Any) -> Labels:  # noqa: ANN401 - a key of any meter
     return key if isinstance(key, tuple) else (str(key),)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Metric:
     """A declared metric, with its values in this process."""
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from itertools import islice
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from tidings.actions.chat.chat_queue import (
     AppendRequest,
@@ -45,6 +45,8 @@ from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks, TurnBudget
 
 log = logging.getLogger("tidings.appender")
+
+_ENTRIES: Final = declared.entries.counts
 
 _Step = tuple[AppendRequest, list[Entry]]
 _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
@@ -341,7 +343,7 @@ class Appender:
             # The entry is durable even if answering failed; the other requests continue.
             log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
-            declared.entries.counts[entry.kind] += 1
+            _ENTRIES[entry.kind] += 1
             self._bus.publish(Appended(entry, state))
 
     async def _answer_repeats(
