@@ -19,8 +19,8 @@ TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && e
 # Tests wait for other programs a third of the time, so three workers run them. Each worker runs
 # one file at a time, in the order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
-# In a new clone the tests are compiled once, beside the type checker, which leaves a core alone;
-# otherwise each worker would compile all of them.
+# The type checker leaves a core alone, so the services are obtained beside it. In a new clone the
+# tests are compiled there too, once; otherwise each worker would compile all of them.
 FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
 # The other folders have no test that runs without a service or a process.
 QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
@@ -46,7 +46,7 @@ DOCS := $(DOCS_VENV)/.installed
 SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test compiled-tests quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
+.PHONY: help run test obtained-services compiled-tests quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
 	services-stop lock sbom audit clean
 
 help: ## List all targets
@@ -56,13 +56,15 @@ run: $(RUNTIME) ## Start the server, with demo people (ARGS="--port 9000" for mo
 	@exec $(BIN)/tidings serve $(DEMO) $(ARGS)
 
 test: $(DEV) ## Check, then run the tests
-	@$(MAKE) --no-print-directory --jobs=2 check $(FIRST_TIME)
-	@$(SERVICES) obtain
+	@$(MAKE) --no-print-directory --jobs=2 check obtained-services $(FIRST_TIME)
 	@rm -rf $(TEST_FOLDER)
 	$(PYTEST) $(SIDE_BY_SIDE) --basetemp=$(TEST_FOLDER) --junitxml=.test-results.xml --durations=15 $(ARGS)
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
 	$(BIN)/python tests/canary_scan.py $(TEST_FOLDER)
 	@rm -rf $(TEST_FOLDER)
+
+obtained-services: $(DEV)
+	@$(SERVICES) obtain
 
 compiled-tests: $(DEV)
 	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null

@@ -15,7 +15,7 @@ from tests.integration.rest_world import Actor, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ROUNDS: Final = 8
+ROUNDS: Final = 4
 OWN: Final = 3
 """The sequence of the message that whoever is removed has written."""
 

@@ -68,7 +68,7 @@ class Place:
 async def a_place(endpoint: str) -> AsyncIterator[Place]:
     """Tables of one's own."""
     async with (
-        some_tables(endpoint) as prefix,
+        some_tables(endpoint, streams=False) as prefix,
         open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport,
     ):
         yield Place(transport, prefix)

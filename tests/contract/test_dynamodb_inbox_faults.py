@@ -90,7 +90,7 @@ async def place(
 ) -> AsyncIterator[tuple[Transport, str]]:
     monkeypatch.setattr(retrying, "PAUSE_SECONDS_FIRST", 0.001)
     async with (
-        some_tables(dynamodb_endpoint) as prefix,
+        some_tables(dynamodb_endpoint, streams=False) as prefix,
         open_transport(endpoint=dynamodb_endpoint, region=REGION, clock=SystemClock()) as transport,
     ):
         yield transport, prefix

@@ -2,6 +2,7 @@
 """Fixtures of the integration tests."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,26 @@ async def settings(
     request: pytest.FixtureRequest, engine: str, limits: str
 ) -> AsyncIterator[Settings]:
     """The settings of the engine, with nothing in it yet."""
+    async with _engine(request, engine, streams=True) as made:
+        yield {**made, "limits": limits}
 
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def core_settings(
+    request: pytest.FixtureRequest, engine: str, limits: str
+) -> AsyncIterator[Settings]:
+    """The same for a core alone."""
+    async with _engine(request, engine, streams=False) as made:
+        yield {**made, "limits": limits}
+
+
+def _engine(
+    request: pytest.FixtureRequest, engine: str, *, streams: bool
+) -> AbstractAsyncContextManager[Settings]:
     def endpoint() -> str:
         return str(request.getfixturevalue("dynamodb_endpoint"))
 
-    async with some_engine(engine, endpoint) as made:
-        yield {**made, "limits": limits}
+    return some_engine(engine, endpoint, streams=streams)
 
 
 @pytest.fixture
@@ -54,9 +69,11 @@ async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> AsyncIterator[Rest]:
+async def rest(
+    tmp_path_factory: pytest.TempPathFactory, core_settings: Settings
+) -> AsyncIterator[Rest]:
     """The REST application for all tests of a module."""
-    async with open_rest(tmp_path_factory.mktemp("rest"), settings=settings) as opened:
+    async with open_rest(tmp_path_factory.mktemp("rest"), settings=core_settings) as opened:
         yield opened
 
 

@@ -22,10 +22,10 @@ async def phones() -> AsyncIterator[Phones]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rest(
-    tmp_path_factory: pytest.TempPathFactory, settings: Settings, phones: Phones
+    tmp_path_factory: pytest.TempPathFactory, core_settings: Settings, phones: Phones
 ) -> AsyncIterator[Rest]:
     """The REST application that sends its texts to them."""
-    own = {**settings, **phones.settings}
+    own = {**core_settings, **phones.settings}
     async with open_rest(tmp_path_factory.mktemp("rest"), settings=own) as opened:
         await login_tenant(opened)
         yield opened

@@ -4,11 +4,10 @@
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.support.command import COMMAND_SECONDS_MAX, tidings
 from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
 from tests.support.engine import as_environment, on_tables
@@ -27,40 +27,7 @@ from tidings.actions.export.exporting import encode
 from tidings.actions.export.importing import STEP_FACTS
 from tidings.ports.export_facts import TenantKeyFact
 
-COMMAND_SECONDS_MAX = 100
 KEYS = ("root.key", "master.key")
-
-
-@dataclass
-class Said:
-    """What a command came to."""
-
-    code: int
-    out: bytes
-    errors: str
-
-
-async def tidings(
-    *words: str | Path,
-    environment: Mapping[str, str] | None = None,
-    stdin: bytes = b"",
-    seconds: float = COMMAND_SECONDS_MAX,
-) -> Said:
-    """Type a command into a shell with these settings and no others."""
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tidings", *map(str, words),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=kept | dict(environment or {}),
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(seconds):
-            out, errors = await process.communicate(stdin)
-    except TimeoutError:
-        process.kill()
-        raise
-    assert process.returncode is not None
-    return Said(process.returncode, out, errors.decode())
 
 
 def with_keys_of(folder: Path, new: Path) -> Path:

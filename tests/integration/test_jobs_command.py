@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs set aside, as the operator of a running server sees them: over REST and by command."""
 
-import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from msgspec.structs import replace
 from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import some_jobs
 from tests.support.clock import NOW
+from tests.support.command import tidings
 from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.server import ServerProcess
@@ -48,15 +46,8 @@ async def server(tmp_path: Path, jobs: list[Job]) -> AsyncIterator[ServerProcess
 
 async def command(server: ServerProcess, *words: str) -> tuple[int, str, str]:
     """Type `tidings jobs` and these words; the exit code and what it says."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tidings", "jobs", *words, "--data", str(server.data)),
-        env={key: text for key, text in os.environ.items() if not key.startswith("TIDINGS_")},
-        cwd=server.data,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    said, complained = await process.communicate()
-    return process.returncode or 0, said.decode(), complained.decode()
+    done = await tidings("jobs", *words, "--data", server.data)
+    return done.code, done.out.decode(), done.errors
 
 
 async def test_an_operator_looks_after_jobs_by_command(

@@ -25,7 +25,7 @@ from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
 from tidings.api.app import OPERATIONS
 from tidings.api.requests import Body
 
-EXAMPLES: Final = 5
+EXAMPLES: Final = 2
 """Besides the cases that go through every field; these are drawn at random."""
 EXAMPLES_LONG: Final = 50
 MESSAGES: Final = 300

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The React hooks: their own tests with the JavaScript client, their types, their size."""
+"""The React hooks: their own tests with the JavaScript client, their size, and types of both."""
 
 import gzip
 import json
@@ -75,10 +75,13 @@ export const total: string = useUnread().total;
 """
 
 
-async def test_their_types_fit_and_reach_an_application(tools: Path, package: Path) -> None:
+async def test_types_of_client_and_hooks_fit_and_reach_an_application(
+    tools: Path, package: Path
+) -> None:
     application = package.with_name("application.ts")
     application.write_text(APPLICATION)
-    for folder in (package.with_name("js"), package):  # in the order of the README
+    # In the order of the README. This checks the types of all modules, and writes them.
+    for folder in (package.with_name("js"), package):
         command = json.loads((folder / "package.json").read_text())["scripts"]["prepack"]
         await run_in(folder, tools, "sh", "-c", command)
     options = ("--noEmit", "--strict", "--skipDefaultLibCheck", "--module", "nodenext")

@@ -294,7 +294,7 @@ async def test_who_listens_in_redis_reads_no_message(link: RedisLink) -> None:
     """A route to a gateway of the attacker's, written into Redis, is worth nothing either."""
     pubsub = await link.pubsub()
     await pubsub.subscribe(link.name("gateway", "attacker"))
-    async with a_sender(link) as handover, asyncio.timeout(20):
+    async with a_sender(link) as handover, asyncio.timeout(60):
         handover.notice(b"a secret", {"attacker": [ANN]})
         while (heard := await pubsub.get_message(timeout=1)) is None or heard["type"] != "message":
             pass

@@ -10,7 +10,7 @@ from tests.integration.redis_places import a_link
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB, CAT, some_users
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry
@@ -192,12 +192,12 @@ async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> N
     await registry.enter(ANN, "c1")
     await asyncio.to_thread(own_redis.pause)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_SECONDS):
             with pytest.raises(RegistryUnavailable):
                 await registry.find([ANN])
     finally:
         await asyncio.to_thread(own_redis.resume)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
                 assert ANN in await registry.find([ANN])

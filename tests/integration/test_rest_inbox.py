@@ -315,7 +315,10 @@ async def test_what_has_expired_is_gone(rest: Rest) -> None:
             assert await news.actor.refused(method, path) == (404, "notification.not_found")
 
 
-async def test_only_the_newest_thousand_copies_count(rest: Rest) -> None:
+async def test_only_so_many_of_the_newest_copies_count(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "USER_COPIES_MAX", limits.PAGE_MAX + 20)
     news = await open_newsroom(rest, "many")
     ann = await news.user("ann")
     copies = rest.core.store.copies

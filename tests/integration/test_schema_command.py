@@ -14,7 +14,7 @@ from aiobotocore.session import get_session
 
 from tests.support.dynamo_tables import drop_tables
 from tidings.cli import main
-from tidings.stores.dynamodb.schema import requests
+from tidings.stores.dynamodb.schema import live, requests
 from tidings.stores.dynamodb.schema.differences import Difference
 from tidings.stores.dynamodb.schema.live import LiveTables, live_tables
 from tidings.stores.dynamodb.tables import (
@@ -49,6 +49,7 @@ def prefix(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("TIDINGS_DYNAMODB_ENDPOINT", dynamodb_endpoint)
     monkeypatch.setenv("TIDINGS_DYNAMODB_PREFIX", prefix)
     monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.02)
     yield prefix
     asyncio.run(drop_tables(dynamodb_endpoint, prefix, protected=True))
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server on DynamoDB: what it refuses to start on, and its keys."""
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +11,7 @@ import pytest
 
 from tests.integration.cores import all_of
 from tests.support.cluster import Services, a_cluster
+from tests.support.command import Said, tidings
 from tests.support.dynamo_tables import (
     REGION,
     drop_tables,
@@ -51,15 +51,8 @@ def server(data: Path, settings: Settings, **more: str) -> ServerProcess:
     return ServerProcess(data, environment={**as_environment(settings), **more})
 
 
-def tidings(data: Path, settings: Settings, *words: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
-    return subprocess.run(
-        [sys.executable, "-m", "tidings", *words, "--data", str(data)],
-        env={**kept, **as_environment(settings)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+async def command(data: Path, settings: Settings, *words: str) -> Said:
+    return await tidings(*words, "--data", data, environment=as_environment(settings))
 
 
 async def refusal(process: ServerProcess) -> str:
@@ -90,9 +83,9 @@ async def test_another_master_key_is_refused(tmp_path: Path, tables: Settings) -
 
 
 async def test_a_command_without_tables(tmp_path: Path, without_tables: Settings) -> None:
-    done = tidings(tmp_path, without_tables, "keys", "rotate")
-    assert done.returncode == 2
-    assert "tidings schema apply" in done.stderr
+    done = await command(tmp_path, without_tables, "keys", "rotate")
+    assert done.code == 2
+    assert "tidings schema apply" in done.errors
 
 
 async def test_a_server_makes_the_tables_on_its_own_machine(
@@ -131,13 +124,13 @@ async def test_keys_rotate_with_a_server_and_without(tmp_path: Path, tables: Set
         chat = await ann.create_direct(bob)
         sent = [(await ann.send(chat))["content"]]
         before = (data / "master.key").read_text()
-        done = tidings(data, tables, "keys", "rotate")
-        assert (done.returncode, done.stderr) == (0, "")
+        done = await command(data, tables, "keys", "rotate")
+        assert (done.code, done.errors) == (0, "")
         assert (data / "master.key").read_text() != before
         sent.append((await bob.send(chat))["content"])
-    done = tidings(data, tables, "keys", "rotate")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "keys were rewrapped" in done.stdout
+    done = await command(data, tables, "keys", "rotate")
+    assert (done.code, done.errors) == (0, "")
+    assert b"keys were rewrapped" in done.out
     async with server(data, tables) as again, Town(again.url, again.root_key) as town:
         history = await (await town.user("ann")).history(chat)
     assert [message["content"] for message in reversed(history)] == sent
@@ -202,9 +195,9 @@ async def test_after_a_restore_erasures_are_carried_out_again(
             ) as store:
                 await record(store.ledger._dynamo, LedgerEntry("user", "town:ann", 1))
             for count in (1, 0):
-                done = tidings(tmp_path, tables, "erasures", "replay")
-                assert done.returncode == 0, done.stderr
-                assert done.stdout.startswith(f"{count} erasures are carried out again")
+                done = await command(tmp_path, tables, "erasures", "replay")
+                assert done.code == 0, done.errors
+                assert done.out.startswith(b"%d erasures are carried out again" % count)
             await process.start()
             with pytest.raises(httpx.HTTPStatusError, match="409"):
                 await town.token("ann")

@@ -212,18 +212,6 @@ async def test_devices_hear_whose_content_was_erased_live_and_at_the_next_hello(
         await socket.drop()
 
 
-@pytest.mark.attack("A19")
-async def test_a_socket_ends_with_its_token_unless_a_fresh_one_comes(town: Town) -> None:
-    ann, bob = await people(town, "ann", "bob")
-    short = {one.user_id: await town.token(one.user_id, expires_in=3) for one in (ann, bob)}
-    first = Device(town.url, short[ann.user_id], "phone")
-    second = Device(town.url, short[bob.user_id], "phone")
-    async with first, second:
-        second.tell({"op": "auth", "token": bob.token})
-        assert await closed_with(first) == Close.NOT_AUTHENTICATED
-        await settled(second)
-
-
 @pytest.mark.attack("A14")
 async def test_a_token_in_the_address_of_a_socket_lets_nobody_in(
     server: ServerProcess, town: Town

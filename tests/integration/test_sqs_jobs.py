@@ -75,7 +75,7 @@ async def a_process(endpoint: str, url: str) -> AsyncIterator[tuple[SqsJobs, Wir
 
 async def take(jobs: SqsJobs, count: int) -> list[Taken]:
     taken: list[Taken] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(taken) < count:
             taken += await jobs.take(100)
     return taken

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines for state machines; has pytest explain failed assertions of what they are made of."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.engine import some_engine
+from tests.support.engine import Settings, on_tables
+from tests.support.spare_tables import spare_tables
 
 if TYPE_CHECKING:
     from tests.model.product import Engine
@@ -25,7 +27,13 @@ pytest.register_assert_rewrite(
 def engine_of(request: pytest.FixtureRequest) -> Callable[[str], "Engine"]:
     """What makes an engine of a kind."""
 
-    def endpoint() -> str:
-        return str(request.getfixturevalue("dynamodb_endpoint"))
+    @asynccontextmanager
+    async def empty(kind: str) -> AsyncIterator[Settings]:
+        if kind == "sqlite":
+            yield {}
+            return
+        endpoint: str = request.getfixturevalue("dynamodb_endpoint")
+        async with spare_tables(endpoint) as prefix:
+            yield on_tables(endpoint, prefix)
 
-    return lambda kind: lambda: some_engine(kind, endpoint)
+    return lambda kind: lambda: empty(kind)

@@ -5,6 +5,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
@@ -27,6 +28,8 @@ _SECONDS_MAX: Final = 60.0
 
 made = 0
 """Number of tables that this test run has created, deleted or not."""
+made_with_streams = 0
+"""Number of sets of tables with streams among them."""
 
 
 def new_prefix() -> str:
@@ -34,14 +37,20 @@ def new_prefix() -> str:
     return f"test_{uuid4().hex[:12]}_"
 
 
-async def make_tables(endpoint: str, prefix: str) -> None:
-    """Create every declared table. TTL stays off, because tests set their own time."""
+async def make_tables(endpoint: str, prefix: str, *, streams: bool = True) -> None:
+    """Create every declared table. TTL stays off, because tests set their own time.
+
+    Only servers read the streams. In DynamoDB Local they are expensive: each request for a table
+    with a stream searches the records of all older streams, even of deleted tables.
+    """
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
-            await _make(transport, create_table(table, prefix), until)
-    global made
+            wanted = table if streams else replace(table, stream=None)
+            await _make(transport, create_table(wanted, prefix), until)
+    global made, made_with_streams
     made += len(TABLES)
+    made_with_streams += streams
 
 
 async def _make(transport: Transport, request: Item, until: float) -> None:
@@ -80,11 +89,11 @@ async def drop_tables(endpoint: str, prefix: str, *, protected: bool = False) ->
 
 
 @asynccontextmanager
-async def some_tables(endpoint: str) -> AsyncIterator[str]:
+async def some_tables(endpoint: str, *, streams: bool = True) -> AsyncIterator[str]:
     """Create new tables, yield their prefix, and delete them on exit."""
     prefix = new_prefix()
     try:
-        await make_tables(endpoint, prefix)
+        await make_tables(endpoint, prefix, streams=streams)
         yield prefix
     finally:
         await drop_tables(endpoint, prefix)

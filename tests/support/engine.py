@@ -24,14 +24,19 @@ def on_tables(endpoint: str, prefix: str) -> Settings:
 
 
 @asynccontextmanager
-async def some_engine(engine: str, endpoint: Callable[[], str]) -> AsyncIterator[Settings]:
-    """Yield the settings of an empty engine; `endpoint` is called only if it is needed."""
+async def some_engine(
+    engine: str, endpoint: Callable[[], str], *, streams: bool = True
+) -> AsyncIterator[Settings]:
+    """Yield the settings of an empty engine; `endpoint` is called only if it is needed.
+
+    A core alone does without the streams of tables, which a server reads.
+    """
     if engine == "sqlite":
         yield {}
         return
     where = endpoint()
     # The tables are new, because a server reads their streams, which also contain earlier changes.
-    async with some_tables(where) as prefix:
+    async with some_tables(where, streams=streams) as prefix:
         yield on_tables(where, prefix)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts servers by forking one process that has imported the program already.
+"""Starts servers and commands by forking one process that has imported the program already.
 
 A start spends most of its time on imports, and the tests start hundreds of servers. The forked
-process is a server like any other: it has its own environment, folder, output and exit code, and
+process is one like any other: it has its own environment, folder, output and exit code, and
 runs the same command line. It ends when the test run ends, however that ends.
 
 `python -m tests.support.server_fork` reads a JSON object per line from its input, each a process to
@@ -34,6 +34,7 @@ class Start(msgspec.Struct):
     folder: str
     stdout: str
     stderr: str
+    stdin: str = os.devnull
 
 
 class ForkedProcess:
@@ -215,7 +216,7 @@ def _become(start: Start) -> NoReturn:
 def _redirect(start: Start) -> None:
     """Redirect input and output for the process, and close all other files."""
     opened = (
-        os.open(os.devnull, os.O_RDONLY),
+        os.open(start.stdin, os.O_RDONLY),
         os.open(start.stdout, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),
         os.open(start.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),
     )

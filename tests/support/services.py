@@ -65,6 +65,7 @@ class Startable(Protocol):
 Service = TypeVar("Service", bound=Startable)
 
 TABLES_MAX: Final = 1_000
+SETS_WITH_STREAMS_MAX: Final = 40
 
 _MISSING: Final = pytest.StashKey[dict[str, str]]()
 
@@ -86,14 +87,14 @@ def shared_dynamodb(
 def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
     """Return the endpoint of a DynamoDB Local with its tables in memory.
 
-    It becomes slow after a thousand tables, even if they were deleted. It is then restarted at
-    the same address before the next module.
+    It becomes slow after a thousand tables, and after the changes of few streams, even if the
+    tables were deleted. It is then restarted at the same address before the next module.
     """
     if isinstance(shared_dynamodb, str):
         return shared_dynamodb
-    if dynamo_tables.made > TABLES_MAX:
+    if dynamo_tables.made > TABLES_MAX or dynamo_tables.made_with_streams > SETS_WITH_STREAMS_MAX:
         shared_dynamodb.restart()
-        dynamo_tables.made = 0
+        dynamo_tables.made = dynamo_tables.made_with_streams = 0
         forget_tables(shared_dynamodb.address)
     return shared_dynamodb.address
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reuses sets of empty tables, because emptying takes a fifth of the time of creating.
 
-Two kinds of tests need the new tables of `some_tables` instead: tests that read the stream of a
-table, because it contains the deletions, and tests that end while a request is in progress.
+The tables have no streams. Two kinds of tests need the new tables of `some_tables` instead: tests
+with a server, which reads the streams, and tests that end while a request is in progress.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def spare_tables(endpoint: str) -> AsyncIterator[str]:
         prefix = _spare[endpoint].pop()
     else:
         prefix = new_prefix()
-        await make_tables(endpoint, prefix)
+        await make_tables(endpoint, prefix, streams=False)
     is_empty = False
     try:
         yield prefix

@@ -5,6 +5,8 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,37 @@ def nodes_of(path: Path) -> Iterator[ast.AST]:
     return ast.walk(ast.parse(text_of(path), filename=str(path)))
 
 
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What several rules ask about a module, which is parsed once for all of them."""
+
+    has_docstring: bool
+    functions: list[tuple[int, str, int]]
+    """Each with the number of its first line, its name and its lines without the docstring."""
+    classes: list[str]
+    names: list[str]
+    """Every name that the code gives or uses."""
+
+
+@cache
+def module_of(path: Path) -> Module:
+    tree = ast.parse(text_of(path), filename=str(path))
+    module = Module(ast.get_docstring(tree) is not None, [], [], [])
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                module.names.append(name)
+            case ast.ClassDef(name=name):
+                module.names.append(name)
+                module.classes.append(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                module.names.append(name)
+                module.functions.append((node.lineno, name, lines_without_docstring(node)))
+            case _:
+                pass
+    return module
+
+
 def lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     assert function.end_lineno is not None
     lines = function.end_lineno - function.lineno + 1
@@ -92,11 +125,10 @@ def test_the_rules_see_the_files() -> None:
 
 def test_no_function_outgrows_a_screen() -> None:
     found = [
-        f"{path}:{node.lineno} {node.name}: {lines_without_docstring(node)} lines"
+        f"{path}:{number} {name}: {lines} lines"
         for path in PYTHON
-        for node in nodes_of(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and lines_without_docstring(node) > FUNCTION_LINES_MAX
+        for number, name, lines in module_of(path).functions
+        if lines > FUNCTION_LINES_MAX
     ]
     report(f"Split it: at most {FUNCTION_LINES_MAX} lines. Keep the branches in the parent.", found)
 
@@ -110,10 +142,9 @@ def test_no_file_outgrows_its_subject() -> None:
 def test_modules_say_their_licence_and_purpose() -> None:
     found = []
     for path in SOURCE:
-        text = text_of(path)
-        if not text.startswith(SPDX_LINE + "\n"):
+        if not text_of(path).startswith(SPDX_LINE + "\n"):
             found.append(f"{path}: the first line must be `{SPDX_LINE}`")
-        if not ast.get_docstring(ast.parse(text)):
+        if not module_of(path).has_docstring:
             found.append(f"{path}: add a docstring below it that says what the file is for")
     report("Every module starts with its licence and its purpose.", found)
 
@@ -166,9 +197,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in SOURCE:
-        for node in ast.walk(ast.parse(text_of(path))):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(str(path))
+        for name in module_of(path).classes:
+            places.setdefault(name, []).append(str(path))
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert twice == {}, "Two things with one name: say in the name what tells them apart."
 
@@ -214,21 +244,8 @@ def test_code_uses_the_words_of_the_trade() -> None:
     found = [
         f"{path}: {name} ({SLANG[word]})"
         for path in SOURCE
-        for name in names_in(ast.parse(text_of(path)))
+        for name in module_of(path).names
         for word in re.findall(r"[a-z]+", re.sub(r"([A-Z])", r"_\1", name).lower())
         if word in SLANG
     ]
     assert found == [], "Use the word in brackets."
-
-
-def names_in(tree: ast.Module) -> Iterator[str]:
-    """Every name that the code gives or uses."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name

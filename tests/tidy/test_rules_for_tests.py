@@ -2,12 +2,13 @@
 """House rules for tests: how they wait, and what they may lean on. Each message names the cure."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.tidy.test_house_rules import TESTS, nodes_of, report, text_of
+from tests.tidy.test_house_rules import TESTS, lines_matching, nodes_of, report, text_of
 
 MAY_SLEEP: dict[str, set[str]] = {
     "waits for everybody else": {"tests/support/waiting.py"},
@@ -56,7 +57,7 @@ def test_tests_do_not_sleep() -> None:
     found = [
         f"{path}:{node.lineno}"
         for path in TESTS
-        if str(path) not in set().union(*MAY_SLEEP.values())
+        if str(path) not in set().union(*MAY_SLEEP.values()) and "sleep" in text_of(path)
         for node in nodes_of(path)
         if isinstance(node, ast.Call) and is_fixed_pause(node)
     ]
@@ -64,14 +65,8 @@ def test_tests_do_not_sleep() -> None:
 
 
 def test_the_tests_wait_in_one_way() -> None:
-    found = [
-        f"{path}:{node.lineno}"
-        for path in TESTS
-        if path != Path("tests/support/waiting.py")
-        for node in ast.parse(text_of(path)).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.strip("_") in ("until", "wait_until", "eventually")
-    ]
+    others = [path for path in TESTS if path != Path("tests/support/waiting.py")]
+    found = lines_matching(re.compile(r"^(async )?def _*(until|wait_until|eventually)_*\("), others)
     report("Use `until` of tests.support.waiting.", found)
 
 

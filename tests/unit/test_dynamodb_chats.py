@@ -45,7 +45,7 @@ GIVES_UP: list[Fate] = ["cut"] * retrying.ATTEMPTS_MAX
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint) as made:
+    async with some_tables(dynamodb_endpoint, streams=False) as made:
         yield made
 
 

@@ -46,7 +46,7 @@ async def proxy(
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint) as made:
+    async with some_tables(dynamodb_endpoint, streams=False) as made:
         yield made
 
 

@@ -9,8 +9,9 @@ from tidings_client import Client, EntryEvent, FileStorage, Message
 
 
 def tell(*words: object) -> None:
-    """One line, at once."""
-    print(*words, flush=True)
+    """One line, at once, and in one piece even if the process is killed meanwhile."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 async def show(client: Client, *, confirms: bool) -> None:

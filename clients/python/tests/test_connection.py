@@ -39,7 +39,7 @@ async def connected(act: Act) -> AsyncIterator[tuple[Connection, list[ServerFram
         connection = Connection(heard.append)
         await connection.open(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         connection.say(Hello("t"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             yield connection, heard
         await connection.close()
     finally:
@@ -141,7 +141,7 @@ async def full_house(headers: bytes) -> AsyncIterator[str]:
         writer.close()
 
     server = await asyncio.start_server(turn_away, "127.0.0.1", 0)
-    async with server, asyncio.timeout(5):
+    async with server, asyncio.timeout(60):
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 

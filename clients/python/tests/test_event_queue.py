@@ -25,7 +25,7 @@ class Desk:
         return mark
 
     async def next(self) -> object:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             return await self.queue.next()
 
 

@@ -81,7 +81,7 @@ async def test_messages_that_come_up_during_a_write_share_the_next() -> None:
         await asyncio.sleep(0)
         assert not any(one.done() for one in kept)
         storage.may_go_on.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.wait(kept)
     assert [len(save.posted) for save in storage.saves] == [1, 9]
     await journal.close()

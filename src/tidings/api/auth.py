@@ -212,8 +212,8 @@ async def request_code(data: CodeRequest, address: str | None, logins: LoginVerb
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
 async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> SessionTokens:
-    """Open a session. If no user has the number and the tenant allows registration, this creates
-    the user."""
+    """Open a session. If no user has the phone number and the tenant allows registration, this
+    creates the user."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
     )

@@ -149,7 +149,7 @@ async def list_tenant_inboxes(
     cost=lambda asked: rate_limits.look_up_cost(asked.limit),
 )
 async def list_inboxes(user: UserKey, asked: ListQuery, inbox_verbs: InboxVerbs) -> UserInboxList:
-    """Return the inboxes of the caller's tenant by name. Every user of the tenant has them all."""
+    """Return the inboxes of the caller's tenant, sorted by name. All users have the same ones."""
     page, cursor = await inbox_verbs.inboxes.of_user(user, asked.cursor, asked.limit)
     return UserInboxList([_user_record(inbox, config) for inbox, config in page], cursor)
 

@@ -172,7 +172,7 @@ async def download_export(
 
 
 class AsideQuery(Query, frozen=True):
-    """Which part of the list to return."""
+    """Which page of the failed delivery jobs to return."""
 
     limit: Limit = limits.PAGE_DEFAULT
     cursor: str | None = None

@@ -53,7 +53,8 @@ class InviteList(msgspec.Struct):
 
 @operation("GET", "/v1/me/invites", tag=INVITES_TAG, summary="List my invitations")
 async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
-    """Return all open invitations, at most 100. An invitation expires after 30 days."""
+    """Return your open invitations, which are never more than 100. An invitation expires after 30
+    days."""
     return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
 
 

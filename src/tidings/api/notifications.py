@@ -88,7 +88,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
 
 
 def post_cost(new: NewNotification) -> int:
-    """Return the cost of a post; the path under `/stack` uses this too."""
+    """Return how many tokens of the rate limit a new notification costs."""
     return rate_limits.post_cost(
         len(new.audience.uids) if isinstance(new.audience, Users) else None
     )

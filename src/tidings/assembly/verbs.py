@@ -67,7 +67,7 @@ class Identity:
 def make_identity(
     root_key: str, store: Store, wrapping: Wrapping, quotas: TenantQuotas, clock: Clock
 ) -> Identity:
-    """Make the parts that check credentials; the watch is not started."""
+    """Make the parts that check credentials; the caller starts the `RevocationWatch`."""
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)

@@ -89,7 +89,7 @@ def add_import_options(parser: argparse.ArgumentParser) -> None:
 
 
 def export(config: Config, options: argparse.Namespace) -> int:
-    """Write all facts to a file; return the exit code.
+    """Write all data to a file; return the exit code.
 
     Raises:
         SetupError: The operator has to change something first.

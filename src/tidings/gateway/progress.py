@@ -27,7 +27,7 @@ KEPT_MAX: Final = 32
 
 
 def is_first(offer: Offer, user: UserKey) -> bool:
-    """Return whether the entry makes the user a member."""
+    """Return whether this is the first entry that the user may see: it makes them a member."""
     if isinstance(offer, EncodedEntry):
         return user in offer.added
     return offer.kind in ("added", "created") and _names(offer, user)

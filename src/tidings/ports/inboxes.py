@@ -199,8 +199,8 @@ class Copies(Protocol):
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
         """Mark all copies made up to `time` and broadcasts up to sequence `announced` as read.
 
-        Neither of the two marks ever moves back. Read marks of single broadcasts that `announced`
-        covers may be removed.
+        A smaller `time` or `announced` than before changes nothing. If `announced` covers a
+        broadcast that was marked on its own, that mark may be removed.
         """
         ...
 

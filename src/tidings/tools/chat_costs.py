@@ -178,7 +178,7 @@ def _change_of_message(content: int) -> Charge:
 
 
 def _touched_previews(members: int) -> Charge:
-    """Return the charge for removing the copies of a message before its content is changed."""
+    """Return the charge for removing the preview of a message before its content is changed."""
     if members != DIRECT:
         return _writes("touch_preview", "chats", 1)
     return _writes("touch_direct_preview", "delivery_state", 2, 2)

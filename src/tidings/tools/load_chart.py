@@ -145,7 +145,10 @@ TITLE = "Durable 1:1 messages"
 
 
 def picture(results: Sequence[Result], title: str = TITLE) -> str:
-    """Return a chart of throughput and latency, with separate lines for each window."""
+    """Return a chart of throughput and latency, with a line for each window.
+
+    A window is the number of messages that a sender has on the way at once.
+    """
     windows = sorted({result.window for result in results})
 
     def line(name: str, window: int, value: Callable[[Result], float], dashed: bool) -> ChartLine:

@@ -158,7 +158,7 @@ class ChatQueues:
         self._members += (len(state.members) if state else 0) - before
 
     def remember(self, chat_queue: ChatQueue, entries: Iterable[Entry]) -> None:
-        """Remember the messages among entries that were just appended or read."""
+        """Cache the messages among entries that were just appended or read."""
         chat = chat_queue.chat_id
         for entry in entries:
             if entry.client_message_id is not None:
@@ -203,8 +203,11 @@ class Repeats:
         self._clock = clock
 
     async def answer_or_refuse(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Do the same as `answer_if_sent`, but refuse the request if the chat has too many
-        searches."""
+        """Answer a request whose message is in the log already; return whether it has an answer.
+
+        The request is refused if the chat's log was searched too often, because a client can make
+        each search long.
+        """
         if not self._may_search(chat_queue, request):
             request.refused(ChatBusy())
             return True

@@ -68,7 +68,7 @@ class ListMessageReceipts:
         purpose = f"receipts\0{chat}\0{sequence}"
         after = self._cursors.position(purpose, reader, cursor)
         message = await find_message(self._log, reader, chat, sequence)
-        known = await self._members(chat, reader)
+        known = await self._read_receipts(chat, reader)
         concerned = [
             member
             for member in known.members
@@ -84,8 +84,12 @@ class ListMessageReceipts:
             as_of=known.at,
         )
 
-    async def _members(self, chat: ChatId, reader: UserKey) -> _ReadReceipts:
-        """Return the receipts of a chat, if the reader is a member."""
+    async def _read_receipts(self, chat: ChatId, reader: UserKey) -> _ReadReceipts:
+        """Return the receipts of all members of a chat, from the cache if the chat is large.
+
+        Raises:
+            ChatNotFound: The reader is not a member.
+        """
         async with self._locks.setdefault(chat, asyncio.Lock()):
             now = self._clock.now()
             known = self._large.get(chat)

@@ -52,7 +52,7 @@ class Cursors:
             raise CursorInvalid from None
 
     def position(self, purpose: str, user: UserKey, cursor: str | None) -> str | None:
-        """Return the position in a list that a cursor contains; None without a cursor.
+        """Return the position in a list, which is stored in the cursor; None without a cursor.
 
         Raises:
             CursorInvalid: `open` refuses the cursor.

@@ -156,7 +156,8 @@ async def _verify_ours(token: str, header: Header, keys: SigningKeys, now: int) 
 async def _verify_own(token: str, header: Header, own: TenantIssuerKeys, now: int) -> Token:
     """Verify a token that a tenant signed, with a key that this tenant registered.
 
-    Only tokens that we signed may name a session or a tenant key: both are ignored here.
+    Only tokens that Tidings signed may name a session or a tenant key. If this token names one, it
+    is ignored.
     """
     if header.typ not in (None, "JWT", TYPE):
         raise Unauthenticated

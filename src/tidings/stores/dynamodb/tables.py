@@ -209,11 +209,11 @@ CapacityMode = Literal["on-demand", "provisioned"]
 
 
 def tables_in(mode: CapacityMode) -> tuple[Table, ...]:
-    """Return the tables of a deployment in this mode.
+    """Return the tables of a deployment that pays on demand or for provisioned capacity.
 
-    On demand is the default, because it costs less until the load is far larger and steadier than
-    that of the capacity planner's defaults. If a deployment is provisioned, tables without a range
-    are still on demand: their peaks are too far above the average.
+    On demand is the default. It costs less, unless the load is far larger and steadier than the
+    capacity planner assumes by default. In a provisioned deployment, a table without an entry in
+    `RANGES` is still on demand, because its peaks are too far above its average.
     """
     if mode == "on-demand":
         return TABLES

@@ -311,7 +311,11 @@ class Heads:
     async def _try(
         self, pattern: Pattern, key: Item, update: str, condition: str, values: Item
     ) -> bool:
-        """Write a copy; return False if only a condition about the last message failed."""
+        """Write a head copy; return True if the item then has this head or a later one.
+
+        It may also be that the item does not exist any more. False means that the last message in
+        the item was changed meanwhile.
+        """
         try:
             await self._dynamo.update(pattern, key, update, condition, values)
         except ConditionFailed as failed:

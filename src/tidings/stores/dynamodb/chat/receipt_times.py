@@ -58,9 +58,14 @@ class ReceiptTimes:
     def note(
         self, key: Item, moves: Mapping[Mark, int], at: int, *, appends: bool = False
     ) -> NotedTimes:
-        """Plan to store the time of a move; `moves` has the new sequence of each mark.
+        """Return the part of an update that stores when marks moved.
 
-        If `appends` is true, no list is replaced, so the update needs no further condition.
+        Each mark has a list of its moves. A new move is appended to the list, unless the cached
+        list is full: then a shorter list replaces it, on condition that the mark has not moved
+        since. With `appends`, moves are always appended, which needs no condition.
+
+        Args:
+            moves: The new sequence of each mark that moves.
         """
         update, condition = "", ""
         values: Item = {}

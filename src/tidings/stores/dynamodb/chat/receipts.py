@@ -329,7 +329,7 @@ class DynamoReceipts:
                         self._times.saw(item)
                     if times.condition and item and change.advances(item):
                         continue  # only the list of times has changed
-                    if instead is not None and self._shows_other(item, change.new[":sequence"]):
+                    if instead is not None and self._keeps_preview(item, change.new[":sequence"]):
                         return await self._update(key, instead)
                     if item and ":own" in change.new:
                         await self._wrote(item)
@@ -338,10 +338,12 @@ class DynamoReceipts:
             return to_receipt(item)
         raise AssertionError("the last attempt has no condition on the times")
 
-    def _shows_other(self, item: Item, sequence: int) -> bool:
-        """Return whether the copy of this message must not be written to a row. This is the case if
-        the chat is not direct, if the row has this or a later head, or if the message was
-        changed."""
+    def _keeps_preview(self, item: Item, sequence: int) -> bool:
+        """Return whether a row of the chat list keeps its preview, and not that of a new message.
+
+        This is so in a group, in a row that already shows this message or a later one, and if the
+        message was edited or redacted.
+        """
         return bool(item) and (
             "peer" not in item
             or self._heads.reached_in(item) >= sequence

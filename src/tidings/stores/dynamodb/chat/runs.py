@@ -175,11 +175,11 @@ class Runs:
         return await self._change(run, bodies)
 
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Write encrypted content only while its data key is valid.
+        """Start a write of encrypted content only while its data key may be used.
 
         A data key is destroyed no earlier than `SEALED_WRITE_SECONDS_MAX` after its last permitted
-        use. A write that takes less time therefore ends before the key is destroyed. A slower write
-        may end later; if the key is no longer valid then, the outcome is reported as unknown.
+        use. A write that takes less time therefore ends before the key is destroyed. If a write
+        took longer and the key may no longer be used, the outcome is reported as unknown.
         """
         if not run.may_write():
             return SLOT_TAKEN

@@ -2,8 +2,9 @@
 """The deletion of users and tenants on DynamoDB: their data, and the ledger of erasures.
 
 The ledger is in the table of data keys. That table is never restored to an earlier point in time,
-because destroyed keys would return with it. The table of tenants, which is restored with the
-others, has an item for each erasure that the store knows.
+because destroyed keys would return with it. The table of tenants is restored with the others. It
+has an item for each erasure that was applied to the data. After a restore, an entry of the ledger
+without such an item must be applied again.
 """
 
 from collections.abc import Sequence

@@ -238,7 +238,7 @@ class Partitions:
         return [_pair(name) for name in sorted(self._inboxes)]
 
     def users(self) -> Iterator[tuple[UserKey, str]]:
-        """Yield each user and inbox, in order."""
+        """Yield each user with an inbox, sorted by user and inbox; a pair appears once."""
         self._users.sort()
         for name, _ in groupby(self._users):
             user, inbox = _pair(name)
