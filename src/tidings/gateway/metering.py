@@ -31,7 +31,7 @@ _OPS: Final = sorted(
     }
 )
 
-SENT: Final = [0] * 1_024
+SENT: Final = [0] * 1_280
 """Number of frames sent to clients, by `slot_of` the frame. A list is the fastest counter."""
 
 _client_names: Final[dict[str, str]] = {}
