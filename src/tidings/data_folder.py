@@ -21,7 +21,7 @@ _FILE_BYTES_MAX: Final = 65_536
 
 
 def is_in_use(folder: Path) -> bool:
-    """Return whether a process holds the folder's lock."""
+    """Return True if a process holds the folder's lock."""
     try:
         with (folder / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -29,7 +29,7 @@ class ProcessChecker:
         self._waiting = 0
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
-        """Return whether the value satisfies the schema.
+        """Return True if the value satisfies the schema.
 
         Raises:
             TookTooLong: The check exceeded its CPU time.

@@ -167,10 +167,11 @@ class TurnBudget:
 
 
 class BackgroundQueue:
-    """Queue of background jobs. Jobs run concurrently, but jobs with the same key run in order.
+    """Queue of functions that run in the background: concurrently, but in order for the same key.
 
-    Each worker has its own queue, and a key always belongs to the same worker. Python's randomly
-    seeded string hash selects the worker, so that an attacker cannot overload a chosen worker.
+    A fixed number of tasks runs them. Each task has its own queue, and a key always belongs to the
+    same task. Python's randomly seeded string hash selects the task, so that an attacker cannot
+    overload a chosen task.
     """
 
     def __init__(self, name: str, *, workers: int, waiting_max: int, close_seconds: float) -> None:
@@ -185,16 +186,16 @@ class BackgroundQueue:
         report_queue(name, self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return the number of jobs that wait or run."""
+        """Return the number of functions that wait or run."""
         return {"waiting": self._waiting}
 
     @property
     def is_full(self) -> bool:
-        """Return whether further jobs are refused."""
+        """Return True if the queue accepts no more functions: it is full or closed."""
         return self._is_closed or self._waiting >= self._waiting_max
 
     def put(self, key: str, job: Job) -> bool:
-        """Queue a job; return False if the queue is full or closed."""
+        """Queue the function `job`; return False if the queue is full or closed."""
         if self.is_full:
             return False
         self._waiting += 1
@@ -206,12 +207,13 @@ class BackgroundQueue:
         return True
 
     async def settled(self) -> None:
-        """Wait until every queued job is done."""
+        """Wait until every queued function has run."""
         for queue in self._queues:
             await queue.join()
 
     async def close(self) -> None:
-        """Refuse new jobs, wait a bounded time for the queued jobs, and drop the rest."""
+        """Accept no more functions, wait a bounded time for those in the queue, and drop the
+        rest."""
         self._is_closed = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self._close_seconds):

@@ -44,6 +44,10 @@ async def views(page: Page, url: str) -> AsyncIterator[str]:
     app = WebApp(page)
     await expect(app.button("Carol")).to_be_visible()
     yield "sign-in"
+    await page.get_by_text("With a phone number").click()
+    await page.get_by_text("With a token").click()
+    await expect(page.get_by_label("Token", exact=True)).to_be_visible()
+    yield "sign-in forms"
     await app.button("Alice").click()
     await expect(app.chat("Lunch")).to_be_visible()
     yield "chats"
@@ -59,12 +63,48 @@ async def views(page: Page, url: str) -> AsyncIterator[str]:
     await row.get_by_role("button", name="Actions").click()
     await expect(page.get_by_role("menu")).to_be_visible()
     yield "actions"
+    if await row.get_by_role("button", name="👍").count():  # from an earlier walk
+        await page.keyboard.press("Escape")
+    else:
+        await page.get_by_role("menuitem", name="React with 👍").click()
+    await expect(row.get_by_role("button", name="👍", pressed=True)).to_be_visible()
+    await app.box.press("ArrowUp")
+    await expect(page.get_by_text("Editing a message")).to_be_visible()
+    yield "editing"
     await page.keyboard.press("Escape")
-    await app.button("Chat options").click()
-    await page.get_by_role("menuitem", name="Members").click()
-    await expect(page.get_by_role("dialog").get_by_text("Carol").first).to_be_visible()
-    yield "members"
-    await page.keyboard.press("Escape")
+    async for view in dialogs(app):
+        yield view
+
+
+async def dialogs(app: WebApp) -> AsyncIterator[str]:
+    """Open each dialog; its name while it is shown."""
+    dialog = app.page.get_by_role("dialog")
+    await app.row("Noodles it is.").hover()
+    await app.row("Noodles it is.").get_by_role("button", name="Actions").click()
+    await app.page.get_by_role("menuitem", name="Who read it").click()
+    await expect(dialog.get_by_text("👍")).to_be_visible()
+    yield "readers"
+    await app.page.keyboard.press("Escape")
+    for item in ("Members", "Keyboard"):
+        await app.button("Chat options").click()
+        if item == "Members":
+            yield "chat options"
+        await app.page.get_by_role("menuitem", name=item).click()
+        await expect(
+            dialog.get_by_text("Carol" if item == "Members" else "Enter").first
+        ).to_be_visible()
+        yield item.lower()
+        await app.page.keyboard.press("Escape")
+    if await app.button("Back to the chats").is_visible():
+        await app.button("Back to the chats").click()
+    for name in ("New chat", "New group"):
+        await app.button(name).click()
+        await expect(dialog.get_by_text("Bob")).to_be_visible()
+        yield name.lower()
+        await app.page.keyboard.press("Escape")
+    await app.page.get_by_role("searchbox").fill("carol")
+    await expect(app.page.get_by_role("navigation").get_by_text("Carol").last).to_be_visible()
+    yield "search"
 
 
 async def problems(page: Page, rules: list[str] | None = None) -> list[str]:

@@ -27,8 +27,10 @@ class WebApp:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def chat(self, title: str) -> Locator:
-        """An entry of the list of chats."""
-        return self.chats.get_by_role("button").filter(has_text=title)
+        """An entry of the list of chats, by its title alone: a group's entry also names whoever
+        wrote last, or writes now."""
+        titled = self.page.locator(".title", has_text=re.compile(f"^{re.escape(title)}$"))
+        return self.chats.get_by_role("button").filter(has=titled)
 
     def message(self, text: str) -> Locator:
         """A message of the open chat."""

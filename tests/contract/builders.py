@@ -180,9 +180,9 @@ async def a_chat(
 
 async def many_chats(store: Store, user: UserKey, count: int) -> None:
     """So many chats of one user, some of them made at once."""
-    for start in range(0, count, 50):
+    for start in range(0, count, 10):
         async with asyncio.TaskGroup() as group:
-            for _ in range(start, min(start + 50, count)):
+            for _ in range(start, min(start + 10, count)):
                 group.create_task(a_chat(store, user))
 
 

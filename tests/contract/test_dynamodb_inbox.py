@@ -144,9 +144,10 @@ async def test_marking_the_same_again_and_again_takes_no_room(
     store: DynamoStore, dynamo: Dynamo
 ) -> None:
     sequences = list(range(1, 101))
-    async with asyncio.TaskGroup() as group:
-        for time in range(40):
-            group.create_task(store.copies.read_broadcasts(ANN, INBOX, sequences, NOW + time))
+    for start in range(0, 40, 8):
+        async with asyncio.TaskGroup() as group:
+            for time in range(start, start + 8):
+                group.create_task(store.copies.read_broadcasts(ANN, INBOX, sequences, NOW + time))
     item = await item_at(dynamo, marks_key(ANN, INBOX))
     assert len(item["singly"]) <= SINGLE_MAX + NEEDLESS_MAX + len(sequences)
     state = await store.copies.read_state(ANN, INBOX)

@@ -34,7 +34,7 @@ async def test_a_notification_is_kept_as_it_is(store: Store) -> None:
 
     assert await found(store, plain.notification_id) == [plain]
     assert await found(store, large.notification_id, plain.notification_id) == [large, plain]
-    assert not plain.is_redacted
+    assert not plain.is_retracted
 
 
 async def test_the_missing_are_left_out(store: Store) -> None:
@@ -74,7 +74,7 @@ async def test_inboxes_and_tenants_do_not_share(store: Store) -> None:
     (other,) = await store.notifications.get("acme-2", INBOX, [same])
     assert other.box == b"3"
     (emptied,) = await store.notifications.get(TENANT, "news.2", [same])
-    assert emptied.is_redacted
+    assert emptied.is_retracted
 
 
 async def test_an_emptied_one_has_lost_its_content_and_nothing_else(store: Store) -> None:
@@ -85,7 +85,7 @@ async def test_an_emptied_one_has_lost_its_content_and_nothing_else(store: Store
     await store.notifications.empty(TENANT, INBOX, one.notification_id)
 
     (emptied,) = await found(store, one.notification_id)
-    assert emptied.is_redacted
+    assert emptied.is_retracted
     assert msgspec.structs.replace(emptied, box=one.box, box_key=one.box_key) == one
 
 
@@ -114,7 +114,7 @@ async def test_bodies_are_there_after_a_restart(engine: Engine) -> None:
     async with engine.open() as store:
         kept, emptied = await found(store, one.notification_id, other.notification_id)
         assert kept == one
-        assert emptied.is_redacted
+        assert emptied.is_retracted
 
 
 # Keys.

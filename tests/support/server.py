@@ -99,15 +99,16 @@ class ServerProcess:
         (self.data / "server.json").unlink(missing_ok=True)
         welcome, log = self.data / WELCOME_FILE, self.data / LOG_FILE
         welcome.write_bytes(b"")
-        if self.launcher is None and self.preload is None:
+        if self.preload is None:
             # The working folder is the data folder, which contains no tidings.toml of a developer.
+            folder = self.data.absolute()
             self._process = start_server(
-                self._arguments(), self._environment(), self.data.absolute(), welcome, log
+                self._arguments(), self._environment(), folder, welcome, log, self.launcher
             )
         else:
-            self._process = self._run_launcher(welcome, log)
+            self._process = self._run_with_library(welcome, log)
 
-    def _run_launcher(self, welcome: Path, log: Path) -> "subprocess.Popen[bytes]":
+    def _run_with_library(self, welcome: Path, log: Path) -> "subprocess.Popen[bytes]":
         program = [str(self.launcher)] if self.launcher else ["-m", "tidings"]
         with welcome.open("ab") as stdout, log.open("ab") as stderr:
             return subprocess.Popen(

@@ -14,6 +14,7 @@ import faulthandler
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import subprocess
@@ -35,6 +36,8 @@ class Start(msgspec.Struct):
     stdout: str
     stderr: str
     stdin: str = os.devnull
+    launcher: str = ""
+    """A script that runs in place of the command line; it may change the program before."""
 
 
 class ForkedProcess:
@@ -119,12 +122,17 @@ FORK_SERVER: Final = ForkServer()
 
 
 def start_server(
-    arguments: list[str], environment: Mapping[str, str], folder: Path, stdout: Path, stderr: Path
+    arguments: list[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    stdout: Path,
+    stderr: Path,
+    launcher: Path | None = None,
 ) -> ForkedProcess:
-    """Start `tidings` with these arguments; append its output to the files."""
-    return FORK_SERVER.start(
-        Start(arguments, dict(environment), str(folder), str(stdout), str(stderr))
-    )
+    """Start `tidings`, or the launcher, with these arguments; append its output to the files."""
+    start = Start(arguments, dict(environment), str(folder), str(stdout), str(stderr))
+    start.launcher = str(launcher or "")
+    return FORK_SERVER.start(start)
 
 
 # The forked process.
@@ -202,7 +210,10 @@ def _become(start: Start) -> NoReturn:
         from tidings.cli.command_line import main as tidings
 
         shorten_waits()
-        code = tidings(start.arguments)
+        if start.launcher:
+            runpy.run_path(start.launcher, run_name="__main__")  # ends with its exit code
+        else:
+            code = tidings(start.arguments)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:

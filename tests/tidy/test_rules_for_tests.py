@@ -28,6 +28,7 @@ MAY_SLEEP: dict[str, set[str]] = {
         "tests/faults/sabotage_ack_before_commit.py",
         "tests/faults/test_inbox_kill.py",
     },
+    "time is simulated, so waiting takes none": {"tests/unit/test_turns.py"},
     "a real server's clock has to move on": {
         "clients/python/tests/test_client.py",
         "tests/faults/many/many_run.py",

@@ -38,6 +38,8 @@ export class MessageList {
   #isMoving = false;
   /** The newest row when the end was seen last. */
   #seen = 0;
+  /** The row that has the focus, before the page changes. @type {HTMLElement | null | undefined} */
+  #focused;
 
   /** @param {TidingsChat} element */
   constructor(element) {
@@ -167,8 +169,9 @@ export class MessageList {
 
   // Scrolling.
 
-  /** Remember what is seen, before the page changes. */
+  /** Remember what is seen and what has the focus, before the page changes. */
   before() {
+    this.#focused = this.#element.root.activeElement?.closest(".item");
     if (this.log && !this.isAtBottom && !this.#isMoving) this.#anchor = this.#firstSeen();
   }
 
@@ -185,6 +188,8 @@ export class MessageList {
       this.#observer.observe(log);
     }
     this.#restore();
+    // A button of the row may be gone, such as that of a reaction which was removed.
+    if (!this.#element.root.activeElement) this.#focused?.focus({ preventScroll: true });
     if (this.#isMoving) this.#arrived();
     this.#load();
   }

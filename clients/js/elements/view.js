@@ -30,13 +30,9 @@ const ATTRIBUTES = new Set("role class part list hidden popover dir slot alt".sp
  * @returns {Element_}
  */
 export function h(tag, props, ...children) {
-  const { key, ...rest } = props ?? {};
-  return {
-    tag,
-    key: key === undefined ? undefined : String(key),
-    props: rest,
-    children: flat(children),
-  };
+  const { key: name, ...rest } = props ?? {};
+  const key = name === undefined ? undefined : String(name);
+  return { tag, key, props: rest, children: flat(children) };
 }
 
 /**
@@ -59,8 +55,15 @@ export function render(parent, ...children) {
   const wanted = flat(children);
   const keyed = leave(parent, wanted);
   let next = parent.firstChild;
+  // If something was left out, it goes, and what comes after it stays.
+  let spare = parent.childNodes.length - wanted.length;
   for (const child of wanted) {
     const key = typeof child === "string" ? undefined : child.key;
+    for (; spare > 0 && key === undefined && next && !keyOf(next) && !fits(next, child); spare--) {
+      const { nextSibling } = next;
+      parent.removeChild(next);
+      next = nextSibling;
+    }
     const old = key === undefined ? next : (keyed.get(key) ?? null);
     if (key !== undefined) keyed.delete(key);
     if (!fits(old, child)) parent.insertBefore(make(child), next);
@@ -70,12 +73,10 @@ export function render(parent, ...children) {
       else move(parent, node, next);
     }
   }
-  while (next) {
-    const after = next.nextSibling;
-    parent.removeChild(next);
-    next = after;
-  }
+  for (const node of [...parent.childNodes].slice(wanted.length)) parent.removeChild(node);
 }
+
+const keyOf = (/** @type {Node} */ node) => DESCRIPTION.get(node)?.key;
 
 /**
  * Remove the nodes whose key is not wanted any more; return the others by key. It comes first, so
@@ -89,7 +90,7 @@ function leave(parent, wanted) {
   const keyed = new Map();
   const keys = new Set(wanted.map((child) => (typeof child === "string" ? undefined : child.key)));
   for (const node of [...parent.childNodes]) {
-    const key = DESCRIPTION.get(node)?.key;
+    const key = keyOf(node);
     if (key === undefined) continue;
     if (keys.has(key)) keyed.set(key, node);
     else parent.removeChild(node);

@@ -44,6 +44,26 @@ test("an element of another kind is made anew", () => {
   assert.notEqual(root.childNodes[0], old);
 });
 
+test("what is left out goes, and what comes after it stays", () => {
+  const page = (isOffline, isBusy) => [
+    isOffline && h("p", null, "offline"),
+    h("div", null, "frame"),
+    h("p", null, "notice"),
+    isBusy ? h("i", null, "busy") : null,
+    h("ul", { key: "list" }),
+    h("section", null, "panel"),
+  ];
+  show(page(true, true));
+  const [, frame, notice, , list, panel] = root.childNodes;
+  assert.equal(
+    show(page(false, false)),
+    "<div>frame</div><p>notice</p><ul></ul><section>panel</section>",
+  );
+  assert.deepEqual([...root.childNodes], [frame, notice, list, panel]);
+  show(page(true, false));
+  assert.deepEqual([...root.childNodes].slice(1), [frame, notice, list, panel]);
+});
+
 test("a row that goes does not move the others", () => {
   const list = (...keys) => keys.map((key) => h("li", { key }, key));
   show(list("a", "b", "c", "d"));

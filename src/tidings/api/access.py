@@ -78,7 +78,7 @@ def forwarded_for(scope: Scope) -> list[str]:
 
 
 def came_encrypted(scope: Scope, trusted: Networks) -> bool:
-    """Return whether a trusted proxy reports that the client used HTTPS."""
+    """Return True if a trusted proxy reports that the client used HTTPS."""
     client = scope["client"]
     if not trusted or client is None or not is_trusted(client[0], trusted):
         return False

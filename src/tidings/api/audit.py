@@ -212,7 +212,7 @@ def _within(body: object, name: str) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether the value is a boolean, a small number or a word: nothing secret."""
+    """Return True if the value cannot be secret: it is a boolean, a small number or a word."""
     if isinstance(value, int):
         return 0 <= value < _NUMBER_MAX
     return isinstance(value, str) and bool(_WORD.fullmatch(value))

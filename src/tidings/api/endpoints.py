@@ -130,7 +130,7 @@ class LargeBodies:
 
 
 class _Slots:
-    """The slots in which large bodies of one tenant are read."""
+    """Limits how many large bodies of one tenant are read at the same time, one in each slot."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
@@ -139,7 +139,7 @@ class _Slots:
 
 
 def _may_be_large(scope: Scope) -> bool:
-    """Return whether the body may be large; True for a chunked body, whose length is unknown."""
+    """Return True if the body may be large: its length is large, or unknown (a chunked body)."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             return not value.isdigit() or int(value) > limits.REQUEST_BODY_BYTES_MAX

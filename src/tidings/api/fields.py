@@ -213,6 +213,6 @@ def limit_in_path(limit: str) -> int:
 
 
 def check_own_tenant(tenant: str, user: UserKey) -> None:
-    """Raise TenantNotFound unless the tenant in a path is the user's own."""
+    """Raise TenantNotFound if the tenant in a path is not the tenant of the user."""
     if tenant_of(user) != tenant:
         raise TenantNotFound

@@ -297,7 +297,8 @@ async def count_unread(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> Un
 async def list_page(
     verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
 ) -> tuple[list[ListedNotification], str | None]:
-    """Return a page of notifications and its cursor; the path under `/stack` uses this too."""
+    """Return a page of notifications, and the cursor of the next page; also for the path under
+    `/stack`."""
     wanted = ListFilter(
         limit=limit,
         cursor=asked.cursor,

@@ -34,8 +34,8 @@ TAG: Final = "Jobs"
 
 
 class JobProgress(msgspec.Struct):
-    """Progress of the deletion of a chat: `done` is the number of entries in its log that are empty
-    already, and `of` is the number of all entries."""
+    """Progress of the deletion of a chat: `done` is the number of entries in its log whose content
+    is removed, and `of` is the number of all entries."""
 
     done: int
     of: int

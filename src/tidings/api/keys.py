@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on signing keys, a tenant's own public keys, the master key and content keys."""
+"""Operations on signing keys, a tenant's own public keys, the master key and data keys."""
 
 from typing import Final
 
@@ -85,7 +85,7 @@ async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord
 async def erase_user_content(
     caller: Caller, tenant: str, user_id: str, identity: IdentityVerbs
 ) -> ErasureRecord:
-    """Destroy the content keys of a user: everything the user wrote becomes unreadable for good,
+    """Destroy the data key of a user: everything the user wrote becomes unreadable for good,
     and every message of the user shows `erased`. The user remains and can write again."""
     return ErasureRecord(await identity.erase_user_content(caller, tenant, user_id))
 
@@ -220,8 +220,8 @@ async def make_signing_key(
 async def remove_signing_key(
     caller: Caller, tenant: str, signing_key_id: str, identity: IdentityVerbs
 ) -> None:
-    """Remove a key that no longer signs. Tokens signed with it become invalid within five seconds,
-    and their connections close."""
+    """Remove a key that is not the newest; the newest signs. Tokens signed with the removed key
+    become invalid within five seconds, and their connections close."""
     await identity.signing_keys.remove(caller, tenant, signing_key_id)
 
 

@@ -202,7 +202,8 @@ async def redact_message(
 async def post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
-    """Post a message; when it is durable, return it and whether an earlier request stored it."""
+    """Post a message; when it is durable, return it, and True if an earlier request has stored
+    it."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:

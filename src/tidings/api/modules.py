@@ -108,7 +108,7 @@ class _Script:
         self._position = end + len("*/")
 
     def _follows_operand(self) -> bool:
-        """Return whether a slash means a division here; otherwise it begins a regular
+        """Return True if a slash means a division here, False if it begins a regular
         expression."""
         if not self._code.strip() and self._parts:
             return not self._parts[-1].endswith("${")

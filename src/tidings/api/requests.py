@@ -172,11 +172,11 @@ def check_host(headers: Mapping[str, str]) -> None:
 
 
 def is_local(request: Request) -> bool:
-    """Return whether a request comes from this machine, without a proxy, and from our own page.
+    """Return True if a request comes from this machine, without a proxy, and from our own page.
 
-    Attackers can make the name of their own site point to this machine. The requests of their pages
-    then have the name of that site in `Host`. The requests of all other pages have another origin
-    in `Origin`.
+    Two headers show which page sent the request. `Origin` names the site of the page, if it is
+    another site than the server. `Host` has another name than this machine's if attackers made the
+    name of their own site point to this machine.
     """
     headers = request.headers
     if request.client is None or not is_loopback(request.client.host):

@@ -229,7 +229,8 @@ def _notification(data: StackPost) -> NewNotification:
 
 
 def _in_words_of(data: StackPost, refusal: Invalid) -> Invalid:
-    """Return the refusal with the name of the field that the client sent."""
+    """Return the refusal, with the field name that the client used: that of `/stack` or of
+    `/v1`."""
     pointer = refusal.pointer or ""
     if data.audiences is None or not pointer.startswith("/audience/"):
         return refusal

@@ -174,7 +174,7 @@ async def list_tenants(caller: Caller, asked: ListQuery, identity: IdentityVerbs
 async def list_tenant_keys(
     caller: Caller, tenant: str, asked: ListQuery, identity: IdentityVerbs
 ) -> TenantKeyList:
-    """Return the ids of a tenant's keys, newest first, among them revoked ones. The keys
+    """Return the ids of a tenant's keys, newest first, including revoked keys. The keys
     themselves are stored nowhere."""
     page, cursor = await identity.list_tenant_keys(caller, tenant, asked.cursor, asked.limit)
     return TenantKeyList([_key_record(key) for key in page], cursor)

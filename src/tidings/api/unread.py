@@ -53,7 +53,7 @@ class MessageReceiptList(msgspec.Struct):
 
 
 class UnreadMark(Body, frozen=True, rename={"first": "from"}):
-    """The sequence from which messages count as unread; null ends the mark."""
+    """The sequence from which messages count as unread; null removes this mark."""
 
     first: Annotated[int, msgspec.Meta(ge=1, le=SEQUENCE_MAX)] | None
 

@@ -67,7 +67,7 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
 
 
 class WebFile:
-    """One file, plain and compressed; each form is created at its first use."""
+    """One file, in plain and compressed form; each form is created at its first use."""
 
     def __init__(self, path: str, make: Callable[[], bytes], making: asyncio.Lock) -> None:
         """Set up the file; all files share the lock `making`, so that only one thread works at a
@@ -148,7 +148,8 @@ def _digest(sources: Mapping[str, bytes]) -> str:
 
 
 class WebAppResponder:
-    """Answers the requests for one page of the web app, or for all of its files."""
+    """Answers the requests for one page of the web app or, without a page, for all of its
+    files."""
 
     def __init__(self, app: WebApp, guard: Guard, page: str | None = None) -> None:
         """Set up the responder; without `page`, the path of a request names the file."""

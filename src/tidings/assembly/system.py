@@ -46,9 +46,9 @@ def jitter_ms(most: int) -> int:
 
 
 async def back_off(attempt: int) -> None:
-    """Wait a random time of up to 5 ms · 2^attempt, before the next attempt to write a contended
+    """Wait a random time of up to 10, 20 or 40 ms, before the next attempt to write a contended
     slot."""
-    await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
+    await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 3)))
 
 
 async def wait_patiently(attempt: int) -> None:

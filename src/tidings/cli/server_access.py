@@ -15,8 +15,8 @@ from tidings.model.setup_error import SetupError
 def running_server(folder: Path) -> str | None:
     """Return the URL of the server that has this folder open; None if there is none.
 
-    A file that a killed server left is ignored, because another program may now listen at its URL
-    and would get the root key.
+    A server writes its URL to a file in the folder. The file of a killed server is ignored, because
+    another program may now listen at this URL and would get the root key.
     """
     if not is_in_use(folder):
         return None

@@ -110,7 +110,7 @@ class DeliveryPulse:
             return  # then gateways cannot read it either
 
     async def is_current(self) -> bool:
-        """Return whether the head copies include every entry that was acknowledged two seconds
+        """Return True if the head copies include every entry that was acknowledged two seconds
         ago."""
         now = self._loop.time()
         if self._answer is None or now - self._asked_at >= ANSWER_SECONDS:

@@ -178,9 +178,9 @@ class ClusterConnections:
     async def pubsub(self) -> PubSub:
         """Return a connection for subscriptions.
 
-        It is on the server that owns the slot of the first subscribed channel. `publish` sends to
-        the same server. This matters because a message reaches listeners on every server, but
-        `publish` counts only the listeners on the server it sends to.
+        It is on the server to which the Redis cluster assigns the first subscribed channel.
+        `publish` sends to the same server. This matters because a message reaches listeners on
+        every server, but `publish` counts only the listeners on the server it sends to.
         """
         _ = await self._cluster.initialize()  # reads the slots
         return self._cluster.pubsub()

@@ -34,7 +34,7 @@ class ParsedSettings(msgspec.Struct, frozen=True):
 
     @property
     def is_alone(self) -> bool:
-        """Return whether this process is the only one of its deployment."""
+        """Return True if this process is the only one of its deployment."""
         return bool(self.values["bus"] == "memory")
 
     @property

@@ -57,12 +57,12 @@ class Network(Section, frozen=True, kw_only=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether only this machine can connect."""
+        """Return True if only this machine can connect."""
         return is_this_machine(self.host)
 
     @property
     def is_public(self) -> bool:
-        """Return whether others can reach this process: directly, by proxy, or from a web page.
+        """Return True if others can reach this process: directly, by proxy, or from a web page.
 
         Origins on this machine do not count, because they belong to a developer's page.
         """
@@ -234,7 +234,7 @@ class Config(Section, frozen=True, kw_only=True):
 
     @property
     def is_alone(self) -> bool:
-        """Return whether this process is the only one of its deployment."""
+        """Return True if this process is the only one of its deployment."""
         return self.cluster is None
 
 
@@ -244,12 +244,12 @@ def local_region(endpoint: str | None) -> str | None:
 
 
 def is_local_url(url: str) -> bool:
-    """Return whether the host of a URL is this machine."""
+    """Return True if the host of a URL is this machine."""
     return is_this_machine(urlsplit(url).hostname or "")
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host name or address is a loopback address."""
+    """Return True if a host name or address is a loopback address."""
     if host == "localhost":
         return True
     try:

@@ -90,7 +90,7 @@ class NoticeStates:
         return await asyncio.shield(self._reading[chat])
 
     def heard(self, entry: EncodedEntry) -> None:
-        """Forget a chat whose members another process has changed."""
+        """Remove the entry's chat from the cache, if the entry changes the members or the name."""
         if entry.kind in _CHANGES_STATE:
             self._cached.pop(entry.chat_id)
             self._reading.pop(entry.chat_id, None)

@@ -162,16 +162,17 @@ class Deliverer:
 
 
 def _end(event: EntryEvent | HintEvent) -> int:
-    """Return the sequence up to which the event's entry is delivered.
+    """Return the sequence of the last entry that an event announces; a pack has several entries.
 
-    A pack is always delivered as a whole. The relay sees only the sequence of its first message. A
-    head copy within a pack would therefore hide that the rest of the pack is not delivered.
+    A pack is always delivered as a whole, because the relay sees only the sequence of its first
+    message. A head copy within a pack would hide from the relay that the rest is not delivered.
     """
     return max(event.sequence, event.until if isinstance(event, EntryEvent) else 0)
 
 
 def _stretches(sequences: Iterable[set[int]]) -> list[tuple[int, int]]:
-    """Divide sequences into ranges that fit into one run; return the first and last of each."""
+    """Divide sequences into ranges, each small enough for one run; return the first and the last
+    sequence of each range."""
     stretches: list[tuple[int, int]] = []
     for sequence in sorted(set().union(*sequences)):
         if stretches and sequence - stretches[-1][0] < DISPATCHED_ENTRIES_MAX:

@@ -32,7 +32,7 @@ MUTED_CHATS_MAX: Final = 5_000
 
 
 def is_young(entry: Entry, now: int) -> bool:
-    """Return whether an entry was just appended. An entry from the future is young, too."""
+    """Return True if an entry was just appended. An entry from the future is young, too."""
     return now - entry.created_at <= YOUNG_MS_MAX
 
 

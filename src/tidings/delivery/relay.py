@@ -134,7 +134,10 @@ class Relay:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def turn(self) -> bool:
-        """Read some changes and compare the due chats; return whether more changes may wait."""
+        """Read some changes, and compare the chats that are due with their head copies.
+
+        Return True if more changes may wait to be read.
+        """
         is_more = False
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
@@ -193,7 +196,8 @@ class Relay:
                         group.create_task(self._hint_or_deliver(chat, reached.get(chat, 0)))
 
     async def _hint_or_deliver(self, chat: ChatId, reached: int) -> None:
-        """Send a hint or, after too many hints, deliver; compare again after a growing pause."""
+        """Send the workers a hint about a chat that is behind or, after too many hints, deliver its
+        entries here. Compare again after a pause, which grows with each attempt."""
         owed = self._owed[chat]
         self.behind += 1
         declared.relay_late_seconds.of[()].observe(asyncio.get_running_loop().time() - owed.since)

@@ -113,7 +113,7 @@ class DeletionRunner:
         await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
-        """Perform one round of deletions; return whether any of these chats needs more steps.
+        """Perform one round of deletions; return True if any of these chats needs more steps.
 
         Raises:
             Unavailable: The store does not answer.
@@ -210,7 +210,7 @@ class TenantJobRunner:
         await repeat_rounds(self.round, self._asked, self._back_off)
 
     async def round(self) -> bool:
-        """Advance some jobs of some tenants; return whether there may be more to do at once.
+        """Advance some jobs of some tenants; return True if there may be more to do at once.
 
         Raises:
             Unavailable: The store does not answer.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delivery worker: reads events from the feed and delivers the entries of each chat in order.
+"""The delivery worker: takes published events and delivers the entries of each chat in order.
 
 Chats are delivered concurrently, but the events of one chat in order. While a run is dispatched,
 the events of the next run are collected. The head copy of a chat is written at intervals, for all

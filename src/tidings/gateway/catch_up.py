@@ -146,7 +146,8 @@ class Pump:
             self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether the client has not confirmed or read entries for too long."""
+        """Return True if an entry has waited too long for room, because the client confirms nothing
+        or does not read from its socket."""
         return (
             self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
         )
@@ -205,7 +206,8 @@ class Pump:
             progress.leave(chat)  # a deleted chat has no more entries, typing events or receipts
 
     def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
-        """Send an entry if it is next and there is room."""
+        """Send an entry, if it is the next one and the window has room; return True if it was
+        sent."""
         progress = self._connection.progress
         if sequence != position.sent + 1 or progress.room <= 0 or not self._is_open():
             return False

@@ -66,8 +66,8 @@ class RevocationCloser:
             connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
-        """Renew the lease, because the feed was read at this time, and its revocations were
-        applied."""
+        """Renew the lease to write to sockets, because the revocation feed was read at this time,
+        and its revocations were applied."""
         self._write_lease.renew_feed(at)
         self._write_lease.is_blind = False
 

@@ -159,7 +159,7 @@ class WriteLease:
 
     @property
     def is_expired(self) -> bool:
-        """Whether writing is forbidden."""
+        """Whether the lease has ended, so that nothing may be written to sockets."""
         return self.now() > self._until
 
     def close_code(self) -> Close:

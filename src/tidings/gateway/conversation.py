@@ -193,7 +193,7 @@ class Conversation:
         return None
 
     def is_idle(self, now: int) -> bool:
-        """Return whether the connection may be closed for a newer one of the same device."""
+        """Return True if the connection may be closed for a newer one of the same device."""
         is_unused = self.is_away or now - self.used_at >= limits.IDLE_MS
         return self.state is State.OPEN and is_unused
 
@@ -202,7 +202,7 @@ class Conversation:
         self._heard_at = self._probed_at = now
 
     def needs_probe(self, now: int) -> bool:
-        """Return whether the client was silent for so long that the server should ping it."""
+        """Return True if the client was silent for so long that the server should ping it."""
         if self.state is not State.OPEN:
             return False
         if now - max(self._heard_at, self._probed_at) < limits.PROBE_MS:
@@ -218,7 +218,7 @@ def refused(refusal: Refusal, request: str | None) -> Refused:
 
 
 def _is_utf8(payload: bytes | memoryview) -> bool:
-    """Return whether a text frame may carry the payload (RFC 6455, 8.1)."""
+    """Return True if a text frame may carry the payload (RFC 6455, 8.1)."""
     try:
         str(payload, "utf-8")
     except UnicodeDecodeError:

@@ -42,7 +42,7 @@ class RecentErasures:
         return len(self._told)
 
     def reaches(self, place: int) -> bool:
-        """Return whether `since` can answer for this position without a read of the store."""
+        """Return True if a call of `since` with this position needs no read of the store before."""
         return place >= self._after or self._is_full
 
     def since(self, place: int) -> list[Told] | None:
@@ -52,7 +52,8 @@ class RecentErasures:
         return self._told[bisect_right(self._told, place, key=lambda one: one[0]) :]
 
     def add(self, told: Iterable[Told]) -> None:
-        """Add new erasures from the feed; skip those that were already read from the store."""
+        """Add new erasures from the revocation feed; skip those that were already read from the
+        store."""
         last = self._told[-1][0] if self._told else self._after
         self._told += [one for one in told if one[0] > last]
         self._trim()
@@ -73,7 +74,7 @@ class ErasureFrames:
     def __init__(
         self, hub: Hub, watch: RevocationWatch, feed: Revocations, epoch: str, salt: bytes
     ) -> None:
-        """Start to listen to the feed. `salt` is the key for the digests of authors."""
+        """Start to listen to the revocation feed. `salt` is the key for the digests of authors."""
         self._hub = hub
         self._watch = watch
         self._feed = feed
@@ -104,7 +105,7 @@ class ErasureFrames:
             connection.send(frame)
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Send new erasures in the feed to all devices that asked for erasures."""
+        """Send new erasures in the revocation feed to all devices that asked for erasures."""
         news: dict[str, list[Told]] = {}
         for place, one in enumerate(revocations, self._watch.position + 1):
             if one.kind == "author":
@@ -124,7 +125,11 @@ class ErasureFrames:
                         connection.send(frame)
 
     async def _since(self, tenant: str, place: int, epoch: str | None) -> list[Told] | None:
-        """Return a tenant's erasures after a position; None if they are too many or unknown."""
+        """Return a tenant's erasures after a position of the revocation feed.
+
+        Returns None if there are too many, or if the position is from another epoch or beyond the
+        feed's end.
+        """
         if epoch not in (None, self._epoch):
             return None
         # Another gateway may have read more of the feed.

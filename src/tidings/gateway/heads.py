@@ -161,9 +161,11 @@ class UnfollowedChats:
     async def _look_up(
         self, chat: ChatId, after: int | None, known: Unfollowed | None
     ) -> Unfollowed | None:
-        """Read the head of the log; send `gone` if the user may not read the log.
+        """Return the chat with the head of its log; send `gone` and return None if the user may not
+        read the log.
 
-        The known head may be outdated, because a head copy is written after its entries were sent.
+        The head in `known` may be outdated, because a head copy is written after its entries were
+        sent.
         """
         try:
             if CHAT.fullmatch(chat) is None:

@@ -124,7 +124,7 @@ def backlog(transport: WSTransport) -> int:
 
 
 def may_be_sent(close_code: int) -> bool:
-    """Return whether a close frame may carry this code (RFC 6455, 7.4, and later registrations)."""
+    """Return True if a close frame may carry this code (RFC 6455, 7.4, and later registrations)."""
     return close_code in _STANDARD_CLOSE_CODES or 3_000 <= close_code < 5_000
 
 
@@ -187,8 +187,8 @@ class Hub:
         return True
 
     def close_idle(self, user: UserKey, beside: ClientConnection, device: str) -> str | None:
-        """Close the idle connection of a device that was unused for the longest time, to make room
-        for another.
+        """Close a connection of a device to make room for another: of its idle connections, the one
+        that was unused for the longest time.
 
         Returns the id of the closed connection; None if no connection is idle.
         """

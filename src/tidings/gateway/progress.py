@@ -27,14 +27,14 @@ KEPT_MAX: Final = 32
 
 
 def is_first(offer: Offer, user: UserKey) -> bool:
-    """Return whether this is the first entry that the user may see: it makes them a member."""
+    """Return True if this is the first entry that the user may see: it makes them a member."""
     if isinstance(offer, EncodedEntry):
         return user in offer.added
     return offer.kind in ("added", "created") and _names(offer, user)
 
 
 def is_last(offer: Offer, user: UserKey) -> bool:
-    """Return whether this is the last entry of the chat that the user may see."""
+    """Return True if this is the last entry of the chat that the user may see."""
     if offer.kind == "deleted":
         return True
     if isinstance(offer, EncodedEntry):
@@ -46,7 +46,7 @@ def start_before(offer: Offer, user: UserKey) -> int:
     """Return the sequence after which to send entries of a chat that is new to the connection.
 
     `offer` is the first entry that arrived. If it made the user a member, it is the first entry
-    that is sent. Otherwise a limited number of entries before it is sent, too.
+    that is sent. If not, a limited number of entries before it is sent too.
     """
     if is_first(offer, user):
         return offer.sequence - 1
@@ -168,15 +168,18 @@ class DeliveryProgress:
             self._unacknowledged -= position.unacknowledged
 
     def is_early(self, position: Position, sequence: int) -> bool:
-        """Return whether earlier entries may still arrive; if so, remember that this one exists."""
+        """Return True if an entry arrived too early: entries before it may still arrive.
+
+        The entry itself is not kept, but the log's head is now known to be at least its sequence.
+        """
         if position.is_behind or sequence <= position.sent + 1 or self.room <= 0:
             return False
         position.head = max(position.head, sequence)
         return True
 
     def waiting(self) -> dict[ChatId, int]:
-        """Return the chats that wait for entries from other processes, each with the sequence of
-        the last such entry."""
+        """Return the chats that wait for entries from other processes, each with the last known
+        sequence of its log."""
         return {
             chat: position.head
             for chat, position in self._positions.items()
@@ -184,14 +187,14 @@ class DeliveryProgress:
         }
 
     def fall_behind(self, awaited: Mapping[ChatId, int]) -> None:
-        """Mark chats as behind if their awaited entries have not arrived."""
+        """Mark each chat as behind if the entries up to its sequence in `awaited` were not sent."""
         for chat, sequence in awaited.items():
             position = self._positions.get(chat)
             if position is not None and position.sent < sequence:
                 position.is_behind = True
 
     def offer(self, position: Position, sequence: int) -> Verdict:
-        """Return whether to send a new entry, to drop it, or to read it from the log later."""
+        """Return what to do with a new entry: send it, drop it, or read it from the log later."""
         if sequence > position.head:
             position.head = sequence
         if sequence <= position.sent:

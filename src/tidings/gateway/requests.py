@@ -112,7 +112,8 @@ class Requests:
                 assert_never(frame)
 
     def _start(self, work: Work, request: str | None = None) -> bool:
-        """Run work that waits for the store; refuse it if too much is running already."""
+        """Start work that waits for the store, and return True. If too much work is running
+        already, refuse the request and return False."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), request)
             return False

@@ -332,5 +332,6 @@ class Stream:
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether the client has not confirmed or read entries for too long."""
+        """Return True if an entry has waited too long for room, because the client confirms nothing
+        or does not read from its socket."""
         return self._pump.is_stalled(now)

@@ -122,7 +122,8 @@ class UnreadTotals:
             self._update_chat(ChatId(frame.chat), frame)
 
     def _reached(self, heads: Mapping[str, int]) -> None:
-        """Mark chats as stale if their heads are sent instead of their entries.
+        """Mark chats as stale, so that they are counted again, because their new heads are sent
+        instead of their entries.
 
         At hello the heads of all chats are sent; their entries are counted in `start`.
         """
@@ -143,7 +144,7 @@ class UnreadTotals:
         self._inboxes[frame.inbox] = Unread(min(count, TOTAL_INBOX_MAX), is_exact)
 
     def _ends(self, frame: _SentFrame) -> bool:
-        """Return whether the user is no longer a member after an entry."""
+        """Return True if the entry in this frame ends the user's membership."""
         return frame.kind == "deleted" or (frame.kind == "removed" and self._name in frame.users)
 
     def _drop(self, chat: ChatId) -> None:

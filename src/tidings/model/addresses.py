@@ -48,13 +48,13 @@ def site_of(counted: str) -> str | None:
 
 
 def is_trusted(peer: str | None, trusted: Networks) -> bool:
-    """Return whether the peer is one of the trusted proxies."""
+    """Return True if the peer is one of the trusted proxies."""
     address = _address(peer) if peer else None
     return address is not None and _is_in(address, trusted)
 
 
 def is_loopback(text: str) -> bool:
-    """Return whether a text is an address of this machine itself."""
+    """Return True if a text is an address of this machine itself."""
     address = _address(text)
     return address is not None and address.is_loopback
 

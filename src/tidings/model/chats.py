@@ -59,7 +59,7 @@ class Receipt(msgspec.Struct, frozen=True):
         return min(self.read_number, self.unread_number) if self.unread_from else self.read_number
 
     def hides(self, head: Head) -> bool:
-        """Return whether the chat is hidden: no message came after the user hid it."""
+        """Return True if the user hid the chat, and no message came since."""
         return head.number <= self.hidden_number
 
 
@@ -94,7 +94,8 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class OwnSpan(msgspec.Struct, frozen=True):
-    """Consecutive messages from one user: those numbered above `from_number`, up to `to_number`."""
+    """Consecutive messages from one user: those with message numbers above `from_number`, up to
+    `to_number`."""
 
     from_number: int
     to_number: int
@@ -154,17 +155,19 @@ NOTHING_UNREAD = Unread(0)
 
 
 def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
-    """Return the result of a count of unread messages in the log, up to a sequence."""
+    """Return the result of counting the unread messages in the log up to a sequence; `by_key` has
+    their number for each data key."""
     return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
 
 
 def unread_without_a_look(
     head: Head, receipt: Receipt, entries_max: int | None = None
 ) -> Unread | None:
-    """Return the unread count if head and receipt determine it; None if the log must be read.
+    """Return the unread count if no read of the log is necessary; None if the log must be read.
 
-    The log is read only if at most `entries_max` entries follow the read mark; by default
-    `limits.UNREAD_ENTRIES_MAX`.
+    If nothing is unread, head and receipt show this. If more than `entries_max` entries follow the
+    read mark (by default `limits.UNREAD_ENTRIES_MAX`), the log is not read either, and the count is
+    an upper bound.
     """
     left = head.number - receipt.unread_after_number
     if left <= 0:
@@ -176,11 +179,12 @@ def unread_without_a_look(
 
 
 def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]:
-    """Return the unread count of each chat of a list; None where the log must be read.
+    """Return the unread count of each chat on a page of the chat list; None where the log must be
+    read.
 
-    The number of entries read for a page is limited. Chats with few unread entries are always
-    counted exactly. Those with many are counted in order until the limit is used up; the rest get
-    an upper bound.
+    The number of log entries that are read for a page is limited. Chats with few entries after the
+    read mark are always counted in the log. Chats with more are counted in order until the limit is
+    used up; the remaining chats get an upper bound.
     """
     left = limits.LIST_UNREAD_ENTRIES_MAX
     found: list[Unread | None] = []
@@ -208,9 +212,9 @@ def check_unread_from(first: int, head: int, joined: int) -> None:
 
 
 def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
-    """Return whether the entry is a visible message from somebody else.
+    """Return True if the entry is a message from somebody else, neither redacted nor expired.
 
-    Whether it is erased is decided elsewhere, by its author's data key.
+    An erased message also counts here; it is subtracted where the data keys are known.
     """
     return (
         entry.kind == "message"

@@ -97,7 +97,7 @@ class Entry(msgspec.Struct, kw_only=True):
         return message_id(self.chat_id, self.sequence)
 
     def expired(self, now: int) -> bool:
-        """Return whether the content has expired, even if it has not been removed yet."""
+        """Return True if the content has expired, even if it has not been removed yet."""
         return self.expires_at is not None and self.expires_at <= now
 
 
@@ -178,8 +178,8 @@ def chat_of(job_id: str) -> ChatId | None:
 def emptied(entry: Entry) -> Entry:
     """Return what remains of an entry of a deleted chat: its sequence, kind and time.
 
-    The entry keeps its slot in the log. Otherwise a process that does not know about the deletion
-    yet could write a new entry into the free slot.
+    The entry keeps its slot in the log. If the slot became free, a process that does not know about
+    the deletion yet could write a new entry into it.
     """
     if entry.kind == "deleted":
         return entry

@@ -63,7 +63,7 @@ _RFC3339: Final = re.compile(
 
 
 def is_visible(text: str) -> bool:
-    """Return whether a name has only visible characters, and is neither blank nor too long."""
+    """Return True if a name has only visible characters, and is neither blank nor too long."""
     if not text.strip() or len(text) > limits.NAME_CHARS_MAX:
         return False
     marks = 0
@@ -84,7 +84,7 @@ def is_visible(text: str) -> bool:
 
 
 def _joins(before: str, joiner: str, after: str) -> bool:
-    """Return whether the joiner has a visible effect: it changes how its neighbours are drawn."""
+    """Return True if the joiner has a visible effect: it changes how its neighbours are drawn."""
     if not before or not after:
         return False
     if _VIRAMA in (unicodedata.combining(before[-1]), unicodedata.combining(after[0])):

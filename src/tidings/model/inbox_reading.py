@@ -28,11 +28,11 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """Expiry of each retracted notification, by id."""
 
     def is_retracted(self, notification_id: str) -> bool:
-        """Return whether the notification was retracted."""
+        """Return True if the notification was retracted."""
         return notification_id in self.retracted
 
     def hides(self, notification_id: str, expires_at: int, now: int) -> bool:
-        """Return whether the notification is invisible: expired or retracted."""
+        """Return True if the notification is invisible: expired or retracted."""
         return expires_at <= now or notification_id in self.retracted
 
     def last_broadcast_until(self, time: int) -> int:
@@ -65,7 +65,8 @@ class UnreadCount(msgspec.Struct, frozen=True):
 
 
 def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
-    """Return the view after the next entries of the log, without expired and too old entries."""
+    """Return the view with the next entries of the log added, and without entries that are expired
+    or too old."""
     if not entries:
         return view
     retracted = {target: until for target, until in view.retracted.items() if until > now}
@@ -85,7 +86,7 @@ def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
 
 
 def is_for(broadcast: Broadcast, joined_at: int) -> bool:
-    """Return whether a user who joined at this time sees the broadcast."""
+    """Return True if a user who joined at this time sees the broadcast."""
     return broadcast.late_joiners or joined_at <= broadcast.posted_at
 
 

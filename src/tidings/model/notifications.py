@@ -63,7 +63,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     box_key: int = 0
 
     @property
-    def is_redacted(self) -> bool:
+    def is_retracted(self) -> bool:
         """Whether the notification was retracted."""
         return self.box is None
 

@@ -25,9 +25,9 @@ _MORE: Final = 1 << _BITS
 
 
 def noted(times: MarkTimes, sequence: int, now: int, most: int) -> list[tuple[int, int]]:
-    """Return the times after the receipt moved to a sequence at `now`, in milliseconds.
+    """Add to a list of times that the receipt moved to a sequence at `now`, in milliseconds.
 
-    At most `most` times are kept besides the floor.
+    Returns the new list, with at most `most` elements besides the first, the floor.
     """
     return thinned(in_order([*times, (sequence, now // limits.SECOND_MS)]), most)
 
@@ -46,12 +46,14 @@ def in_order(times: MarkTimes) -> list[tuple[int, int]]:
 
 
 def thinned(times: MarkTimes, most: int) -> list[tuple[int, int]]:
-    """Drop times until at most `most` are left besides the floor; the last one is always kept.
+    """Drop elements of a list of times until at most `most` are left besides the floor.
 
-    If a time is dropped, its messages get the next kept time, which is later. The error of such a
-    drop is the distance between the times before and after the dropped one, divided by the age of
-    the later of these two. Ages are measured back from the last time. The time with the smallest
-    error is dropped first. If even this error is greater than one, the floor is raised instead.
+    The floor is the first element; the last element is always kept. If an element is dropped, its
+    messages get the time of the next kept element, which is later. The error of such a drop is the
+    distance between the times before and after the dropped one, divided by the age of the later of
+    these two. Ages are measured back from the last time. The element with the smallest error is
+    dropped first. If even this error is greater than one, the floor is dropped instead, and the
+    next element becomes the floor.
     """
     kept = list(times)
     while len(kept) > most + 1:

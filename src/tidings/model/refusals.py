@@ -21,7 +21,7 @@ from typing import ClassVar
 class Refusal(Exception):
     """A declined request.
 
-    Unless the refusal is retryable, the request had no effect, and repeating it has none either.
+    If the refusal is not retryable, the request had no effect, and a repeat would have none either.
     """
 
     code: ClassVar[str] = "refused"

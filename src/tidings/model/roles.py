@@ -32,32 +32,32 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def may_add(actor: Role, role: Role) -> bool:
-    """Return whether the actor may add a user with this role."""
+    """Return True if the actor may add a user with this role."""
     return actor == "owner" or (actor == "admin" and role == "member")
 
 
 def may_change_role(actor: Role) -> bool:
-    """Return whether the actor may give a member another role."""
+    """Return True if the actor may give a member another role."""
     return actor == "owner"
 
 
 def may_remove(actor: Role, other: Role) -> bool:
-    """Return whether the actor may remove another member."""
+    """Return True if the actor may remove another member."""
     return actor == "owner" or (actor == "admin" and other == "member")
 
 
 def may_rename(actor: Role) -> bool:
-    """Return whether the actor may rename the chat."""
+    """Return True if the actor may rename the chat."""
     return _RANK[actor] >= _RANK["admin"]
 
 
 def may_redact_others(actor: Role) -> bool:
-    """Return whether the actor may redact messages from others."""
+    """Return True if the actor may redact messages from others."""
     return _RANK[actor] >= _RANK["admin"]
 
 
 def may_delete(actor: Role) -> bool:
-    """Return whether the actor may delete the chat."""
+    """Return True if the actor may delete the chat."""
     return actor == "owner"
 
 
@@ -67,7 +67,8 @@ def owners(members: Mapping[UserKey, Member]) -> int:
 
 
 def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
-    """Return who becomes owner after the last owner: the earliest joined admin, else member."""
+    """Return who becomes owner when the last owner leaves: the admin who joined first or, without
+    an admin, the member who joined first."""
     return min(
         members,
         key=lambda user: (-_RANK[members[user].role], members[user].joined, user),
@@ -88,14 +89,14 @@ def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats can get another chat, however many of these chats the
-    user created or has written in."""
+    """Return True if a user in `total` chats has room for another chat, no matter how many of these
+    chats are the user's own (created by the user, or written in)."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
 def has_room(way: Way, total: int, own: int) -> bool:
-    """Return whether a user in `total` chats can get another. `own` is how many of these chats the
-    user created or has written in."""
+    """Return True if a user in `total` chats has room for another chat, into which the user gets
+    this way. `own` is how many of these chats the user created or has written in."""
     if way == "own":
         return own < limits.USER_CHATS_MAX
     most = limits.OTHERS_CHATS_MAX if way == "group" else limits.OTHERS_DIRECT_CHATS_MAX
@@ -134,7 +135,7 @@ def invites_in(settings: Mapping[str, object]) -> Invites:
 
 
 def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
-    """Return whether a user who has the invitations `kept` can get another.
+    """Decide whether a user who has the invitations `kept` can get the invitation `invite`.
 
     There is a limit on the user's open invitations, and a lower limit on invitations from one
     inviter, so that one inviter cannot use up the user's limit. Declined invitations count only

@@ -125,7 +125,7 @@ class TenantQueues(Generic[T]):
             await self._changed.wait_for(lambda: not self._queues and not self._running)
 
     def _turn(self) -> str | None:
-        """Return the tenant whose turn it is.
+        """Return the tenant whose turn it is, or None if no item may start now.
 
         The loop skips tenants with too many items in progress. These are few, because each of them
         occupies several workers.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Port for the audit trail.
 
-One audit entry records one administrative act. Tokens are an exception: all tokens that a key
-requests while the previous entry is being written share the next entry. Otherwise the entries would
-cost more than the tokens.
+One audit entry records one administrative act. Tokens are an exception: all tokens that are
+requested with the same tenant key, while the previous entry is being written, share the next entry.
+An entry per token would cost more than the token.
 """
 
 from typing import Literal, Protocol
@@ -15,7 +15,8 @@ Outcome = Literal["done", "refused", "failed"]
 
 
 class Act(msgspec.Struct, frozen=True, array_like=True):
-    """One act within an audit entry."""
+    """One administrative act, such as the creation of a token. An audit entry may record several
+    acts of the same kind."""
 
     at: int
     target: str | None = None
@@ -62,7 +63,8 @@ class AuditLog(Protocol):
         ...
 
     async def complete(self, entry: AuditEntry) -> None:
-        """Add outcome, code and target to an entry, unless it has an outcome already."""
+        """Add outcome, refusal code and target to a stored entry, unless it already has an
+        outcome."""
         ...
 
     async def page(

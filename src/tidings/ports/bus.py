@@ -36,14 +36,15 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class JobsUnavailable(Exception):
-    """The queue does not answer. Jobs that were put may or may not be in it."""
+    """The queue does not answer. Jobs of a failed `put` may or may not be in the queue."""
 
 
 class Jobs(Protocol):
     """A queue that loses no job. It repeats unfinished jobs, and sometimes a finished job."""
 
     async def put(self, jobs: Sequence[Job]) -> None:
-        """Put all jobs into the queue, durably. Safe to repeat: a job done twice does no harm.
+        """Put all jobs into the queue, durably. Safe to repeat, because a job that is done twice
+        changes nothing.
 
         Raises:
             JobsUnavailable: Some of the jobs may be in the queue.
@@ -236,7 +237,7 @@ class Bus(Protocol):
 
 
 class FeedUnavailable(Exception):
-    """The feed does not answer. Nothing is lost, because the relay finds missed entries."""
+    """The feed of events does not answer. Nothing is lost: the relay finds missed entries."""
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
@@ -263,11 +264,12 @@ class Feed(Protocol):
         ...
 
     def finish(self, received: FeedEvent) -> None:
-        """Report an event as finished. It may be repeated until all earlier events are finished."""
+        """Report an event as finished. It may still be repeated, as long as an earlier event is
+        unfinished."""
         ...
 
     async def dead_letter(self, received: FeedEvent, reason: str) -> None:
-        """Store an event that cannot be delivered as a dead letter, with the reason.
+        """Store an event as a dead letter, with the reason why it cannot be delivered.
 
         Raises:
             FeedUnavailable: The dead letter was not stored.

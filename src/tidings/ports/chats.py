@@ -30,10 +30,11 @@ class Receipts(Protocol):
         """Move receipts forward, never beyond the head; durable when it returns.
 
         Returns the receipts that moved, with their new values. A move is skipped if the user is not
-        a member, or if the receipt has reached the sequence already.
+        a member, or if the receipt has already reached the sequence of the move.
 
-        If the user marked the chat as unread, a move of the read mark or a message of the user ends
-        this mark. If the move has a time, the time is stored with the receipt.
+        If the user marked the chat as unread, the chat becomes read again when the read mark moves,
+        and when the user sends a message. If a move has a time, the time is stored with the
+        receipt.
 
         Raises:
             StoreUnavailable: The outcome is unknown; safe to repeat.
@@ -50,12 +51,14 @@ class Receipts(Protocol):
         ...
 
     async def of_chat(self, chat: ChatId, reader: UserKey) -> list[Receipt] | None:
-        """Return the receipts of all members; None unless the reader is a member."""
+        """Return the receipts of all members; None if the reader is not a member."""
         ...
 
     async def find(self, user: UserKey, chat: ChatId, joined: int) -> ReceiptWithTimes | None:
-        """Return the receipt of the member who joined with the entry at sequence `joined`; None if
-        the member left."""
+        """Return a member's receipt; None if the user is no longer a member.
+
+        The caller knows that the member joined with the entry at sequence `joined`.
+        """
         ...
 
     async def with_times(self, chat: ChatId, reader: UserKey) -> list[ReceiptWithTimes] | None:
@@ -71,7 +74,7 @@ class Receipts(Protocol):
         ...
 
     async def mark_unread(self, user: UserKey, chat: ChatId, first: int | None) -> Receipt | None:
-        """Mark the chat as unread from a sequence on, or end that mark if `first` is None.
+        """Mark the chat as unread from the sequence `first` on; None removes this mark.
 
         Durable when it returns. Returns None if the user is not a member.
 
@@ -137,7 +140,7 @@ class Chats(Protocol):
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a user's chats below a position, or the first ones; latest activity first."""
+        """Return a user's chats, latest activity first, from below a position or from the start."""
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
@@ -145,7 +148,7 @@ class Chats(Protocol):
         ...
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
-        """Return all members, earliest joined first; None unless the reader is a member."""
+        """Return all members in the order of joining; None if the reader is not a member."""
         ...
 
     async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
@@ -200,9 +203,9 @@ class Chats(Protocol):
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         """Return for each chat a sequence that its log has reached; unknown chats are omitted.
 
-        The sequence is either the head or the sequence of the last delivered entry. It is read with
-        strong consistency and is never lower than one this process has already seen. Membership is
-        not checked, because the caller uses the result only to decide which logs to read.
+        The sequence is either the head or the sequence of the last delivered entry, from a strong
+        read. It is never lower than a head that this process has seen before. Membership is not
+        checked, because the caller uses the result only to decide which logs to read.
         """
         ...
 
@@ -214,8 +217,8 @@ class InviteStore(Protocol):
     async def put(self, invite: Invite, now: int) -> Asked:
         """Store an invitation, unless the function `asking` refuses it.
 
-        It replaces a pending invitation of the same user into the same chat. If the limit allows
-        only one more invitation, two that are stored at the same moment may both succeed.
+        It replaces a pending invitation of the same user into the same chat. Two invitations that
+        are stored at the same moment may both succeed, although the limit allows only one more.
         """
         ...
 
@@ -251,7 +254,8 @@ class Deletions(Protocol):
         ...
 
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
-        """Acquire the lease on deleting a chat; None if another holder has the lease.
+        """Acquire the lease on deleting a chat, and return its deletion job; None if another holder
+        has the lease.
 
         Two holders at once would do no harm, but the work would be done and paid for twice.
         """

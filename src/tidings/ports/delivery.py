@@ -74,9 +74,9 @@ class Handover(Protocol):
     ) -> Mapping[str, frozenset[str]]:
         """Send entries of one chat, in order, to gateways; `users` lists each gateway's users.
 
-        Returns for each gateway the connections that were given every entry and are not away. This
-        includes connections that had no room for an entry, because they read it from the log.
-        Gateways that did not answer within a second are omitted.
+        Returns for each gateway the connections that get all these entries and are not away. A
+        connection without room for an entry is included, because it reads the entry from the log
+        later. Gateways that did not answer within a second are omitted.
         """
         ...
 
@@ -116,7 +116,8 @@ class HandoverTarget(Protocol):
         ...
 
     def hint(self, event: InboxEvent) -> None:
-        """Accept an inbox event. The gateway reads the inboxes of the users concerned."""
+        """Accept an inbox event. The gateway then reads the inboxes of the users whom it
+        concerns."""
         ...
 
     def request_reconcile(self) -> None:
@@ -153,7 +154,7 @@ class Registry(Protocol):
     """
 
     async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
-        """Register a connection of this gateway. On return, every `find` includes it.
+        """Register a connection of this gateway. After this, every call of `find` returns it.
 
         The registration of `instead_of`, another connection of this gateway, is removed first.
         Returns False, and registers nothing, if the user has reached the limit of connections.
@@ -171,7 +172,7 @@ class Registry(Protocol):
     async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
         """Renew the registrations of this gateway's connections.
 
-        On return, each of them is registered, or is in `surplus`.
+        After this, each of them is registered, or is in the result's `surplus`.
 
         Raises:
             RegistryUnavailable: It is unknown which of the connections are or were registered.
@@ -205,7 +206,8 @@ class DeliveryStore(Protocol):
         """Store in the chat's head copy that entries up to `head` are delivered; durable on return.
 
         The copy only moves forward. It is written at most once a second per chat; a call that comes
-        sooner waits. `last` is the last message up to this head, if it is among the entries.
+        sooner waits. `last` is the last message of the log up to `head`, or None if the caller does
+        not have it.
         """
         ...
 
@@ -218,7 +220,7 @@ class DeliveryStore(Protocol):
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
-        """Return until when each member has muted the chat; members who did not are omitted."""
+        """Return for each member who has muted the chat the time at which the mute ends."""
         ...
 
 

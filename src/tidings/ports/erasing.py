@@ -31,8 +31,8 @@ class Ledger(Protocol):
     async def append(self, erasure: LedgerEntry) -> None:
         """Record an erasure in the ledger, then record in the store that the store knows it.
 
-        Both happen before the erasure itself. If a subject is erased several times, only the last
-        erasure has to be kept.
+        Call this before the erasure itself is carried out. If a user or tenant is erased several
+        times, only the last erasure has to stay in the ledger.
         """
         ...
 
@@ -49,16 +49,16 @@ class PersonalData(Protocol):
     """Finds and removes the data of a user. Every write is durable on return and safe to repeat."""
 
     async def mark_deleted(self, user: UserKey, now: int) -> User:
-        """Replace the user by a row that only says that the user is deleted, and return it.
+        """Replace the user by a row that only says that the user is deleted; return what is left.
 
-        One transaction removes the profile, releases the phone number, and revokes all tokens and
-        sessions, also in the feed. If the user does not exist, the row is stored nevertheless, so
-        that nobody gets this id. A repeat changes nothing.
+        One transaction removes the profile, releases the phone number, revokes all tokens and
+        sessions, and appends this to the revocation feed. If the user does not exist, the row is
+        stored nevertheless, so that nobody gets this id. A repeat changes nothing.
         """
         ...
 
     async def sessions(self, user: UserKey, limit: int) -> list[str]:
-        """Return the ids of some of the user's sessions, ended or not.
+        """Return the ids of some of the user's sessions, including sessions that have ended.
 
         A session opened a moment ago may be missing.
         """

@@ -56,9 +56,9 @@ class Target(Protocol):
     async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
         """Store these facts, then the progress. Both are durable when this returns.
 
-        Storing the same facts again changes nothing. A chat's row is written when its `WholeChat`
-        arrives, not for its `ChatFact`. An engine that does not store the number of users ignores
-        `UserCount`.
+        Storing the same facts again changes nothing. `ChatFact` writes nothing: the chat's row is
+        written for its `WholeChat`, which follows the last fact of the chat. An engine that does
+        not store the number of users ignores `UserCount`.
         """
         ...
 

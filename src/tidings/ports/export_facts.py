@@ -87,7 +87,7 @@ class IssuerFact(FactBase, frozen=True, kw_only=True, tag="token_issuer"):
 
 
 class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
-    """One revocation in the feed."""
+    """One revocation in the revocation feed."""
 
     place: int
     kind: RevokedKind
@@ -133,7 +133,8 @@ class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
 
 
 class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
-    """An author's last data key, wrapped. If it was destroyed, only its generation is exported."""
+    """An author's last data key, wrapped by a master key. If the data key was destroyed, only its
+    generation is exported."""
 
     author: UserKey
     generation: int

@@ -28,7 +28,7 @@ class Checker(Protocol):
     """Checks values against JSON schemas, without delaying other work."""
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
-        """Return whether the value conforms to the schema.
+        """Return True if the value conforms to the schema.
 
         Raises:
             TookTooLong: The check takes longer than the time limit.
@@ -123,9 +123,10 @@ class Notifications(Protocol):
         ...
 
     async def append_broadcast(self, broadcast: Broadcast) -> bool:
-        """Put the entry at its sequence in the inbox's log; False if another entry is there.
+        """Append a broadcast or retraction to the inbox's log, at its sequence.
 
-        Also returns True if an entry with the same mark is there already, so that a repeat is safe.
+        Return True if the log now has it there, also if an earlier call has stored it: the `mark`
+        is then the same. Return False if another entry has this sequence.
         """
         ...
 

@@ -25,7 +25,7 @@ class SlotTaken(msgspec.Struct, frozen=True):
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
-    """The keys at these indexes are claimed already; no entry was written."""
+    """Earlier sends have claimed the idempotency keys at these indexes; no entry was written."""
 
     indexes: tuple[int, ...]
     claimed: tuple[int, ...] = ()
@@ -34,7 +34,9 @@ class KeyTaken(msgspec.Struct, frozen=True):
 
 
 class Declined(msgspec.Struct, frozen=True):
-    """The entry at this index cannot be applied; nothing was written.
+    """The run's entry at this index cannot be applied; nothing was written.
+
+    The target is the message that the entry would change.
 
     `target_gone` means that the target is not a message, or that its content is gone. `no_change`
     means that the reaction to add exists already, or that the reaction to remove does not exist.
@@ -54,7 +56,7 @@ Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed
 
 
 def always() -> bool:
-    """Return True: the encrypted content may be written at any later time."""
+    """Return True. This is the default of `Run.may_write`: content may be written at any time."""
     return True
 
 
@@ -102,17 +104,18 @@ class Log(Protocol):
 
     @property
     def takes_after(self) -> bool:
-        """Whether a message with `after` may be appended without an idempotency key.
+        """Whether a message may be appended without claiming its idempotency key, if the key has
+        `after`.
 
-        The appender must first make sure that the log does not contain the message. The entry then
-        has the digest that the key would have.
+        The appender must first make sure that the log does not contain the message. It stores the
+        digest of the key in the entry instead.
         """
         ...
 
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
-        """Return whether a message may be appended together with the messages of a run.
+        """Return True if a message should be appended in one run with the messages of `run`.
 
-        A longer run may cost more than it saves.
+        Return False if the longer run would cost more than two runs.
         """
         ...
 
@@ -137,21 +140,22 @@ class Log(Protocol):
 
     @property
     def waiting_max(self) -> int:
-        """Maximum number of proposals that may wait for one chat.
+        """Maximum number of requests to append that may wait for one chat.
 
-        The store can write this many in a few seconds.
+        The store can write this many entries in a few seconds.
         """
         ...
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
         """Append the run that `make_run` returns, if any, when the store is about to write.
 
-        Proposals that arrive before then can join the run.
+        Requests to append that arrive before that moment can become part of the run.
         """
         ...
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state as it is at the time of the call or later."""
+        """Return a chat's state, with every entry that was stored before this call; None if there
+        is no such chat."""
         ...
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
@@ -186,11 +190,11 @@ class Log(Protocol):
     ) -> Page | None:
         """Return part of the log, upwards from `after` or downwards from `before` (exactly one).
 
-        Returns None unless the reader is a member. The membership is read after the entries, or
+        Returns None if the reader is not a member. The membership is read after the entries, or
         both from one snapshot, so that nobody gets entries after being removed. With
-        `only_messages` other kinds are skipped; such a page may be short or even empty without
-        being the last. `edited` entries come with their target as `shown`, and messages with the
-        reader's own reactions as `mine`.
+        `only_messages`, other kinds of entries are skipped; a page may then be short or even empty
+        although it is not the last. `edited` entries come with their target as `shown`, and
+        messages with the reader's own reactions as `mine`.
         """
         ...
 

@@ -152,15 +152,15 @@ class Tenants(Protocol):
         ...
 
     async def add_key(self, key: TenantKey) -> bool:
-        """Store a new key; False if there is no such tenant."""
+        """Store a new tenant key; False if there is no such tenant."""
         ...
 
     async def revoke_key(self, tenant: str, key_id: str, now: int) -> bool:
-        """Revoke a key for good; False if the tenant has no such key in use."""
+        """Revoke a tenant key for good; False if the tenant has no such key that is valid."""
         ...
 
     async def find_key(self, key_id: str) -> TenantKey | None:
-        """Return a key by its id, revoked or not, from a strong read."""
+        """Return a tenant key by its id, even if it is revoked, from a strong read."""
         ...
 
     async def newest(self, *, below: str | None, limit: int) -> Listed[Tenant]:
@@ -179,7 +179,7 @@ class Tenants(Protocol):
         ...
 
     async def add_signing_key(self, key: SigningKey, most: int) -> bool:
-        """Store a key. From now on it signs the tenant's tokens.
+        """Store a signing key. From now on it signs the tenant's tokens.
 
         Returns False if there is no such tenant or it has `most` keys already. Two keys added at
         the same moment may exceed the limit by one.
@@ -187,9 +187,10 @@ class Tenants(Protocol):
         ...
 
     async def remove_signing_key(self, tenant: str, key_id: str, now: int) -> bool:
-        """Remove an older key, so that its tokens become invalid; append it to the revocation feed.
+        """Remove a signing key that is not the newest, and append it to the revocation feed.
 
-        Returns False if there is no such key, or if it is the newest key, because that one signs.
+        The tokens that it signed become invalid. Returns False if there is no such key, or if it is
+        the newest key, which signs new tokens.
         """
         ...
 
@@ -211,11 +212,12 @@ class Tenants(Protocol):
     async def signing_keys_wrapped_by_others(
         self, master_key_id: str, limit: int
     ) -> list[SigningKey]:
-        """Return some signing keys that another master key wraps; an empty list if none is left."""
+        """Return some signing keys that are wrapped by another master key than this one; an empty
+        list if none is left."""
         ...
 
     async def rewrap_signing_keys(self, keys: list[SigningKey]) -> None:
-        """Replace the wrapping of keys that still exist; other keys are skipped."""
+        """Store signing keys that were wrapped again; skip those that no longer exist."""
         ...
 
 
@@ -280,12 +282,12 @@ class UserStore(Protocol):
         ...
 
     async def revoke_tokens(self, user: UserKey, now: int) -> bool:
-        """Revoke the user's tokens and sessions made up to now.
+        """Revoke all tokens and sessions that the user has; return False if there is no such user.
 
-        The revocation is also appended to the feed, with the same time. `revoked_at` becomes now
-        or, if that is later, the start of the second after its old value. The reason is that a
-        token made right after the last revocation is dated to the next full second, and must be
-        revoked too. Returns False if there is no such user.
+        The user's `revoked_at` becomes `now` or, if that is later, the start of the second after
+        its old value. The reason is that a token made right after the last revocation is dated to
+        the next full second, and must be revoked too. The revocation is also appended to the
+        revocation feed, with the same time.
         """
         ...
 

@@ -37,7 +37,7 @@ class MasterKeys(Protocol):
 
     @property
     def previous(self) -> tuple[MasterKey, ...]:
-        """Old master keys that may still wrap other keys; none unless a rotation is unfinished."""
+        """Old master keys that may still wrap other keys; empty if no rotation is unfinished."""
         ...
 
     async def ensure(self) -> None:
@@ -49,9 +49,10 @@ class MasterKeys(Protocol):
         ...
 
     async def begin_rotation(self) -> None:
-        """Make a new current key, and move the old one to `previous`; durable when it returns.
+        """Make a new current master key, and move the old one to `previous`; durable on return.
 
-        The new key wraps nothing before this returns. If a rotation is unfinished, it is resumed.
+        The new key wraps nothing before this returns. If an earlier rotation is unfinished, it is
+        resumed, and no key is made.
 
         Raises:
             SetupError: This kind of key source cannot make a key, or the key cannot be stored.
@@ -59,7 +60,7 @@ class MasterKeys(Protocol):
         ...
 
     async def finish_rotation(self) -> None:
-        """Remove the previous keys; durable if Tidings stores the keys itself.
+        """Remove the master keys in `previous`; durable if Tidings stores the keys itself.
 
         Raises:
             SetupError: The previous keys cannot be removed; the rotation stays unfinished.
@@ -84,45 +85,48 @@ class DataKeys(Protocol):
     """Stores wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
-        """Return the author's key, even if it is about to be destroyed; None if there is none.
+        """Return the author's data key, even if `end` was called for it; None if there is none.
 
-        An author has at most one key.
+        An author has at most one data key.
         """
         ...
 
     async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
-        """Return the author's key of this generation; None if it is destroyed or about to be."""
+        """Return the author's key of this generation; None if it is destroyed or `end` was called
+        for it."""
         ...
 
     async def add(self, key: WrappedKey) -> WrappedKey:
-        """Store the key unless the author has a current key; return the author's current key.
+        """Store a data key, unless the author has one; return the data key that the author now has.
 
         The generation of the argument is ignored: the key gets the next unused generation.
         """
         ...
 
     async def end(self, author: UserKey, now: int) -> int | None:
-        """Mark the author's key as ending and append it to the revocation feed, in one transaction.
+        """Announce that the author's data key will be destroyed: from now on, nobody may use it.
 
-        Returns the key's generation, also if it was ending already; None if there is no key. An
+        One transaction sets the key's `is_ending` and appends it to the revocation feed. Returns
+        the key's generation, also if `is_ending` was set already; None if there is no key. An
         engine that only one process uses may destroy the key at once, as `destroy` does.
         """
         ...
 
     async def destroy(self, author: UserKey, generation: int, now: int) -> None:
-        """Destroy a key that is ending, beyond recovery from the live store.
+        """Destroy the author's data key of this generation, for which `end` was called before.
 
-        The same transaction appends the erased author to the revocation feed. Only the key of this
-        generation is destroyed. Safe to repeat.
+        It cannot be recovered from the live store. The same transaction appends the erased author
+        to the revocation feed. A repeat changes nothing.
         """
         ...
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
-        """Return some keys that another master key wraps; an empty list if none is left."""
+        """Return some data keys that are wrapped by another master key than this one; an empty list
+        if none is left."""
         ...
 
     async def rewrap(self, keys: list[WrappedKey]) -> None:
-        """Replace the wrapping of keys that still exist; other keys are skipped."""
+        """Store data keys that were wrapped again; skip those that no longer exist."""
         ...
 
 
@@ -140,7 +144,7 @@ class Deployment(Protocol):
         ...
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
-        """Return (id of the master key, sealed secret) for a deployment secret.
+        """Return (id of the master key, encrypted secret) for a secret of the deployment.
 
         Returns None if no secret is stored under this name.
         """
@@ -156,9 +160,9 @@ class Deployment(Protocol):
         ...
 
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
-        """Store a deployment secret, sealed by a master key; durable when it returns.
+        """Store a secret of the deployment, encrypted with a master key; durable on return.
 
-        Soon afterwards, old values can no longer be recovered from the live store: the value that
-        this call replaced, and the values that earlier calls of `rewrap` replaced.
+        Soon afterwards, two kinds of old values cannot be recovered from the live store any more:
+        the value that this call replaced, and the wrapped keys that calls of `rewrap` replaced.
         """
         ...

@@ -37,17 +37,19 @@ class LoginCodes(Protocol):
         ...
 
     async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
-        """Return the newest code, expired or not; None if there is none, or if it was used."""
+        """Return the newest code, even if it has expired; None if there is none, or if it was
+        used."""
         ...
 
     async def restore(self, code: LoginCode, before: KeptCode) -> None:
-        """Restore the code `before` with its attempts, if `code` is still stored and unused."""
+        """Replace `code` by the earlier code `before`, with its attempts, if `code` is still stored
+        and unused."""
         ...
 
     async def attempt(
         self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
     ) -> LoginCode | None:
-        """Count an attempt from an address and return the code.
+        """Count an attempt to enter the code, from the address `tried_by`, and return the code.
 
         Returns None if there is no code, if it has expired, or if `limits.CODE_ATTEMPTS_MAX`
         attempts were counted before. The limit is exact even if many processes count at once.
@@ -76,9 +78,10 @@ class Budgets(Protocol):
     """Stores counts that many processes share and that outlive a restart."""
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
-        """Add 1 to each count; or, if one is at its limit, add nothing and return its name.
+        """Add 1 to each count and return None. If a count is at its limit, add nothing, and return
+        its name.
 
-        At most 20 allowances at once.
+        At most 20 allowances may be given.
         """
         ...
 
@@ -139,7 +142,7 @@ class Sessions(Protocol):
         ...
 
     async def get(self, session_id: str) -> Session | None:
-        """Return a session, ended or not, from a strong read."""
+        """Return a session, even if it has ended, from a strong read."""
         ...
 
     async def rotate(self, before: Session, after: Session) -> bool:
@@ -155,7 +158,7 @@ class Sessions(Protocol):
         ...
 
     async def revoke(self, user: UserKey, session_id: str, now: int) -> bool:
-        """Revoke a session and append it to the feed in one transaction.
+        """Revoke a session and append it to the revocation feed, in one transaction.
 
         Returns False if the user has no such session, or if it is revoked already.
         """
@@ -186,7 +189,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """An entry of kind `author` in the revocation feed."""
+    """A revocation of kind `author` in the revocation feed: the user's content was erased."""
 
     position: int
     author: UserKey
@@ -222,9 +225,10 @@ class Revocations(Protocol):
         ...
 
     async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
-        """Return the newest erasures of a tenant's authors after a position, from a strong read.
+        """Return a tenant's erasures after a position of the feed, from a strong read.
 
-        They are in the order of the feed. The rest of the feed is not read.
+        If there are more than `limit`, the newest are returned. They are in the order of the feed.
+        Other revocations are not read.
         """
         ...
 

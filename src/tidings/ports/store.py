@@ -87,8 +87,8 @@ class Sweeping(Protocol):
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         """Remove the content of some expired messages, never their entries.
 
-        Returns the (chat, sequence) of each. Fewer than `limit` means that none is left, except
-        messages that the engine empties by itself.
+        Returns the (chat, sequence) of each of these messages. If there are fewer than `limit`,
+        none is left, except messages whose content the engine removes by itself.
         """
         ...
 

@@ -47,8 +47,8 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
     def at(self, phase: str) -> "TenantJob":
-        """Return the job with this phase as the last finished one; the next part of its work has
-        not begun."""
+        """Return the job with this phase as its last finished phase; the next phase has not
+        begun."""
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 

@@ -43,7 +43,7 @@ class Failpoints(Protocol):
     """Hooks that the code calls at named places, where a test may stop or delay the process."""
 
     def armed(self, name: FailpointName) -> bool:
-        """Return whether a test has set this failpoint; the code may then use a slower path."""
+        """Return True if a test has set this failpoint; the code may then use a slower path."""
         ...
 
     def reach(self, name: FailpointName) -> None:

@@ -61,7 +61,7 @@ def _batches(items: int) -> int:
 def _head_copy(members: int, *, is_send: bool = False) -> Charge:
     """Return the charge for the head copies: one in the item of a group, or two in a direct chat.
 
-    When a message is sent, the copy in the sender's row is written together with the sender's own
+    When a message is sent, the copy in the sender's row is written together with the sender's read
     mark, so this charge has only the other user's copy.
     """
     if members != DIRECT:
@@ -104,7 +104,8 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
 def send_at_once(messages: int, content: int, *, has_after: bool) -> Cost:
     """Return the cost of messages of one user that are sent at once and written as one pack.
 
-    The chat is direct, and no reader is connected. With `after`, the messages need no keys.
+    The chat is direct, and no reader is connected. With `has_after`, the sends have the field
+    `after`, so that no idempotency keys are claimed.
     """
     keys = [] if has_after else [_writes("claim_key", "idempotency_keys", messages, messages)]
     packed = PACKED_BYTES + content + (DIGEST_BYTES if has_after else 0)
@@ -322,7 +323,7 @@ def _rows_bytes(direct: int, groups: int, content: int) -> int:
 def chat_list(direct: int, groups: int, content: int) -> Cost:
     """Return the cost of a page with all chats of a user who has read everything.
 
-    Last messages that are too long to be copied are read.
+    Last messages that are too long for a copy in the user's row are read from the log.
     """
     rows = _reads(
         "list_chats", "delivery_state", strong_units(_rows_bytes(direct, groups, content))

@@ -48,7 +48,8 @@ def _session(pattern: str) -> Charge:
 
 
 def _revoked(table: str, units: int) -> list[Charge]:
-    """Return the charges for a revocation: one transaction for the change and its feed entry."""
+    """Return the charges for a revocation: one transaction writes the change, and an entry in the
+    revocation feed."""
     return [
         _reads("read_revocations", "tenants", 1),
         _writes("revoke", "tenants", IN_TRANSACTION),
@@ -160,9 +161,10 @@ def end_all() -> Cost:
 
 
 def erase() -> Cost:
-    """Return the cost of destroying a user's data key in two steps, each with a feed entry.
+    """Return the cost of destroying a user's data key in two steps, each with an entry in the
+    revocation feed.
 
-    The entry of the second step is copied to the list of the tenant's erasures.
+    The entry of the second step is also written to the list of the tenant's erasures.
     """
     return Cost(
         [
@@ -177,11 +179,12 @@ def erase() -> Cost:
 def delete_user() -> Cost:
     """Return the cost of deleting a user who has a session, a data key and a group.
 
-    Before the answer, the ledger, the job (two items), and the mark with its feed entry are
-    written. The job has 13 steps. It checks the mark, goes through its five parts, and goes through
-    all of them again at the end. A part takes one step, or three if it removes items, as three
-    parts do here. For each step, a round looks for jobs twice, and the job is leased and recorded.
-    The last record has the signed receipt, which takes three more units.
+    Before the answer, the ledger, the job (two items), and the mark that the user is deleted are
+    written, and an entry in the revocation feed. The job has 13 steps. It checks the mark, goes
+    through its five parts, and goes through all of them again at the end. A part takes one step, or
+    three if it removes items, as three parts do here. For each step, a round looks for jobs twice,
+    and the job is leased and recorded. The last record has the signed receipt, which takes three
+    more units.
     """
     steps, receipt_units = 1 + 3 * 3 + 2 + 1, 3
     begun = [

@@ -11,7 +11,7 @@ states.
   members are stored in the chat's item, and the state of delivery in each message, which also has
   an index by its id.
 - `single-table` has one table with one index. A send is a transaction, which writes the message,
-  the conversation's item with the text of the last message, and the sender's own mark.
+  the conversation's item with the text of the last message, and the sender's read mark.
 - `counter-and-rows` has tables like ours. A counter assigns the sequence, then a transaction writes
   the message and the idempotency key. Members are read with every send and every delivery.
 - `row-per-notification` is a design for an inbox only. Each user has a row with the whole
@@ -94,9 +94,9 @@ class SingleTable:
     name = "single-table"
 
     def send(self, members: int, content: int) -> Units:
-        """Return the cost of writing the message, the conversation and the sender's mark.
+        """Return the cost of writing the message, the conversation and the sender's read mark.
 
-        The conversation contains the text of the message; the mark has an index entry.
+        The conversation contains the text of the message; the read mark has an index entry.
         """
         message = 2 * write_units(MESSAGE_BYTES + content)
         conversation = 2 * write_units(CHAT_BYTES + content)

@@ -185,7 +185,7 @@ class HintEvent(msgspec.Struct, tag_field="event", tag="hint", frozen=True):
 
 
 class CleanedEvent(msgspec.Struct, tag_field="event", tag="cleaned", frozen=True):
-    """Expired messages of a chat were deleted, so unread counts have changed."""
+    """The content of expired messages of a chat was removed, so unread counts have changed."""
 
     chat: ChatId
     sequences: tuple[int, ...]

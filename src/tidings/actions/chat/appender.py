@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Final, assert_never
@@ -27,17 +28,13 @@ from tidings.actions.chat.chat_queue import (
     requester_of,
 )
 from tidings.actions.chat.other_writers import OtherWriters
+from tidings.actions.chat.turns import WRITER_CHARS
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
-from tidings.model.refusals import (
-    ChatBusy,
-    ChatNotFound,
-    Refusal,
-    StoreUnavailable,
-)
+from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal, StoreUnavailable
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
 from tidings.ports.store import Requester, set_requester
@@ -74,8 +71,10 @@ class Appender:
         self._back_off = back_off
         self._chat_queues = ChatQueues()
         self._repeats = Repeats(log, clock)
-        self._other_writers = OtherWriters(log, bus, clock, self._chat_queues, self._remember)
-        self._mark = chance.token(8).hex()
+        self._mark = chance.token(WRITER_CHARS // 2).hex()
+        self._other_writers = OtherWriters(
+            log, bus, clock, self._chat_queues, self._remember, self._mark
+        )
         self._runs = 0
         self._tasks = Tasks("appender")
         self._outgoing = TurnBudget()
@@ -124,6 +123,8 @@ class Appender:
             self._start(chat_queue, partial(self._load, chat_queue))
         elif not chat_queue.waiting[0].is_ready:
             self._start(chat_queue, partial(self._prepare, chat_queue))
+        elif self._other_writers.is_turn_over(chat_queue):
+            self._start(chat_queue, partial(self._give_way, chat_queue))
         else:
             self._log.append_later(partial(self._make_run, chat_queue))
 
@@ -161,8 +162,10 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests of the queue in parallel. In a busy chat, many of them wait
-        until the key of their author is loaded."""
+        """Prepare the first requests of the queue in parallel.
+
+        In a busy chat, many of them have to wait until the data key of their author is loaded.
+        """
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
@@ -171,6 +174,11 @@ class Appender:
             if (refusal := done.result()) is not None:
                 chat_queue.waiting.remove(request)
                 request.refused(refusal)
+        self._next(chat_queue)
+
+    async def _give_way(self, chat_queue: ChatQueue) -> None:
+        with suppress(Refusal):  # the next write will show whether the store answers
+            await self._other_writers.give_way(chat_queue)
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
@@ -207,8 +215,8 @@ class Appender:
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
         """Remove the requests of the next run from the queue: consecutive messages, or one change.
 
-        Each returned step is a request and its entries. The entries are also applied to the state
-        `claimed`.
+        Each returned step is a request and its entries. `claimed` is the chat's state; the entries
+        are applied to it.
         """
         now = self._clock.now()
         chat_queue.is_doubtful = False
@@ -248,8 +256,11 @@ class Appender:
         return steps
 
     def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """If the message of the first request is remembered as sent, remove and answer the request.
-        Return whether this was the case."""
+        """Answer a repeated send whose message is cached as sent, and remove it from the queue.
+
+        `request` is the first request in the chat's queue. Return True if it was such a repeat,
+        False if it still waits in the queue.
+        """
         key = request.key
         if key is None or key.after is None or not self._log.takes_after:
             return False
@@ -290,7 +301,8 @@ class Appender:
         return []
 
     async def _recheck(self, chat_queue: ChatQueue) -> None:
-        """Read the log again, because entries by another process may make the request valid."""
+        """Read the entries that other processes appended, because they may make the first waiting
+        request valid."""
         request = chat_queue.waiting[0]
         try:
             await self._other_writers.read_on(chat_queue)
@@ -308,6 +320,7 @@ class Appender:
         match outcome:
             case Kept():
                 self._chat_queues.keep_state(chat_queue, claimed)
+                self._other_writers.note_own(chat_queue, steps[0][1][0], len(steps))
                 for request, entries in steps:
                     self._remember(chat_queue, entries)
                     self._outgoing.do(self._answer_and_publish, (request, entries, claimed))
@@ -349,11 +362,11 @@ class Appender:
     async def _answer_repeats(
         self, chat_queue: ChatQueue, steps: list[_Step], keys: KeyTaken
     ) -> None:
-        """Answer requests whose message is already in the log; queue the others again.
+        """Answer the requests of a run whose messages are already in the log; queue the others
+        again.
 
-        The chat's queue is paused meanwhile. Otherwise this process could append between the search
-        and the next attempt, and two repeats of one message could both find nothing and both be
-        appended.
+        The chat's queue is paused meanwhile. If it were not, this process could append a message
+        after the search for it, and two repeats of one message could both be appended.
         """
         again = {index: request for index, (request, _) in enumerate(steps)}
         for index in keys.claimed:

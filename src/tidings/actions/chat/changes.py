@@ -26,7 +26,7 @@ Decide = Callable[[ChatState, int], list[Entry]]
 
 
 class SealedContent:
-    """Seals new content of a message, and seals it again if the author's key has changed."""
+    """Encrypts new content of a message, and does so again if the author's data key has changed."""
 
     def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
         assert message.client_message_id is not None, "only messages have content"
@@ -38,11 +38,12 @@ class SealedContent:
 
     @property
     def may_write(self) -> bool:
-        """Whether the content may be written: it is sealed, and the key is still valid."""
+        """Whether the content may be written: it is encrypted, and its data key may still be
+        used."""
         return self._sealed is not None and self._vault.may_write(self._author, self._sealed)
 
     async def seal(self) -> None:
-        """Seal the content with the author's key that is valid now.
+        """Encrypt the content with the author's current data key.
 
         Raises:
             StoreUnavailable: The key cannot be loaded.
@@ -109,7 +110,7 @@ async def change(
 ) -> list[Entry]:
     """Append the entries that `decide` returns, and return them once they are durable.
 
-    `content` is sealed before `decide` is called. The result is empty if there was nothing to
+    `content` is encrypted before `decide` is called. The result is empty if there was nothing to
     change.
 
     Raises:
@@ -149,9 +150,9 @@ class Removing:
         2. Delete the invitation, if there is one.
         3. Append the entries that `decide` returns.
 
-        Step 2 comes before step 3, so that a crash between them leaves no invitation behind.
-        Normally, an invitation is deleted when its user joins. It remains if a crash prevents this,
-        or if the tenant does not require invitations at that time.
+        Step 2 comes before step 3, so that a crash between them leaves no invitation behind. A
+        member can have an open invitation if a crash prevented its deletion when the member joined,
+        or if the tenant did not require invitations at that time.
         """
         if await self.invites.get(user, chat, self.clock.now()) is not None:
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of append requests, one per chat in use, each with the chat's committed state.
 
-This module also searches for an earlier send with the same key, so that a repeated send is not
-appended twice.
+This module also searches for an earlier send with the same idempotency key, so that a repeated send
+is not appended twice.
 """
 
 from collections import OrderedDict, deque
@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from tidings.actions.chat.turns import WriterTurn
 from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
@@ -90,7 +91,7 @@ class ChatQueue:
 
     __slots__ = (
         "chat_id", "is_busy", "is_doubtful", "remembered_after", "searched_until", "state",
-        "waiting",
+        "turn", "waiting",
     )  # fmt: skip
 
     def __init__(self, chat_id: ChatId) -> None:
@@ -108,14 +109,16 @@ class ChatQueue:
         self.searched_until = 0
         """Each long search moves this time forward by one second. If it is too far in the future,
         the chat gets no further long search now."""
+        self.turn: WriterTurn | None = None
+        """Who has its turn to append; None if no other process is known to append to the chat."""
 
 
 class ChatQueues:
     """Caches the queues of the chats in use; the least recently used are evicted first.
 
-    Both the number of chats and their total number of members are limited. The latest messages of
-    all chats are remembered too, so that a repeated send is recognised even if its key was not
-    claimed.
+    Both the number of chats and their total number of members are limited. The keys of the latest
+    messages of these chats are cached too, so that a repeated send is recognised even if its
+    idempotency key was not claimed.
     """
 
     def __init__(self) -> None:
@@ -170,7 +173,7 @@ class ChatQueues:
                 queue.remembered_after = max(queue.remembered_after, sequence)
 
     def place_of(self, chat_queue: ChatQueue, key: SendKey) -> int | None:
-        """Return the sequence of a message with this key, if it is remembered."""
+        """Return the sequence of the message with this idempotency key, if it is cached."""
         name = chat_queue.chat_id, key.sender, key.client_message_id
         return self._remembered.get(name)
 
@@ -196,17 +199,17 @@ class ChatQueues:
 
 
 class Repeats:
-    """Looks up the first send with a key, and answers its repeats."""
+    """Looks up the first send with an idempotency key, and answers its repeats."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
         self._clock = clock
 
     async def answer_or_refuse(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Answer a request whose message is in the log already; return whether it has an answer.
+        """Answer a request whose message is already in the log, and return True.
 
-        The request is refused if the chat's log was searched too often, because a client can make
-        each search long.
+        Also return True if the request is refused, because the chat's log was searched too often.
+        Return False if the message is not in the log, so that it must be appended.
         """
         if not self._may_search(chat_queue, request):
             request.refused(ChatBusy())
@@ -214,7 +217,7 @@ class Repeats:
         return await self.answer_if_sent(chat_queue.chat_id, request)
 
     def _may_search(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
-        """Return whether the log may be searched for the request, and count a long search.
+        """Return True if the log may be searched for the request's message; count a long search.
 
         A client chooses where the search begins (`after`), and the chat's queue waits until the
         search ends. Long searches are therefore limited.
@@ -233,10 +236,10 @@ class Repeats:
         return True
 
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
-        """Answer a request whose key is already claimed; return whether it was answered.
+        """Answer a request whose message is already in the log, and return True.
 
-        The answer is the stored message or a refusal. If the message is not in the log, the request
-        gets no answer here, because the message must be appended.
+        The answer is the stored message or a refusal. Return False if the message is not in the
+        log, so that it must be appended.
         """
         assert request.key is not None
         try:
@@ -300,8 +303,11 @@ class Repeats:
 
 
 def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
-    """Return whether the message can be appended without claiming its key. This is the case if this
-    process would remember an earlier send of the message."""
+    """Return True if a message can be appended without claiming its idempotency key.
+
+    This is so if every message since the client first sent this one is in the cache of the queue:
+    an earlier send of it would be found there.
+    """
     key = request.key
     if key is None or key.after is None or request.is_claimed:
         return False
@@ -309,8 +315,10 @@ def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -
 
 
 def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
-    """Return whether the sender has seen later entries than the cached state contains. The slot
-    after the cached head is then taken already."""
+    """Return True if the sender has seen later entries than the cached state contains.
+
+    Another process has then taken the slot after the cached head.
+    """
     key, state = request.key, chat_queue.state
     if key is None or key.after is None or state is None or request.was_looked_into:
         return False
@@ -318,7 +326,10 @@ def is_behind(chat_queue: ChatQueue, request: AppendRequest) -> bool:
 
 
 def gave_up(request: AppendRequest) -> bool:
-    """Count a lost slot of a request; after too many, refuse the request and return True."""
+    """Count that a request lost its slot to another writer.
+
+    After too many lost slots, refuse the request and return True; before that, return False.
+    """
     request.attempts += 1
     if request.attempts < limits.SLOT_ATTEMPTS_MAX:
         return False
@@ -331,10 +342,11 @@ def _is_same(key: SendKey, sent: Sent) -> bool:
 
 
 def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> None:
-    """Withdraw the claim of each request whose message another writer may have appended.
+    """Treat the idempotency key of each request as unclaimed, if another writer may have appended
+    its message.
 
     `missed` are the entries that other writers have appended since the last read. The next attempt
-    claims the key again.
+    claims the key again, and thereby finds such a message.
     """
     sent = {(entry.sender, entry.client_message_id) for entry in missed}
     for request in requests:
@@ -344,7 +356,7 @@ def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> 
 
 
 async def prepared(request: AppendRequest) -> Refusal | None:
-    """Prepare a request; return the reason if it cannot become ready."""
+    """Prepare a request; return None if it is ready, and otherwise the refusal to answer with."""
     try:
         await request.prepare()
     except Refusal as refusal:

@@ -123,7 +123,8 @@ class CreateChat:
         return created
 
     async def _is_missing(self, chat: Chat) -> bool:
-        """Return True if it is certain that no part of the chat was created."""
+        """Return True if a read shows that nothing of the chat was created, False if something was
+        or the store does not answer."""
         try:
             return await self.chats.row(chat.creator, chat.chat_id, chat.created_at) is None
         except Unavailable:
@@ -231,7 +232,8 @@ class ListChats:
     ) -> tuple[list[ChatRow], str | None]:
         """Return rows with profiles and decrypted previews, and the cursor of the next page.
 
-        The list includes `own_message`, even if another process has just appended that message.
+        `own_message` is the chat and sequence of a message that the user has sent. The list
+        includes it, even if another process has just appended it.
         """
         now = self.clock.now()
         if own_message is not None:

@@ -37,7 +37,8 @@ class Invitations:
     clock: Clock
 
     async def must_ask(self, inviter: UserKey, strangers: Sequence[UserKey]) -> bool:
-        """Return whether these strangers must be invited instead of added."""
+        """Return True if there are strangers, and the tenant requires that they are invited instead
+        of added."""
         return bool(strangers) and await self.asks(tenant_of(inviter))
 
     async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:

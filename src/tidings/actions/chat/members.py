@@ -48,10 +48,11 @@ class PutMember:
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Add the user, or change the role; return whether the user is a new member.
+        """Add the user with a role, or give the member this role.
 
-        Return the invitation instead if the user must accept one first. Nothing changes if the user
-        is already a member with this role.
+        Return True if the user was added, and False if the user was a member before. If the user
+        must first accept an invitation, return the invitation. Nothing changes if the user is
+        already a member with this role.
         """
         try:
             if await self.users.missing([user]):
@@ -274,9 +275,9 @@ class LeaveChats:
     ) -> list[tuple[str, Refusal | None]]:
         """Leave the chats; return each distinct chat with its refusal, or with None if it was left.
 
-        The chats are returned in the given order. If there was no answer, or a retryable refusal,
-        the request can be repeated safely. A chat that the user has already left is then refused as
-        not found, like any chat that the user is not in.
+        The chats are returned in the given order. A request without an answer, and a chat with a
+        retryable refusal, can be repeated safely. A chat that the user has already left is then
+        refused as not found, like any chat that the user is not in.
         """
         wanted = list(dict.fromkeys(chats))
         if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:

@@ -29,8 +29,8 @@ LARGE_CHATS_MAX: Final = 32
 
 
 class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the members who could have received a message, and how many of all these members
-    have received and read it."""
+    """A page of the members to whom a message was sent, and how many of all such members have
+    received and read it."""
 
     page: list[ReceiptWithTimes]
     cursor: str | None
@@ -45,7 +45,7 @@ class _ReadReceipts(msgspec.Struct, frozen=True):
 
 
 class ListMessageReceipts:
-    """List the receipts of a message, earliest joined member first."""
+    """List who has received and read a message, in the order in which the members joined."""
 
     def __init__(self, log: Log, receipts: Receipts, cursors: Cursors, clock: Clock) -> None:
         self._log = log
@@ -58,7 +58,7 @@ class ListMessageReceipts:
     async def __call__(
         self, reader: UserKey, chat: ChatId, sequence: int, cursor: str | None, limit: int
     ) -> MessageReceipts:
-        """Return a page; the sender and those who joined after the message are left out.
+        """Return a page of members, without the sender and members who joined after the message.
 
         Raises:
             ChatNotFound: The reader is not a member.

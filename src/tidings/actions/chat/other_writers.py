@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads entries that other processes appended to a chat, for a queue that appends to it too."""
+"""Reads entries that other processes appended to a chat, and takes turns with them to append."""
 
+import asyncio
 from collections.abc import Callable
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import Final
 
 from tidings.actions.chat.chat_queue import ChatQueue, ChatQueues, doubt_claims
+from tidings.actions.chat.turns import RIVALS_MS, WriterTurn
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -12,9 +16,12 @@ from tidings.ports.bus import Bus, Learnt
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
+WAIT_SECONDS_MAX: Final = 2.0
+"""Time after which a process tries to append even if it is not its turn."""
+
 
 class OtherWriters:
-    """Brings queues up to date with the entries of other processes."""
+    """Brings queues up to date with the entries of other processes, and waits for their turns."""
 
     def __init__(
         self,
@@ -23,39 +30,101 @@ class OtherWriters:
         clock: Clock,
         chat_queues: ChatQueues,
         remember: Callable[[ChatQueue, list[Entry]], None],
+        own: str,
     ) -> None:
-        """Create the reader; `remember` is called with all entries that were read."""
+        """Create the reader of a process whose marks begin with the name `own`.
+
+        `remember` is called with all entries that were read.
+        """
         self._log = log
         self._bus = bus
         self._clock = clock
         self._chat_queues = chat_queues
         self._remember = remember
+        self._own = own
 
-    async def read_on(self, chat_queue: ChatQueue) -> None:
-        """Read the entries after the queue's state from the log, and bring the state up to date.
+    def note_own(self, chat_queue: ChatQueue, first: Entry, size: int) -> None:
+        """Note a run of this process: its first entry, and its number of entries."""
+        if chat_queue.turn is not None:
+            chat_queue.turn.note(self._own, first.created_at, size)
+
+    def is_turn_over(self, chat_queue: ChatQueue) -> bool:
+        """Return True if this process has to give way before it appends more to the chat."""
+        turn = chat_queue.turn
+        if turn is None or not turn.is_over(self._own):
+            return False
+        if self._clock.now() >= turn.rivals_until:
+            turn = chat_queue.turn = None
+        return turn is not None
+
+    async def give_way(self, chat_queue: ChatQueue) -> None:
+        """Pause, then read what others have appended.
 
         Raises:
             Refusal: The log cannot be read now.
         """
+        assert chat_queue.turn is not None
+        await asyncio.sleep(chat_queue.turn.pause_seconds(self._own))
+        await self.read_on(chat_queue)
+
+    async def read_on(self, chat_queue: ChatQueue) -> None:
+        """Read the entries after the queue's state from the log, and bring the state up to date.
+
+        While other processes have their turns, wait and read again.
+
+        Raises:
+            Refusal: The log cannot be read now.
+        """
+        now = asyncio.get_running_loop().time
+        end = now() + WAIT_SECONDS_MAX
+        while await self._read(chat_queue):
+            assert chat_queue.turn is not None
+            seconds = chat_queue.turn.wait_seconds(self._own)
+            if not seconds or now() + seconds > end:
+                return
+            await asyncio.sleep(seconds)
+
+    async def _read(self, chat_queue: ChatQueue) -> bool:
+        """Read the rest of the log, and return True if there was any."""
         assert chat_queue.state is not None
-        state = chat_queue.state.copy()
+        state, head = chat_queue.state.copy(), chat_queue.state.head
         is_at_end = False
         while not is_at_end:
-            missed, before = await self._log.tail(chat_queue.chat_id, state.head), state.copy()
+            missed = await self._missed(chat_queue, state)
             for entry in missed:
                 state.fold(entry)
-            doubt_claims(chat_queue.waiting, missed)
-            self._remember(chat_queue, missed)
-            self._publish(before, missed)
             is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._chat_queues.keep_state(chat_queue, state)
+        return state.head > head
+
+    async def _missed(self, chat_queue: ChatQueue, state: ChatState) -> list[Entry]:
+        """Return the next entries after the state's head, and make them known."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        missed = await self._log.tail(chat_queue.chat_id, state.head)
+        took = now() - began
+        doubt_claims(chat_queue.waiting, missed)
+        self._remember(chat_queue, missed)
+        self._publish(state.copy(), missed)
+        if missed:
+            self._note_others(chat_queue, missed, took)
+        return missed
+
+    def _note_others(self, chat_queue: ChatQueue, missed: list[Entry], took: float) -> None:
+        """Note the runs of other processes, which were read in one request."""
+        turn = chat_queue.turn = chat_queue.turn or WriterTurn()
+        turn.rivals_until = self._clock.now() + RIVALS_MS
+        turn.request_took(took)
+        for mark, entries in groupby(missed, attrgetter("mark")):
+            run = list(entries)
+            turn.note(mark, run[0].created_at, len(run))
 
     def _publish(self, state: ChatState, missed: list[Entry]) -> None:
-        """Publish the recent messages at the start of the missed entries.
+        """Publish messages of other processes, so that this process need not wait for a worker.
 
-        The connections of this process then need not wait until a worker delivers these messages.
-        Publishing ends at the first entry that is not a message. Messages older than
-        `LEARNT_MS_MAX` are left out, because workers have long delivered them.
+        `missed` are the entries after the chat's `state`. Only the messages before the first other
+        entry are published. Messages older than `LEARNT_MS_MAX` are left out, because workers have
+        long delivered them.
         """
         since = self._clock.now() - limits.LEARNT_MS_MAX
         messages = takewhile(lambda entry: entry.kind == "message", missed)

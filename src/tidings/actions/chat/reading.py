@@ -159,7 +159,7 @@ class CoalescedReceipts:
     """
 
     def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:
-        """Set up the writer of receipts; unless `is_alone`, other processes move the same
+        """Set up the writer of receipts. With `is_alone=False`, other processes move the same
         receipts."""
         self._receipts = receipts
         self._bus = bus
@@ -275,7 +275,7 @@ class CoalescedReceipts:
         self._forget_old(now)
 
     def _forget_old(self, now: float) -> None:
-        """Forget the times of writes that are too old to delay another write."""
+        """Remove the times of writes that are too long ago to delay another write."""
         longest = limits.LARGE_CHAT_RECEIPT_MS / 1_000
         if now - self._forgotten_at > longest:
             self._forgotten_at = now

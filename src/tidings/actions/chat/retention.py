@@ -33,7 +33,7 @@ class Retention:
         self._tasks = Tasks("retention")
 
     def rule_nowait(self, tenant: str) -> RetentionRule | None:
-        """Return the tenant's rule; None if it is unknown or too old."""
+        """Return the tenant's cached rule; None if it is not cached, or too old."""
         known = self._rules.get(tenant)
         if known is None:
             return None
@@ -47,7 +47,7 @@ class Retention:
         return rule
 
     async def rule(self, tenant: str) -> RetentionRule:
-        """Return the tenant's rule; read it if it is unknown or too old.
+        """Return the tenant's rule, from the store if it is not cached or too old.
 
         Raises:
             StoreUnavailable: The rule cannot be read.

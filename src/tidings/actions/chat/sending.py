@@ -165,8 +165,8 @@ class Post:
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
-        `after` is a sequence that the log had reached when the message was first sent. The content
-        of a replayed entry is still sealed, as in the log.
+        `after` is a sequence that the log had reached when the client first sent the message. If
+        this is a repeat, the answer has the stored entry, whose content is still encrypted.
         """
         try:
             check_content(content)
@@ -223,7 +223,7 @@ def _is_content_type(text: str) -> bool:
 
 
 async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -> Entry:
-    """Return the message with this sequence, sealed, if the reader may see it.
+    """Return the message with this sequence, still encrypted, if the reader may see it.
 
     Raises:
         ChatNotFound: The chat does not exist, or the reader may not read it.

@@ -84,7 +84,8 @@ async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
 
 
 def _visible(found: UnreadFound, erased: Mapping[tuple[UserKey, int], bool]) -> Unread:
-    """Return the count without erased messages; an upper bound if some keys were not loaded."""
+    """Return the unread count without erased messages; an upper bound if some data keys were not
+    loaded."""
     count = found.unread.count - sum(n for key, n in found.by_key.items() if erased.get(key))
     is_known = all(key in erased or key[1] == 0 for key in found.by_key)
     return Unread(count, found.unread.exact and is_known)
@@ -134,10 +135,10 @@ class MarkUnread:
     async def __call__(
         self, user: UserKey, chat: ChatId, first: int | None
     ) -> tuple[Receipt, Unread]:
-        """Mark the chat as unread from a sequence on, or end the mark if `first` is None.
+        """Mark the chat as unread from the sequence `first` on; None removes this mark.
 
-        Waiting moves of the receipt are written first. If they were written later, they would end
-        the mark.
+        Moves of the receipt that still wait are written first. A move that was written later would
+        remove the mark.
 
         Raises:
             Invalid: Unread messages cannot be counted from this sequence.

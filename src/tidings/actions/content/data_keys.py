@@ -41,7 +41,7 @@ _DIGEST_PURPOSE: Final = b"tidings sends"
 
 
 class KeyLeases(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a cached key is used before it must be confirmed again."""
+    """How long a cached data key may be used before it must be confirmed again."""
 
     open_seconds: float = limits.REVOKED_SECONDS_MAX
     seal_seconds: float = limits.SEAL_SECONDS_MAX
@@ -111,14 +111,15 @@ class CachedKeys:
             self._cached.pop(UserKey(author))
 
     def saw(self, at: float) -> None:
-        """Confirm all cached keys, because the feed was read up to this time.
+        """Confirm all cached keys, because the revocation feed was read at this time.
 
-        The keys that the feed revoked are already dropped.
+        The keys that the feed names were dropped before.
         """
         self._seen_at = at
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Do nothing: without a read of the feed, the cached keys expire on their own."""
+        """Do nothing: while the revocation feed cannot be read, the cached keys expire by
+        themselves."""
 
     # --- Cached keys ----------------------------------------------------------------------
 
@@ -132,7 +133,8 @@ class CachedKeys:
         return cached if cached is not None and cached.cipher is not None else None
 
     def seals(self, author: UserKey, generation: int) -> bool:
-        """Return whether content sealed with this generation of the key may be written now."""
+        """Return True if content that is encrypted with the author's key of this generation may
+        still be written."""
         cached = self._cached.peek(author)
         return (
             cached is not None
@@ -171,7 +173,8 @@ class CachedKeys:
             self._cached.put(author, cached)
 
     async def load(self, author: UserKey, generation: int) -> None:
-        """Cache this generation of the author's keys, or the fact that it cannot be used.
+        """Cache the author's key of this generation, or the fact that it is destroyed or about to
+        be.
 
         Raises:
             StoreUnavailable: The store does not answer now.
@@ -187,8 +190,8 @@ class CachedKeys:
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
         """Drop the author's key from the cache, and prevent loading it inside this context.
 
-        Inside this context, the caller marks the key as ending in the store. The key has already
-        left the cache by then, so this process encrypts nothing more with it.
+        Inside this context, the caller calls `DataKeys.end`. The key has left the cache by then, so
+        this process encrypts nothing more with it.
         """
         async with self._lock(author):
             self._cached.pop(author)
@@ -209,10 +212,10 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read and unwrap a key; return the stored key, and the unwrapped key if it is usable.
+        """Read and unwrap a key; return the stored key, and the unwrapped key if it may be used.
 
-        If the feed advances during the read, the key is read again, because it may have been
-        revoked.
+        If a revocation arrives during the read, the key is read again, because it may be the
+        revoked one.
         """
         while True:
             began, position = self._now(), self._position
@@ -259,10 +262,10 @@ def send_digest(key: bytes, generation: int, digested: str) -> bytes:
 
 
 def is_same_send(digest: bytes, kept: bytes) -> bool:
-    """Return whether two sends with the same idempotency key have the same content.
+    """Return False if two sends with the same idempotency key have different content.
 
-    If the digests were made with different data keys, they cannot be compared, and the result is
-    True.
+    Return True if the digests are equal, and also if they were made with different data keys, so
+    that they cannot be compared.
     """
     return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Destroy an author's data key, in two steps if other processes may have cached it.
 
-First, one transaction marks the key as ending and adds it to the revocation feed. From then on no
-process loads the key, and processes that cached it drop it when they read the feed. The key is
-destroyed only when every cached copy has expired, even in a process that did not read the feed.
+First, one transaction marks the key as about to be destroyed (`is_ending`) and adds it to the
+revocation feed. From then on no process loads the key, and processes that cached it drop it when
+they read the feed. The key is destroyed only when it has expired in every cache, even in a process
+that did not read the feed.
 
 The feed then contains the author and the time of the destruction. Everything that the author wrote
 before this time is erased. Later content is not erased, because it has a new key.
@@ -38,8 +39,8 @@ class Erasing:
         self._tasks = Tasks("erasing")
 
     async def erase(self, author: UserKey) -> int:
-        """Destroy the author's key, in the cache and in the store; return the number of keys (0 or
-        1).
+        """Destroy the author's data key, in the cache and in the store; return 1, or 0 if there was
+        none.
 
         An erasure that has started is completed, even if the caller is cancelled.
 
@@ -66,7 +67,8 @@ class Erasing:
         await self._keys.destroy(author, generation, self._clock.now())
 
     def complete(self, key: WrappedKey) -> None:
-        """Destroy a key that is marked as ending, in case the process that marked it crashed."""
+        """Destroy a key whose erasure has begun (`is_ending`), in case the process that began it
+        crashed."""
         if key.author not in self._completing:
             self._completing.add(key.author)
             self._tasks.start(self._completed(key))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotate the master key while the server runs; a stopped rotation resumes where it stopped.
 
-The new key is durable before it wraps anything. The old key is forgotten only after a search has
-found nothing that it still wraps. In between, both keys are available, and each secret is stored
-with the id of the key that wraps it. The data keys stay the same, so no content is rewritten.
+The new master key is durable before it wraps anything. The old one is removed only after a search
+has found nothing that it still wraps. In between, both are available, and each data key, signing
+key and secret is stored with the id of the master key that wraps it. The data keys stay the same,
+so no content is rewritten.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class RotateKeys:
             return await self._finish()
 
     async def resume(self) -> Rotated | None:
-        """Finish a rotation that was stopped; return None if there is none."""
+        """Finish a rotation that was stopped; return None if no rotation is unfinished."""
         async with self.turn:
             return await self._finish() if self.master.previous else None
 

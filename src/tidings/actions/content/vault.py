@@ -226,7 +226,8 @@ class Vault:
         raise StoreUnavailable(_TOO_SLOW)
 
     def may_write(self, author: UserKey, sealed: Sealed) -> bool:
-        """Return whether sealed content may be written now; if not, it must be sealed again."""
+        """Return True if encrypted content may still be written; if not, it must be encrypted
+        again."""
         return self._keys.seals(author, sealed.box_key)
 
     def _encrypt_nowait(
@@ -352,9 +353,10 @@ class Vault:
     # --- Erasing and digests --------------------------------------------------------------
 
     async def erase(self, author: UserKey) -> int:
-        """Destroy the author's keys, so that all content is `erased`; return the number of keys.
+        """Destroy the author's data key, so that all content is erased; return 1, or 0 if there was
+        none.
 
-        If other processes may have cached a key, this takes a few seconds, because they must drop
+        If other processes may have cached the key, this takes a few seconds, because they must drop
         it first.
 
         Raises:

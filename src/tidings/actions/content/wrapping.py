@@ -90,7 +90,7 @@ class Wrapping:
         return self._current().key_id
 
     def holds(self, master_key_id: str) -> bool:
-        """Return whether the master key with this id is available."""
+        """Return True if the master key with this id is available."""
         return any(key.key_id == master_key_id for key in self._all())
 
     def wrap(self, purpose: str, secret: bytes) -> tuple[str, bytes]:
@@ -101,7 +101,7 @@ class Wrapping:
         return current.key_id, nonce + sealed
 
     def unwrap(self, purpose: str, master_key_id: str, wrapped: bytes) -> bytes:
-        """Return the secret.
+        """Return the secret that was wrapped for this purpose.
 
         Raises:
             CannotUnwrap: No master key with that id is available, or the secret was changed.
@@ -114,7 +114,10 @@ class Wrapping:
     async def keep(
         self, purpose: str, secret: bytes, store: Callable[[str, bytes], Awaitable[T]]
     ) -> T:
-        """Wrap a secret and store it; a rotation that begins meanwhile waits for the write."""
+        """Wrap a secret, call `store` with the result, and return what `store` returns.
+
+        A rotation that begins meanwhile waits until the secret is stored.
+        """
         done = asyncio.get_running_loop().create_future()
         self._under_way.add(done)
         try:

@@ -262,10 +262,10 @@ async def export_all(
 
 
 def _not_done(fact: Fact) -> int:
-    """Return how much a fact adds to the number of unfinished jobs that the export does not
-    contain.
+    """Return what a fact adds to the number of delivery jobs that are unfinished and not exported.
 
-    A notification adds the number of its unfinished jobs. A job in the export subtracts one.
+    A notification adds the number of its unfinished delivery jobs. An exported delivery job
+    subtracts one.
     """
     match fact:
         case NotificationFact() if fact.box is not None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import a history from another system into a tenant, with its original times.
 
-Nothing about the progress is stored. The id of a chat depends only on the tenant and on the name of
-the chat in the file. Messages are appended in the order of the file. A repeated import therefore
-sees in each log how many messages were imported, and appends only the rest.
+The progress of an import is not stored. The id of a chat depends only on the tenant, and on the
+chat's name and time in the file. Messages are appended in the order of the file. A repeated import
+therefore sees in each log how many messages were imported, and appends only the rest.
 """
 
 import asyncio

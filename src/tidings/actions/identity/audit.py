@@ -2,8 +2,8 @@
 """Record administrative acts, and list them.
 
 The intent is recorded before the act, the outcome after it. An act whose intent cannot be recorded
-is not done. If the outcome is not recorded, for example after a crash, the audit trail shows it as
-`unknown`.
+is not done. If the outcome is not recorded, for example after a crash, the audit trail shows the
+outcome `unknown`.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CHANCE_BYTES: Final = 6
 
 
 class _AuditCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Position in the list: the next page begins after this act, with older acts."""
+    """Position in a list of acts. The next page has the acts that are older than this one."""
 
     at: int
     entry_id: str
@@ -259,7 +259,7 @@ class AuditTrail:
 
 
 def is_certain(refusal: Refusal) -> bool:
-    """Return whether this refusal proves that nothing was done."""
+    """Return True if the refusal proves that nothing was done, False if the outcome is unknown."""
     return isinstance(refusal, TooMany) or not isinstance(refusal, Unavailable)
 
 

@@ -127,7 +127,7 @@ class Authenticate:
         watch.listen(self._verified.revoked)
 
     async def __call__(self, bearer: str) -> Caller:
-        """Return the caller; every revocation that the watch has reported by now is respected.
+        """Return the caller to whom a credential belongs, unless its revocation was reported.
 
         Raises:
             Unauthenticated: The credential is unknown, malformed, revoked or expired.
@@ -140,7 +140,7 @@ class Authenticate:
             raise
 
     def is_root_header(self, authorization: bytes) -> bool:
-        """Return whether this `Authorization` header is the root key, without reading the store."""
+        """Return True if this `Authorization` header is the root key, without reading the store."""
         scheme, _, bearer = authorization.partition(b" ")
         digest = hashlib.sha256(bearer.strip()).digest()
         return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._root_digest)

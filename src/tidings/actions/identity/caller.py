@@ -72,8 +72,8 @@ def require_tenant(caller: Caller, tenant: str) -> None:
 
 
 async def listing_owner(tenants: Tenants, caller: Caller, tenant: str) -> UserKey:
-    """Return the user key to which the cursors of a tenant's lists are bound. The caller must be
-    root or the tenant.
+    """Check that the caller is root or the tenant; return the key to which the cursors of the
+    tenant's lists are bound.
 
     Raises:
         TenantNotFound: There is no such tenant, or it is not the caller's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check whether credentials are valid; cache the result until the feed revokes them."""
+"""Check whether credentials are valid; cache the result until the revocation feed names them."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
@@ -24,8 +24,8 @@ CACHED_TENANT_KEYS_MAX: Final = 10_000
 class FeedBackedCache(Generic[T]):
     """Caches a bounded number of values by name; the least recently used are evicted first.
 
-    The owner must call `forget` for each name that the feed reports, so that `get` never returns a
-    value after its revocation was reported.
+    Its owner listens to the revocation feed, and must call `forget` for each name that the feed
+    reports. Then `get` never returns a value after its revocation was reported.
     """
 
     def __init__(self, watch: RevocationWatch, most: int) -> None:
@@ -36,19 +36,20 @@ class FeedBackedCache(Generic[T]):
         return len(self._values)
 
     def get(self, name: str) -> T | None:
-        """Return the cached value; None if there is none, or while the feed cannot be read."""
+        """Return the cached value; None if there is none, and also while the revocation feed cannot
+        be read."""
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """Return the cached value, even if the feed cannot be read. The value may then be
+        """Return the cached value, even while the revocation feed cannot be read, so that it may be
         revoked."""
         return self._values.get(name)
 
     def keep(self, name: str, value: T, position: int) -> None:
-        """Cache a value whose read began when the watch was at this position.
+        """Cache a value that was read after the revocation feed was read up to this position.
 
-        Do nothing if the watch has advanced since: it may have reported this name meanwhile, and it
-        reports each revocation only once.
+        Do nothing if the feed was read further since then: this name may have been reported
+        meanwhile, and each revocation is reported only once.
         """
         if position == self._watch.position:
             self._values.put(name, value)
@@ -61,8 +62,8 @@ class FeedBackedCache(Generic[T]):
 class CredentialStatus:
     """Checks whether tenants, tenant keys, users and sessions are valid, with strong reads.
 
-    Only valid tenants and tenant keys are cached, because the feed does not report when an invalid
-    tenant becomes valid again.
+    Only valid tenants and tenant keys are cached, because the revocation feed does not report when
+    an invalid tenant becomes valid again.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class CredentialStatus:
         watch.listen(self._revoked)
 
     async def is_tenant_active(self, tenant: str) -> bool:
-        """Return whether the tenant exists and is not suspended.
+        """Return True if the tenant exists and is not suspended.
 
         Raises:
             StoreUnavailable: The store cannot be read now.
@@ -100,7 +101,7 @@ class CredentialStatus:
         return True
 
     async def is_token_valid(self, caller: UserCaller) -> bool:
-        """Return whether a token with a verified signature is valid.
+        """Return True if a token with a verified signature is valid.
 
         If the token is valid and its user does not exist yet, the user is created.
 
@@ -154,7 +155,7 @@ def _is_valid(caller: UserCaller, stored: StoredCredentials, now: int) -> bool:
 
 
 def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool:
-    """Return whether the session in `stored` belongs to the user and has not ended."""
+    """Return True if the session in `stored` belongs to the user and has not ended."""
     session = stored.session
     return (
         session is not None
@@ -166,6 +167,6 @@ def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool
 
 
 def is_user_valid(stored: StoredCredentials, issued_at: int) -> bool:
-    """Return whether the user is active, and credentials issued at `issued_at` are not revoked."""
+    """Return True if the user is active, and credentials issued at `issued_at` are not revoked."""
     revoked_at = -1 if stored.revoked_at is None else stored.revoked_at
     return stored.is_known and stored.deactivated_at is None and issued_at > revoked_at

@@ -103,7 +103,8 @@ def read_key(given: Mapping[str, Any]) -> JsonWebKey:
 
 
 def ed25519_key(key_id: str, key: Ed25519PublicKey) -> JsonWebKey:
-    """Return one of our public keys as a JSON Web Key, with which others verify our tokens."""
+    """Return the public half of a signing key as a JSON Web Key, with which others can verify
+    tokens."""
     x = urlsafe_b64encode(key.public_bytes_raw()).decode().rstrip("=")
     return JsonWebKey(kid=key_id, kty="OKP", alg="EdDSA", crv="Ed25519", x=x, use="sig")
 

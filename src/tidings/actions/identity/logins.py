@@ -112,9 +112,9 @@ class RedeemCode:
         return found, stored
 
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
-        """Use up a code that opens a session.
+        """Mark a code as used, because it opens a session.
 
-        `is_known` means that the number had a user before.
+        `is_known` says that the phone number belonged to a user before.
 
         Raises:
             CodeWrong: The code was used meanwhile.
@@ -127,5 +127,5 @@ class RedeemCode:
 
 
 def is_open(tenant: Tenant | None) -> TypeGuard[Tenant]:
-    """Return whether the tenant exists and is not suspended."""
+    """Return True if the tenant exists and is not suspended."""
     return tenant is not None and tenant.suspended_at is None

@@ -216,7 +216,8 @@ class LoginBudgets:
 
 
 def _reach(number: str, is_known: bool) -> dict[Kind, str]:
-    """Return the budgets of a code for the prefix and the country of its number."""
+    """Return the two budgets that a code is charged to for the prefix and the country of its
+    number."""
     prefix, country = reach(number)
     if is_known:
         return {"known_prefix": prefix, "known_country": country}

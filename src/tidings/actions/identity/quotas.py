@@ -58,7 +58,8 @@ class _TenantMeters:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether actions are uncounted, a quota is used up, or no quota was loaded yet."""
+        """Return True if this meter must be kept: some actions are not yet added to the store, a
+        quota is used up, or no quota was loaded yet."""
         return not self.look_at or any(
             meter.uncounted or meter.left <= 0 for meter in self.meters.values()
         )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refresh tokens: their format, their stored digests, and the recovery of a lost token.
 
-A token consists of 192 random bits and a tag that proves that we issued it. A made-up token for
-somebody else's session has a wrong tag and is simply refused. Without the tag it would look like
-the reuse of a stolen token, which ends the session.
+A token consists of 192 random bits and a tag that proves that this deployment issued it. A made-up
+token for somebody else's session has a wrong tag and is simply refused. Without the tag it would
+look like the reuse of a stolen token, which ends the session.
 
 Only the client has the token; the store has its digest. For a client that loses the answer to a
 refresh, the store also has the new token, encrypted with a key that is derived from the old token,
@@ -46,7 +46,7 @@ class LoginDigests:
         return self._digest("code", tenant, phone_number, code)
 
     def tag(self, session_id: str, secret: bytes) -> bytes:
-        """Return the tag that proves that we issued a refresh token."""
+        """Return the tag that proves that this deployment issued a refresh token."""
         return self._digest("refresh token", session_id, secret.hex())[:TAG_BYTES]
 
     def address(self, address: str | None) -> str | None:
@@ -73,7 +73,8 @@ def new_refresh_token(session_id: str, digests: LoginDigests, chance: Chance) ->
 
 
 def session_of(token: str, digests: LoginDigests) -> str | None:
-    """Return the session of a token; None if we never issued it."""
+    """Return the id of the session that a token names; None if this deployment did not issue the
+    token."""
     match = REFRESH_TOKEN.fullmatch(token)
     if match is None:
         return None

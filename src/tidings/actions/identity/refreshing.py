@@ -81,7 +81,8 @@ class RefreshSession:
     async def _rotate(
         self, session: Session, token: str, now: int, revoked_at: int | None
     ) -> TokenPair | None:
-        """Replace the session's tokens; return the new pair, or None if another request won."""
+        """Replace the session's tokens; return the new pair, or None if another request was
+        faster."""
         following = new_refresh_token(session.session_id, self.digests, self.chance)
         rotated_at = max(now, session.rotated_at)
         rotated = msgspec.structs.replace(

@@ -65,11 +65,11 @@ class RevocationIndex:
 
     @property
     def is_wide(self) -> bool:
-        """Return whether the tokens of many users may be affected."""
+        """Return True if the batch may affect the tokens of many users."""
         return bool(self.tenants or self.tenant_keys or self.signing_keys)
 
     def concerns(self, caller: UserCaller) -> bool:
-        """Return whether the caller's session, tenant, tenant key or signing key was revoked."""
+        """Return True if the caller's session, tenant, tenant key or signing key was revoked."""
         return (
             caller.session in self.sessions
             or caller.key_id in self.signing_keys
@@ -116,14 +116,14 @@ class FeedListener(Protocol):
     """Listener for the health of the revocation feed."""
 
     def saw(self, at: float) -> None:
-        """React to a successful read: every revocation before this time was reported.
+        """React to a successful read of the revocation feed.
 
-        The time is on the watch's clock.
+        Every revocation before the time `at`, on the watch's clock, was reported.
         """
         ...
 
     def went_blind(self, *, was_late: bool) -> None:
-        """React to the fact that the feed was not read for too long.
+        """React to the fact that the revocation feed could not be read for too long.
 
         This is called again after each read that fails. `was_late` is True if the cause may be a
         delay in this process instead of the store. The watch then reads again at once.
@@ -137,9 +137,9 @@ class RevocationWatch:
     Cached tokens, tenants and keys may be used only while `sees` is true. As `sees` depends on the
     clock, a process that was paused distrusts its caches even before its next read.
 
-    Listeners learn whether the store does not answer, or this process itself was delayed
-    (`was_late`). A delayed process reads again at once; until then it uses no cache, but closes no
-    connection.
+    If the feed could not be read for too long, listeners learn the cause: the store does not
+    answer, or this process itself was delayed (`was_late`). A delayed process reads again at once;
+    until then it uses no cache, but closes no connection.
     """
 
     def __init__(
@@ -167,7 +167,8 @@ class RevocationWatch:
 
     @property
     def sees(self) -> bool:
-        """Return whether every revocation older than a few seconds was reported."""
+        """Return True if every revocation older than a few seconds was reported to the
+        listeners."""
         return self.now() <= self._seen_at + self._blind_seconds_max
 
     def listen(self, revoked: Callable[[Sequence[Revocation]], None]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manage the Ed25519 keys with which we sign a tenant's user tokens.
+"""Manage the signing keys of tenants, which are Ed25519 keys and sign the tokens of users.
 
 Contains the cache of the keys, and the verbs with which a tenant lists, adds and removes keys.
 """
@@ -228,10 +228,10 @@ class SigningKeyVerbs:
         return SigningKeyRow(made[0].key_id, made[0].created_at, signs=True)
 
     async def remove(self, caller: Caller, tenant: str, key_id: str) -> None:
-        """Remove a key that no longer signs; within seconds its tokens are no longer valid.
+        """Remove a key that is not the newest; within seconds its tokens are no longer valid.
 
         Raises:
-            Conflict: The key still signs.
+            Conflict: The key is the newest, which signs new tokens.
             KeyNotFound: There is no such key.
             TenantNotFound: There is no such tenant.
         """

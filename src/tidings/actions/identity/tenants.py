@@ -130,7 +130,7 @@ class ListTenants:
 
 @dataclass(frozen=True, slots=True)
 class ListTenantKeys:
-    """List the keys of a tenant, among them revoked ones."""
+    """List the tenant keys of a tenant, including revoked keys."""
 
     tenants: Tenants
     cursors: Cursors

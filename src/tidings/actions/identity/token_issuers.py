@@ -57,7 +57,7 @@ class _TenantIssuerKeys(msgspec.Struct, frozen=True):
 
 
 class TenantIssuerKeys:
-    """Caches the registered keys of a bounded number of tenants."""
+    """Caches the public keys that tenants have registered, for a bounded number of tenants."""
 
     def __init__(self, tenants: Tenants, clock: Clock, watch: RevocationWatch) -> None:
         self._tenants = tenants
@@ -69,7 +69,7 @@ class TenantIssuerKeys:
         watch.listen(self._revoked)
 
     async def find(self, tenant: str, kid: str) -> TenantIssuerKey | None:
-        """Return the tenant's key with this kid, or None.
+        """Return the key with this id (`kid`) that the tenant has registered, or None.
 
         Raises:
             StoreUnavailable: The store cannot be read now.
@@ -105,9 +105,9 @@ class TenantIssuerKeys:
 
 
 def own_key_id(tenant: str, kid: str) -> str:
-    """Return the id under which the feed reports a tenant's own key.
+    """Return the id by which the revocation feed names a public key that a tenant has registered.
 
-    It never equals the id of one of our keys.
+    No signing key that Tidings makes for a tenant has such an id.
     """
     return f"{tenant}.own.{kid}"
 
@@ -201,7 +201,7 @@ def _read(keys: Sequence[Mapping[str, Any]]) -> list[JsonWebKey]:
 
 
 def _ended(before: TokenIssuer | None, after: TokenIssuer | None) -> list[str]:
-    """Return the ids of keys that were removed or changed, or whose issuer changed."""
+    """Return the ids of registered keys that were removed or changed, or whose issuer changed."""
     if before is None:
         return []
     stays = registered(after) if after is not None and after.issuer == before.issuer else []

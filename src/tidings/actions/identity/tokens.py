@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sign and verify user tokens: JWTs signed by us, or by a tenant with keys that it registered.
+"""Sign and verify user tokens: JWTs that Tidings signs, or a tenant with keys that it registered.
 
 A token's header only selects which known key to try. Each key has one algorithm, and keys or key
 URLs inside a token are ignored.
@@ -32,7 +32,7 @@ _jws = PyJWS(algorithms=ALGORITHMS)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The fields of a token's header that we read; all others are ignored."""
+    """The fields of a token's header that are used; all others are ignored."""
 
     alg: str
     kid: str
@@ -58,7 +58,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OurClaims(Claims, frozen=True, kw_only=True, omit_defaults=True):
-    """The claims of a token that we signed."""
+    """The claims of a token that Tidings signed."""
 
     sid: str | None = None
     mk: str | None = None
@@ -92,9 +92,10 @@ _our_claims = msgspec.json.Decoder(OurClaims)
 
 
 def issue_time(now: int, revoked_at: int | None) -> int:
-    """Return the issue time for a new token: now, but after the user's last revocation.
+    """Return the issue time for a new token, in full seconds: now, or the second after the user's
+    last revocation, if that is later.
 
-    Otherwise a token that is made in the same second as a revocation would be revoked, too.
+    Without this, a token that is made in the same second as a revocation would be revoked too.
     """
     seconds = now // limits.SECOND_MS
     if revoked_at is not None:

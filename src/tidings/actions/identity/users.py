@@ -206,7 +206,7 @@ def check_profile(display_name: str | None, fields: ProfileFields) -> None:
 
 
 def _is_web_address(text: str) -> bool:
-    """Return whether the text is an absolute https address without a user name."""
+    """Return True if the text is an absolute https address without a user name."""
     if len(text) > limits.AVATAR_URL_CHARS_MAX or _PLAIN.fullmatch(text) is None:
         return False
     try:

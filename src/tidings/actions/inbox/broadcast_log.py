@@ -95,7 +95,8 @@ class LogViews:
         return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
     def learn(self, entry: Broadcast) -> None:
-        """Add an entry to the cached view if it is the next entry; otherwise do nothing."""
+        """Add an entry to the cached view of its log if it is the next entry; otherwise do
+        nothing."""
         key = entry.tenant, entry.inbox
         known = self._known.peek(key)
         if known is not None and known.view.head + 1 == entry.sequence:
@@ -163,7 +164,8 @@ def _size(view: LogView) -> int:
 
 
 def is_never_same(_: Broadcast) -> bool:
-    """Return False. This is the `is_same` for a draft that no other request can have appended."""
+    """Return False. This is the default of `is_same`: no other request can have appended the
+    draft."""
     return False
 
 

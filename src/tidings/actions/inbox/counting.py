@@ -57,7 +57,7 @@ class CountUnread:
     clock: Clock
 
     async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
-        """Return the unread count, which is computed anew on every call.
+        """Return the unread count, which is computed again on every call.
 
         Raises:
             InboxNotFound: There is no such inbox.

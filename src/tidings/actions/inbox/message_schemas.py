@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the tenant's own fields in a message against the inbox's JSON Schema.
+"""Check the tenant's own fields in a notification against the inbox's JSON Schema.
 
-A schema is untrusted, and validation runs on our event loop. We therefore accept only schemas that
-are fast for any message: no references, a bounded number of checks per value, and a few small
-regular expressions without backtracking. Some checks run in a separate process instead: those with
-a schema that was stored before this bound existed, and those of numbers that are slow to divide.
+In this file, a message is the text of a notification. A schema is untrusted, and validation runs on
+the event loop. Only schemas that are fast for any message are therefore accepted: no references, a
+bounded number of checks per value, and a few small regular expressions without backtracking. Some
+checks run in a separate process instead: those with a schema that was stored before this bound
+existed, and those of numbers that are slow to divide.
 
 A validator checks a value once for each schema that applies to it. Schemas for different fields or
 items apply to different values, so their checks do not add up. Keywords that apply several schemas
@@ -72,14 +73,14 @@ def checks_per_value(schema: object) -> int:
 
 
 def can_divide(schema: object) -> bool:
-    """Return whether the schema divides numbers, which is slow for some numbers in a message."""
+    """Return True if the schema divides numbers, which is slow for some numbers in a message."""
     if isinstance(schema, dict):
         return "multipleOf" in schema or any(map(can_divide, schema.values()))
     return isinstance(schema, list) and any(map(can_divide, schema))
 
 
 def has_alternatives(schema: object) -> bool:
-    """Return whether the schema has alternatives, which make an error expensive to explain."""
+    """Return True if the schema has alternatives, which make an error expensive to explain."""
     if isinstance(schema, dict):
         return bool({"anyOf", "oneOf"} & schema.keys()) or any(
             map(has_alternatives, schema.values())
@@ -88,7 +89,7 @@ def has_alternatives(schema: object) -> bool:
 
 
 def is_plain_number(number: float) -> bool:
-    """Return whether a number is cheap to divide: neither very large nor very small."""
+    """Return True if a number is cheap to divide: neither very large nor very small."""
     return number == 0 or 1e-9 <= abs(number) <= 1e15
 
 
@@ -189,9 +190,9 @@ class MessageSchemas:
     """Separate process for checks that would block the event loop."""
 
     async def check(self, message: Json, schema: Json | None) -> None:
-        """Refuse a message whose own fields do not match the schema.
+        """Refuse a message if the fields that the tenant has added do not match the schema.
 
-        Without a schema, refuse any message that has fields of its own.
+        Without a schema, refuse any message with such fields.
 
         Raises:
             Invalid: The message does not match, or takes too long to check.
@@ -230,7 +231,7 @@ class _Rules:
     has_alternatives: bool
 
     def take_long(self, extras: Json) -> bool:
-        """Return whether checking these fields could block the event loop."""
+        """Return True if a check of these fields could block the event loop."""
         is_within = self.checks <= limits.MESSAGE_SCHEMA_CHECKS_MAX
         return not is_within or (self.can_divide and not _are_plain(extras))
 
@@ -259,7 +260,7 @@ def _rules(schema: bytes) -> _Rules:
 
 
 def _are_plain(value: object) -> bool:
-    """Return whether it is cheap to check `multipleOf` for every number in a value."""
+    """Return True if it is cheap to check `multipleOf` for every number in a value."""
     if isinstance(value, dict):
         return all(map(_are_plain, value.values()))
     if isinstance(value, list):

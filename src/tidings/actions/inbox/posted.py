@@ -143,9 +143,9 @@ class FindNotification:
 
 @dataclass(frozen=True, slots=True)
 class GetProgress:
-    """Report how many users have received a notification, computed from its finished jobs.
+    """Report how many users have received a notification, computed from its finished delivery jobs.
 
-    A job that was retried is counted once.
+    A delivery job that was retried is counted once.
     """
 
     find: FindNotification
@@ -293,8 +293,8 @@ class ListPosted:
     async def _newest(
         self, tenant: str, inbox: str, passed: _Passed, limit: int
     ) -> list[Notification | Broadcast]:
-        """Return the newest notifications and broadcasts that follow the position, even retracted
-        ones."""
+        """Return the newest notifications and broadcasts after the position `passed`, including
+        retracted ones."""
         listed = await self.notifications.newest(
             tenant, inbox, before=passed.notification_id, limit=limit
         )
@@ -320,8 +320,8 @@ class ListPosted:
 def _time_of(posted: Notification | Broadcast) -> int:
     """Return the time by which notifications and broadcasts are merged into one list.
 
-    In the order of this time, notifications are also in the order of their ids, and broadcasts in
-    the order of their sequences. Otherwise the next page could skip some of them.
+    Notifications that are sorted by this time are also sorted by id, and broadcasts by sequence. A
+    page ends at an id and a sequence, so the next page would skip some of them in any other order.
     """
     if isinstance(posted, Broadcast):
         return posted.posted_at
@@ -337,7 +337,7 @@ def _passed(before: _Passed, page: list[Notification | Broadcast]) -> _Passed:
 
 
 def delivered_by(finished: set[int], recipients: int) -> int:
-    """Return the number of users in the finished jobs.
+    """Return the number of users in the finished delivery jobs of a notification.
 
     Each job has a hundred users, except the last, which has the rest.
     """

@@ -108,7 +108,7 @@ class PostNotification:
         notification = await self._find(request, claim.notification_id) if is_replay else None
         if notification is None:
             notification = await self._store(request, claim, claim.notification_id, len(users))
-        if not notification.is_redacted:
+        if not notification.is_retracted:
             await self._queue(notification, users, is_replay)
         return Posted(
             notification_id=notification.notification_id,

@@ -40,11 +40,11 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Return whether some notifications are filtered out."""
+        """Return True if the list leaves out some notifications."""
         return self.category is not None or self.unread is not None
 
     def takes(self, item: InboxItem) -> bool:
-        """Return whether the list includes this item."""
+        """Return True if the list includes this notification."""
         if self.category is not None and item.category != self.category:
             return False
         return self.unread is None or self.unread == (item.read_at is None)
@@ -123,10 +123,9 @@ class ListNotifications:
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
         """Return the items of the page and the positions of the user's copies that were read.
 
-        If another page follows, more items are returned than this page shows. A copy is the user's
-        own row of a notification to listed users. Normally only the newest copies are read. If so
-        many of them are hidden that they do not fill the page, the result is None, and the caller
-        must read all copies (`is_whole`).
+        If another page follows, more items are returned than this page shows. Normally only the
+        newest copies are read. If so many of them are hidden that they do not fill the page, the
+        result is None, and the caller must call this again with `is_whole`, which reads all copies.
         """
         below: NotificationPosition | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)

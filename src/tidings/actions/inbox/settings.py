@@ -104,7 +104,7 @@ class Settings:
             self._invites_cache.forget(tenant)
 
     async def asks_strangers(self, tenant: str) -> bool:
-        """Return whether strangers must accept an invitation before they join a group.
+        """Return True if strangers must accept an invitation before they join a group.
 
         The setting is at most a second old.
         """
@@ -113,8 +113,9 @@ class Settings:
     async def terms(self, tenant: str, config: InboxConfig) -> tuple[int, bool]:
         """Return a new notification's lifetime in milliseconds, and whether late joiners see it.
 
-        Each comes from the inbox's configuration, else from the tenant's settings, else from our
-        default. The settings are at most a second old.
+        Each comes from the inbox's configuration; if it is not set there, from the tenant's
+        settings; if it is not set there either, it has its default. The settings are at most a
+        second old.
         """
         defaults = await self._cache.get(tenant)
         assert defaults is not None

@@ -140,8 +140,8 @@ class ExportPerson:
         return gathered
 
     async def _read_chat(self, user: UserKey, chat: ChatId, gathered: Gathered) -> None:
-        """Read some pages of a chat's log. Afterwards, `place.after` is 0 if the whole log was
-        read."""
+        """Read some pages of a chat's log. Afterwards, `place.after` is the position of the next
+        page, or 0 if there is none."""
         place = gathered.place
         if chat != place.chat:
             place.chat, place.after = chat, 0

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sign the receipt for the deletion of a user, with a key of the deployment's own.
+"""Sign the receipt that proves the deletion of a user, with a key of the deployment.
+
+This is not a receipt of a chat.
 
 A tenant's signing key is not used, because it is deleted with the tenant, and because a receipt
 signed with it could be mistaken for a token. Older keys stay published, so every receipt can be

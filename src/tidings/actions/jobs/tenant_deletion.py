@@ -108,7 +108,7 @@ class InboxDeletion:
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
     async def _forget(self, user: UserKey, inbox: str) -> bool:
-        """Remove some copies of a user; return whether none is left."""
+        """Remove some of a user's copies in the inbox; return True if none is left."""
         for _ in range(COPY_BATCHES):
             copies = await self.copies.newest(user, inbox, before=None, limit=PENDING_MAX)
             if not copies:
@@ -155,7 +155,8 @@ class DeleteInbox:
         return await self.begin(tenant, inbox)
 
     async def begin(self, tenant: str, inbox: str) -> TenantJob:
-        """Store the job, then remove the inbox; the job removes it if a process dies in between."""
+        """Store the job, then remove the inbox. If the process dies in between, the job removes the
+        inbox."""
         earlier = await self.jobs.get(tenant, job_id_of("inbox.delete", inbox))
         if earlier is not None and earlier.state == "done":
             await self.jobs.remove(tenant, earlier.job_id)
@@ -300,8 +301,8 @@ class DeleteTenant:
         return await self.begin(tenant)
 
     async def begin(self, tenant: str) -> TenantJob:
-        """Store the job, then mark the tenant as deleted; after a crash in between, the job sets
-        the mark."""
+        """Store the job, then mark the tenant as deleted. If the process dies in between, the job
+        marks the tenant."""
         job = await self.start(tenant, "tenant.delete", tenant)
         await self.tenant_data.mark_deleted(tenant, self.clock.now())
         return job

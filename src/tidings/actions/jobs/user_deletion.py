@@ -113,7 +113,7 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class InvitePart:
-    """Removes the user's invitations, and the keys of requests with which the user created
+    """Removes the user's invitations, and the idempotency keys with which the user created
     chats."""
 
     personal_data: PersonalData
@@ -315,8 +315,8 @@ class DeleteUser:
         return await self.begin(user, found.phone_number)
 
     async def begin(self, user: UserKey, phone_number: str | None) -> TenantJob:
-        """Store the job, then mark the user as deleted; after a crash in between, the job sets the
-        mark."""
+        """Store the job, then mark the user as deleted. If the process dies in between, the job
+        marks the user."""
         tenant, _, user_id = user.partition(":")
         job = await self.start(tenant, "user.delete", user_id, cursor=phone_number)
         await self.personal_data.mark_deleted(user, self.clock.now())

@@ -84,7 +84,7 @@ class ConnectionClass(Enum):
 
 
 class Slot:
-    """An open connection that is counted."""
+    """An open connection that the limits count; not the slot of a log."""
 
     __slots__ = ("address", "close", "is_open", "kind")
 
@@ -153,7 +153,7 @@ class ConnectionLimits:
         )
 
     def enter(self, kind: ConnectionClass, peer: str | None) -> Slot | None:
-        """Count a new connection and return its slot, or None if there is no room for it."""
+        """Count a new connection and return its `Slot`, or None if there is no room for it."""
         if kind is ConnectionClass.SOCKET:
             return self._enter_socket(peer)
         address = self.address(peer)

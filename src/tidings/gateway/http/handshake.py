@@ -151,7 +151,8 @@ class Handshake:
         return self._admission.address(peer, forwarded)
 
     def _is_allowed(self, headers: Headers) -> bool:
-        """Return whether the origin is absent, or exactly this host, or an allowed one."""
+        """Return True if the request has no origin, or if the origin is this host or an allowed
+        origin."""
         origins = [v.decode("latin-1") for v in header_values(headers, b"origin")]
         if not origins:
             return True
@@ -168,8 +169,11 @@ def _counted(reason: str, answer: bytes) -> bytes:
 
 
 def _is_upgrade(headers: Headers) -> bool:
-    """Return whether the request is an upgrade; the header may have other values too, as in
-    Firefox's `keep-alive, Upgrade`."""
+    """Return True if the request is an upgrade to a WebSocket.
+
+    The header `Connection` may have other values besides `Upgrade`: Firefox sends
+    `keep-alive, Upgrade`.
+    """
     options = b",".join(header_values(headers, b"connection")).lower().split(b",")
     is_asked = b"upgrade" in [option.strip() for option in options]
     lengths = header_values(headers, b"content-length") + header_values(

@@ -34,7 +34,7 @@ GONE_MS: Final = 5 * 60 * SECOND_MS
 
 
 class Formats:
-    """Reads the newest format that may be written, once a minute."""
+    """Registers this process, and reads once a minute the newest format that it may write."""
 
     def __init__(self, dynamo: Dynamo, clock: Clock, written: int) -> None:
         self._dynamo = dynamo
@@ -49,7 +49,7 @@ class Formats:
         self._tasks.repeat(self._refresh)
 
     async def close(self) -> None:
-        """Stop refreshing the registration, which is ignored once it is too old."""
+        """Stop refreshing the registration; five minutes later it no longer counts."""
         await self._tasks.close()
 
     async def _refresh(self) -> None:
@@ -92,8 +92,9 @@ def refuse_older(written: int) -> None:
 
 
 async def allow_newest(dynamo: Dynamo, now: int) -> None:
-    """Allow all processes to write the newest format. In a new deployment, it is allowed from the
-    start.
+    """Allow all processes to write the newest format of this version.
+
+    Does nothing in a new deployment, which is created with the newest format.
 
     Raises:
         SetupError: A process of an older version is still running, or only a newer version can read

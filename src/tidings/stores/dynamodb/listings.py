@@ -63,7 +63,7 @@ def chats_of(tenant: str) -> list[str]:
 async def newest(
     dynamo: Dynamo, partitions: Sequence[str], below: str | None, limit: int
 ) -> tuple[list[str], str | None]:
-    """Return names, newest first, and the position of the last name if more names follow."""
+    """Return names, newest first, and the position of the last name; None if no name follows."""
 
     async def read(partition: str) -> list[Item]:
         return await dynamo.query(
@@ -83,7 +83,8 @@ async def newest(
 async def by_name(
     dynamo: Dynamo, partitions: Sequence[str], prefix: str, after: str | None, limit: int
 ) -> tuple[list[str], str | None]:
-    """Return names that begin with the prefix, in order, and the last name if more names follow."""
+    """Return names that begin with the prefix, in order, and the last of them again if more names
+    follow; otherwise None."""
     first = (prefix or _FIRST) if after is None else after + _FIRST
 
     async def read(partition: str) -> list[Item]:

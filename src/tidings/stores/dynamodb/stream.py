@@ -145,8 +145,10 @@ class TableStream:
 
 
 async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | None:
-    """Call `read`; return None if the store fails, so that the caller can still read the other
-    parts."""
+    """Call `read` and return its records; return None if the store fails.
+
+    The caller can then still read other shards or tables.
+    """
     try:
         return await read()
     except StoreUnavailable:
@@ -154,10 +156,10 @@ async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | N
 
 
 def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
-    """Join the parts that were read.
+    """Join the records of several shards or tables; None is one that could not be read.
 
     Raises:
-        StoreUnavailable: There is no record, and at least one part could not be read.
+        StoreUnavailable: There is no record, and at least one part is None.
     """
     parts = list(parts)
     found = [record for part in parts if part is not None for record in part]

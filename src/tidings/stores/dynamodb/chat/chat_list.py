@@ -2,8 +2,8 @@
 """The chat list and the heads of a user's chats on DynamoDB.
 
 One query reads the user's rows: a row per chat, with the receipt. The row of a direct chat also has
-everything that a list shows of the chat; for a group, this is in the group's item. Head and preview
-are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
+everything that a list shows of the chat; for a group, this is in the group's item. Head and last
+message there are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
 
 The rows also decide which chats a user may see: a user has a row exactly as long as the membership
 lasts. The user may be removed from a chat while the page is built. At the end, the row is therefore
@@ -97,7 +97,7 @@ class DynamoChatList:
         return {chat: sequence for chat, sequence in found.items() if sequence}
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Cache a head; the log has at least this sequence."""
+        """Cache a head of the chat's log, unless a later head is cached."""
         self._heads.saw(chat, head)
 
     async def look(self, chat: ChatId, sequence: int) -> None:
@@ -147,7 +147,10 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): item for item in items}
 
     async def _items(self, rows: dict[ChatId, Item], pattern: Pattern) -> dict[ChatId, Item]:
-        """Return for each of these rows the item of its chat, with the copy of the head."""
+        """Return for each of a user's rows the item of its chat, with the head copy.
+
+        For a direct chat, the item is built from the row.
+        """
         items = {chat: chat_of_row(row) for chat, row in rows.items() if "peer" in row}
         wanted = [chat for chat in rows if chat not in items]
         # A relaxed read may not find a chat that is very new.
@@ -211,10 +214,11 @@ class DynamoChatList:
     async def _unread(
         self, listed: dict[ChatId, _Listed], now: int
     ) -> dict[ChatId, tuple[Head, UnreadFound]]:
-        """Return the unread counts; read a log only if head and receipt are not enough.
+        """Return the head and the unread count of each chat.
 
-        A read of the log also shows where the log ends. If the head copy is different, the head is
-        read too, so that a row shows the messages that it counts.
+        A log is read only if head and receipt do not show the count. This also shows where the log
+        ends. If the head copy is older, the head is read from the log too, so that the chat list
+        shows the messages that it counts.
         """
         known = unread_of_page((one.head, one.receipt) for one in listed.values())
         found = {
@@ -259,7 +263,10 @@ class DynamoChatList:
     async def _left(
         self, user: UserKey, listed: dict[ChatId, _Listed], looked: Collection[ChatId]
     ) -> set[ChatId]:
-        """Return the chats from which the user was removed after the rows were read."""
+        """Return the chats from which the user was removed after the user's rows were read.
+
+        Only chats in which this is possible are read again; see the top of this file.
+        """
         doubtful = [
             chat
             for chat, one in listed.items()

@@ -137,10 +137,10 @@ class DynamoChats:
         return {row["user_id"] for row, is_own in zip(rows, owns, strict=True) if is_own}
 
     async def _is_own(self, receipt: Item) -> bool:
-        """Return whether the receipt's user created the direct chat or wrote in it.
+        """Return True if the receipt's user created the direct chat or wrote in it.
 
-        Old receipts do not store this. For such a receipt, the first entries of the chat are
-        searched once, and the result is stored.
+        A receipt from an older version does not say this. For such a receipt, the first entries of
+        the chat are searched once, and the result is stored.
         """
         if "own" in receipt:
             return bool(receipt["own"])

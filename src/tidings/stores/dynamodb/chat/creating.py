@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates a chat: one transaction adds its first members, and further transactions add the rest.
 
-If the request has a key, the first transaction also stores the key with the chat's id. A repeated
-request finds the id and continues where the first attempt stopped.
+If the request has an idempotency key, the first transaction also stores the key with the chat's id.
+A repeated request finds the id and continues where the first attempt stopped.
 """
 
 import asyncio
@@ -159,10 +159,10 @@ class ChatMaker:
         return True
 
     async def _add_others(self, entries: list[Entry]) -> bool:
-        """Append the entries that add the other members; each entry already has its sequence.
+        """Append the entries that add the members who are not in the chat's first entry.
 
-        Returns False if another writer appended in between. The remaining members are then added by
-        new entries.
+        Each entry already has its sequence. Returns False if another writer has taken one of these
+        slots; the remaining members were then added by new entries, with other sequences.
         """
         for index, entry in enumerate(entries):
             match await self._runs.add_people(entry):
@@ -174,7 +174,8 @@ class ChatMaker:
         return True
 
     async def _add_missing(self, chat: ChatId, entries: list[Entry]) -> None:
-        """Add the people in these entries, except those whom an earlier entry has added."""
+        """Append entries that add the people in `entries`, except people whom the log has already
+        added."""
         failures = 0
         while failures < RACE_ATTEMPTS_MAX:
             # Load the state first: if another writer adds people afterwards, the slot after this
@@ -206,7 +207,8 @@ class ChatMaker:
         return {person.user for item in items for person in to_entry(item).people}
 
     async def _finish(self, request: RequestKey) -> None:
-        """Mark the request as finished, so that a repeat does not check the members again."""
+        """Record that all members are added, so that a repeat of the request does not check
+        them."""
         try:
             await self._dynamo.update(
                 FINISH_REQUEST,
@@ -220,7 +222,7 @@ class ChatMaker:
 
 
 def _pair(entries: list[Entry]) -> str:
-    """Return the key that claims the direct chat of these two users."""
+    """Return the key that claims the direct chat of the two users whom the first entry adds."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)

@@ -233,7 +233,7 @@ def deletion_items(job: Deletion) -> list[Item]:
 
 
 def is_deletion(item: Item) -> bool:
-    """Return whether an item in the table of tenants belongs to a deletion job."""
+    """Return True if an item in the table of tenants belongs to a deletion job."""
     pk: str = item["pk"]
     return pk == OPEN or pk.startswith(_JOB)
 

@@ -58,9 +58,9 @@ async def fill_missing(
 ) -> int:
     """Write the head copies that these chats lack; return how many chats got one.
 
-    With `before`, chats with an entry since this time are left out. A relay may still have to
-    deliver that entry, and only the missing copy shows that it was not delivered. Such a chat gets
-    its copy with its next message.
+    With `before`, chats that have an entry since this time are left out. A relay may still have to
+    deliver that entry, and finds it only because the head copy is missing. Such a chat gets its
+    head copy with its next message.
     """
     heads, count = Heads(dynamo, epoch, writes=False), 0
     by_id = {ChatId(item["chat_id"]): item for item in chats if "type" in item}

@@ -16,8 +16,8 @@ may be behind the log, but never ahead of it. Answers are correct nevertheless:
   If there are many processes, the relay compares the stream of the log's table with the copies, and
   delivers the entries that the copies do not include.
 
-In a direct chat, the update that moves the sender's own mark usually also writes the copy in the
-sender's row. A delivery worker writes this copy only if the row does not have it yet.
+In a direct chat, a send moves the read mark of its sender. The same update usually also writes the
+copy in the sender's row. A delivery worker writes this copy only if the row does not have it yet.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
         return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
 
     def is_sent_by(self, user: UserKey) -> bool:
-        """Return whether the log ends with a message from this user."""
+        """Return True if the log ends with a message from this user."""
         return (
             self.last is not None
             and self.last.sequence == self.head.sequence
@@ -130,7 +130,7 @@ class ChatPair(msgspec.Struct, frozen=True):
     below 1 KB. A group that has grown since may cost more."""
 
     def facts(self, user: UserKey) -> Item:
-        """Return the attributes by which a user's row describes the chat."""
+        """Return the attributes that describe the chat in the receipt row of a user."""
         peers = [other for other in self.users if other != user]
         return direct_facts(user, peers[0], self.creator, self.created_at) if peers else {}
 
@@ -167,7 +167,7 @@ class Heads:
             self._known.put(chat, head)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Return whether the copy may be old because a process died before it wrote a new one."""
+        """Return True if the copy may be outdated, because a process died before it wrote one."""
         return self._writes and self._known.peek(chat) is None
 
     def saw_chat(self, item: Item) -> ChatPair:
@@ -269,7 +269,7 @@ class Heads:
         return True
 
     async def fill(self, chat: ChatId, pair: ChatPair, head: Head) -> None:
-        """Write the copies of a head that nobody delivers any more, for instance after an import.
+        """Write the head copies of a chat that needs no delivery, for instance after an import.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -290,9 +290,10 @@ class Heads:
         await self._put(ADVANCE_DIRECT_HEAD, key, copy, pair.facts(user))
 
     async def _put(self, pattern: Pattern, key: Item, copy: HeadCopy, facts: Item) -> None:
-        """Write a copy into an item that exists, unless the item has a later one.
+        """Write a head copy into an item, unless the item has a later copy or does not exist.
 
-        An item never keeps the copy of a message that is not the last one, or that was changed.
+        The write also removes the item's copied message, if that is no longer the chat's last
+        message. A message that was edited or redacted is not copied.
         """
         condition = f"attribute_exists(#{next(iter(key))}) AND {IS_LATER}"
         update = ", ".join([f"SET {SET_HEAD}", *(f"#{name} = :{name}" for name in facts)])
@@ -311,10 +312,10 @@ class Heads:
     async def _try(
         self, pattern: Pattern, key: Item, update: str, condition: str, values: Item
     ) -> bool:
-        """Write a head copy; return True if the item then has this head or a later one.
+        """Write a head copy into an item, if the condition holds.
 
-        It may also be that the item does not exist any more. False means that the last message in
-        the item was changed meanwhile.
+        Return True if the item now has this head or a later one, or no longer exists. Return False
+        if the condition failed for another reason, such as a changed last message.
         """
         try:
             await self._dynamo.update(pattern, key, update, condition, values)
@@ -343,9 +344,10 @@ class Heads:
         return to_last_message(item) if item.get("epoch") == self._epoch else None
 
     async def stored(self, chats: Sequence[ChatId], pattern: Pattern) -> dict[ChatId, list[int]]:
-        """Return the sequences in the stored copies of each chat that has members.
+        """Return the sequence in each stored head copy of these chats: one for a group, two for a
+        direct chat.
 
-        The sequence is 0 if there is no copy.
+        A row or item without a head copy counts as 0. Chats without members are left out.
         """
         known = {chat: self._pairs.peek(chat) for chat in chats}
         users = {chat: pair.users for chat, pair in known.items() if pair and pair.users}
@@ -362,10 +364,10 @@ class Heads:
         return found
 
     async def touch(self, chat: ChatId, target: int) -> None:
-        """Remove the copies of a message, and prevent a late worker from writing another.
+        """Remove the copies of a message that will be edited or redacted, the `target`.
 
-        Call this before the message is changed. If it is not changed after all, lists read the
-        message itself.
+        A late worker then cannot write such a copy again. Call this before the message is changed.
+        If the change fails, chat lists read the message from the log.
         """
         pair = await self.pair(chat)
         if pair is None:
@@ -384,7 +386,7 @@ class Heads:
             await self._dynamo.update(pattern, key, _TOUCH, condition, values)
 
     async def close(self) -> None:
-        """Write the pending copies; later appends correct those that cannot be written now."""
+        """Write the pending copies. If a copy cannot be written, a later append corrects it."""
         self._closing.set()
         await self._tasks.finish()
 

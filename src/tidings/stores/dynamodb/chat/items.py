@@ -136,7 +136,7 @@ def claim_key(chat: ChatId, key: SendKey) -> Item:
 def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
     """Build the item of a claimed key.
 
-    If the entry of the send was stored, its sequence is `hint` or higher.
+    Its attribute `hint` says where to search for the message: at this sequence or after it.
     """
     return {
         **claim_key(chat, key),
@@ -195,8 +195,8 @@ def receipt_key(user: UserKey, chat: ChatId) -> Item:
 def receipt_item(entry: Entry, user: UserKey, peer: UserKey | None = None) -> Item:
     """Build the receipt item of a user who joins the chat with this entry.
 
-    `own` says whether the user created the chat or wrote in it. `peer` is the other user of a
-    direct chat. Old receipts do not have these attributes.
+    Its attribute `own` says whether the user created the chat or wrote in it. Its attribute `peer`
+    is the other user of a direct chat. Receipts from older versions have neither attribute.
     """
     floor = times_to_numbers([(entry.sequence, entry.created_at // limits.SECOND_MS)])
     item = {
@@ -216,7 +216,7 @@ def receipt_item(entry: Entry, user: UserKey, peer: UserKey | None = None) -> It
 
 
 def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int) -> Item:
-    """Return the attributes by which a user's row describes their direct chat with the peer."""
+    """Return the attributes that describe a direct chat in the receipt row of a user."""
     return {"peer": peer, "is_creator": user == creator, "created_at": created_at}
 
 
@@ -249,19 +249,24 @@ def to_receipt(item: Item) -> Receipt:
 
 
 def times_to_numbers(times: MarkTimes) -> list[int]:
-    """Convert times to a list of numbers, because an update can append to a list without reading
-    it."""
+    """Convert the times of a receipt to one number each, for storage as a list.
+
+    DynamoDB can append to a list without reading it.
+    """
     return [sequence * _SECONDS_MAX + second for sequence, second in times]
 
 
 def to_times(numbers: Iterable[int] | None, most: int) -> list[tuple[int, int]]:
-    """Convert a stored list to at most `most` times besides the floor; the stored list may be
-    longer."""
+    """Convert a stored list of a receipt to pairs of a sequence and a time, ascending.
+
+    Returns at most `most` pairs and one more, the oldest, before which times are unknown. A stored
+    list may be longer; see `model.receipt_times`.
+    """
     return thinned(in_order([divmod(number, _SECONDS_MAX) for number in numbers or ()]), most)
 
 
 def to_receipt_with_times(item: Item, joined: int) -> ReceiptWithTimes:
-    """Convert a stored item to a receipt with its times."""
+    """Convert a stored item to a receipt with the times at which it moved."""
     return ReceiptWithTimes(
         to_receipt(item),
         joined,
@@ -337,7 +342,8 @@ def to_last_message(item: Item) -> Entry | None:
     """Return the copied message in an item; None if the message must be read from the log.
 
     A copy is valid only if it is the last message of the head beside it, and if the message was not
-    changed after it was sent. `touched` is the sequence up to which messages were changed.
+    changed after it was sent. The attribute `touched` is the sequence of the last message that was
+    changed.
     """
     if PREVIEW not in item:
         return None

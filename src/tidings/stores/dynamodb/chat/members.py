@@ -69,7 +69,7 @@ class TransactionPlan:
 
 
 class Stale(Exception):
-    """The chat has more entries than the run assumes, so the run's slot is taken."""
+    """The run's slot is taken, because the log has more entries than the writer knew."""
 
 
 async def plan_people(
@@ -153,7 +153,8 @@ async def _plan_chat(
 def _plan_being_alone(
     plan: TransactionPlan, chat: ChatId, users: Iterable[UserKey], at: int
 ) -> None:
-    """Plan to record in the rows of a direct chat that the other user is gone."""
+    """Plan to record in the receipt rows of a direct chat that the other user is no longer a
+    member."""
     for user in users:
         plan.add(
             Update(
@@ -165,10 +166,10 @@ def _plan_being_alone(
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
-    """Return the member count and the first members after these entries.
+    """Return the member count, and the members who joined first, as they are after these entries.
 
-    After a first member has left, the list may be too short, because it is not known here who
-    joined next.
+    If one of the first members leaves, the list may become too short, because it is not known here
+    who joined next.
     """
     for entry in entries:
         users = sorted(person.user for person in entry.people)
@@ -184,9 +185,9 @@ def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[
 
 
 async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry]) -> list[UserKey]:
-    """Find the first members by reading all members.
+    """Return the members who joined first, after these entries, from a read of all members.
 
-    This is necessary only after one of the first members has left.
+    This is necessary only if one of the first members has left.
     """
     state = await load_state(dynamo, chat)
     if state is None or state.head != entries[0].sequence - 1:
@@ -215,7 +216,7 @@ def chat_item(chat: Chat, created: Entry) -> Item:
 
 
 async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
-    """Return whether all users whom these entries add may be in one more chat.
+    """Return True if all users whom these entries add may be in one more chat.
 
     Two callers who add the same user at the same moment may both get True, although there is room
     for only one more chat. This is harmless, because the limit only keeps chat lists readable.

@@ -2,7 +2,8 @@
 """Stores several messages of a log in one item, a pack, because one write unit covers a kilobyte.
 
 A pack has the sequence of its first message, so a writer with an outdated head cannot claim this
-slot. The messages in it have the next sequences and numbers, and all of them have the same mark.
+slot. Its other messages have the next sequences and message numbers. All of them have the same
+`mark`, the random text by which a writer recognises its own entries.
 
 Readers get the messages of a pack as if each had its own item. Such an item has the attribute
 `IN_PACK`, which is not stored.
@@ -65,7 +66,7 @@ _decode = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def fits(run: Sequence[Entry], entry: Entry) -> bool:
-    """Return whether a message may be packed with the messages of a run.
+    """Return True if a message may be packed with the messages of a run.
 
     An expiring message cannot be packed, because its content is a separate item.
     """
@@ -77,7 +78,8 @@ def fits(run: Sequence[Entry], entry: Entry) -> bool:
 
 
 def is_pack(entries: Sequence[Entry]) -> bool:
-    """Return whether the entries of a run can be written as a pack."""
+    """Return True if the entries of a run can be written as a pack: they are several messages that
+    do not expire, and small enough."""
     return (
         1 < len(entries) <= PACK_MESSAGES_MAX
         and all(entry.kind == "message" and entry.expires_at is None for entry in entries)
@@ -111,7 +113,10 @@ def _to_packed(entry: Entry, began_at: int) -> _Packed:
 
 
 def unpacked(items: Iterable[Item], *, backwards: bool = False) -> list[Item]:
-    """Return one item for each entry, in the order of the items, which may be descending."""
+    """Return one item for each entry in these items, of which some may be packs.
+
+    The order stays the same: ascending or, with `backwards`, descending.
+    """
     found: list[Item] = []
     for item in items:
         if item["kind"] != PACK:
@@ -154,8 +159,8 @@ def _to_item(stored: bytes, began_at: int) -> Item:
 def unread_in(pack: Item, reader: UserKey, read: int, last: int) -> list[tuple[UserKey, int]]:
     """For each unread message in a pack, return its author and the generation of its data key.
 
-    Messages after the read mark `read`, up to the sequence `last`, are unread by the same rule as
-    in `counts_as_unread`.
+    A message is unread if its sequence is after the read mark `read` and not after `last`, if it is
+    from another user, and if it is not redacted. This is the rule of `counts_as_unread`.
     """
     first: int = pack["sequence"]
     messages = map(_decode, pack["packed"][max(0, read + 1 - first) : last + 1 - first])
@@ -179,7 +184,10 @@ def change_in_pack(chat: ChatId, item: Item, **changes: Any) -> Update:  # noqa:
 
 
 def emptied_pack(messages: Sequence[Item], nobody: UserKey) -> list[bytes]:
-    """Return what is left of the messages of a pack in a deleted chat."""
+    """Return the messages of a pack without content and senders, for a deleted chat.
+
+    The new sender of each message is `nobody`.
+    """
     began_at = messages[0]["created_at"]
     return [
         _encode(_Packed(nobody, None, one["created_at"] - began_at, redacted=True))

@@ -51,9 +51,9 @@ async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> l
 async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
     """Return entries as `items_after` does, after a sequence that the log has reached.
 
-    The entry at that sequence is read too. If it has its own item, no later entry is in an earlier
-    pack. A writer at the end of the log therefore needs only one request to find out that nothing
-    follows.
+    The same request reads the entry at that sequence. If this entry has its own item, no later
+    entry can be in a pack that begins before it. A writer at the end of the log therefore needs
+    only one request to find out that nothing follows.
     """
     found = await _items_between(dynamo, chat, after, after + limit)
     if not found or found[0]["sequence"] > after + 1:
@@ -64,7 +64,7 @@ async def items_after_entry(dynamo: Dynamo, chat: ChatId, after: int, limit: int
 async def _items_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int
 ) -> tuple[list[Item], Head | None]:
-    """Return entries as `items_after` does. If the log has none, also return the head of the log.
+    """Return entries as `items_after` does. If the log ends before them, also return its head.
 
     Logs have no gaps. If the next entry has no item of its own, it is in the pack that begins
     before it.
@@ -103,8 +103,9 @@ async def items_before(
 ) -> list[Item]:
     """Return up to `limit` entries before a sequence, newest first, as items.
 
-    The head of the log is at least `head_min`. This limits the read: an item may be a pack, so
-    `limit` items could have far too many entries.
+    The caller knows that the head of the log is at least `head_min`. Entries further below it than
+    `limit` are not read. Without this bound, `limit` items that are packs could have far too many
+    entries.
     """
     last = before - 1
     if last < 1:
@@ -154,7 +155,7 @@ async def items_at(
 
 
 async def item_in_pack(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
-    """Return an entry that has no item of its own."""
+    """Return an entry that is in a pack, as an item, or None if the log is shorter."""
     items = unpacked(await item_up_to(dynamo, chat, sequence))
     return next((item for item in items if item["sequence"] == sequence), None)
 
@@ -265,8 +266,10 @@ async def find_up(
 async def find_down(
     dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool, head_min: int
 ) -> FoundEntries:
-    """Find the entries before a sequence, in descending order. The head of the log is at least
-    `head_min`."""
+    """Find the entries before a sequence, in descending order.
+
+    The caller knows that the head of the log is at least `head_min`, as in `items_before`.
+    """
     read = partial(items_before, dynamo, chat, head_min=head_min)
     if only_messages:
         seen, wanted = await _search(read, before, limit)

@@ -36,7 +36,7 @@ _LISTS: Final[dict[Mark, tuple[str, int]]] = {
 
 
 class NotedTimes(msgspec.Struct, frozen=True):
-    """The part of an update that stores the times of a move."""
+    """The part of an update that stores at which time a receipt moved."""
 
     update: str = ""
     condition: str = ""
@@ -84,8 +84,10 @@ class ReceiptTimes:
         return NotedTimes(update, condition, values)
 
     def saw(self, item: Item) -> NotedTimes | None:
-        """Cache the full lists of an item; return an update that shortens a list that is too
-        long."""
+        """Cache the full lists of times in a receipt's item.
+
+        Returns an update that shortens a list, if one is too long, or None.
+        """
         thinning = None
         for mark, (name, most) in _LISTS.items():
             numbers = item.get(name, ())
@@ -136,9 +138,9 @@ class MarksUpdate(msgspec.Struct, frozen=True):
         )
 
     def is_in(self, item: Item) -> bool:
-        """Return whether the item has the new values."""
+        """Return True if a stored receipt already has the new values."""
         return all(item.get(name[1:]) == value for name, value in self.new.items())
 
     def advances(self, item: Item) -> bool:
-        """Return whether the update would advance the marks of an item."""
+        """Return True if the update would advance all of its marks in a stored receipt."""
         return all(max(item[mark], item["read"]) < far for mark, far in self.moves.items())

@@ -202,10 +202,11 @@ class DynamoReceipts:
         return to_receipt(item) if item else None
 
     async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Numbers:
-        """Return the message number of each existing entry that the moves refer to.
+        """Return, for each entry that the moves refer to, how many messages the log has up to it.
 
-        Logs have no gaps, so every entry up to the last head that this process saw exists. Such an
-        entry is read only if its message number is needed and not cached.
+        This number is the entry's `number`. Entries that do not exist are left out. An entry below
+        the last head that this process saw exists, because logs have no gaps. If a move marks it
+        only as received, its number is not needed, so it is not read, and its number is 0.
         """
         numbers: _Numbers = {}
         wanted: dict[tuple[ChatId, int], None] = {}
@@ -223,10 +224,11 @@ class DynamoReceipts:
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce a move to the span that fits the stored receipt; return None if no span fits.
+        """Reduce a user's own sends to the one span that begins at the stored read mark.
 
-        If there are several spans, or if probably none fits, the receipt is read first, because a
-        read costs less than a failed write.
+        Returns None if no span does. A move of another kind is returned as it is, and so is a
+        single span that probably fits. In all other cases the receipt is read first, because a read
+        costs less than a failed write.
         """
         if isinstance(move, Move) or (len(move.spans) == 1 and not move.is_behind):
             return move
@@ -251,7 +253,7 @@ class DynamoReceipts:
         return await self._move_own(key, span, move.last)
 
     async def _move_own(self, key: Item, span: OwnSpan, last: Entry | None) -> Receipt | None:
-        """Move the mark of a user who has sent a message.
+        """Move the read mark of a user who has sent messages.
 
         In a direct chat, the same update writes the copy of the head into the user's row.
         """
@@ -274,7 +276,8 @@ class DynamoReceipts:
         return await self._update(key, with_head, instead=own)
 
     async def _wrote(self, item: Item) -> None:
-        """Record that the user wrote in the chat, in a separate write, because no mark moves."""
+        """Record in the receipt that the user wrote in the chat, although the read mark does not
+        move."""
         if item.get("own") and "unread_from" not in item:
             return
         key = receipt_key(item["user_id"], item["chat_id"])
@@ -312,9 +315,9 @@ class DynamoReceipts:
     ) -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
-        If the condition fails in a repeat, the new values are compared with the stored item. If
-        they match, an earlier attempt has written them. If the condition fails only because the row
-        must not get a copy of the head, the change `instead` is made.
+        If the condition fails in a repeated request, but the stored item has the new values, the
+        first request has written them, and the receipt is returned. If the condition fails because
+        the row must not get a head copy, the change `instead` is made.
         """
         for attempt in range(1, TIMES_ATTEMPTS_MAX + 1):
             is_last = attempt == TIMES_ATTEMPTS_MAX
@@ -339,10 +342,10 @@ class DynamoReceipts:
         raise AssertionError("the last attempt has no condition on the times")
 
     def _keeps_preview(self, item: Item, sequence: int) -> bool:
-        """Return whether a row of the chat list keeps its preview, and not that of a new message.
+        """Return True if the receipt row must not get a copy of the message at this sequence.
 
-        This is so in a group, in a row that already shows this message or a later one, and if the
-        message was edited or redacted.
+        This is so in a group, if the row already has the head copy of this entry or a later one,
+        and if the message was edited or redacted meanwhile.
         """
         return bool(item) and (
             "peer" not in item
@@ -359,7 +362,8 @@ class DynamoReceipts:
 
 
 def _sequences_of(move: Move | OwnSends) -> list[int]:
-    """Return the sequences that the move refers to; the move is valid only if they exist."""
+    """Return the sequences that the move refers to. The move is valid only if the log has entries
+    at all of them."""
     if isinstance(move, OwnSends):
         return [span.to_sequence for span in move.spans]
     if move.delivered <= move.read:

@@ -126,12 +126,11 @@ class Runs:
     # Keys.
 
     async def _claim_keys(self, run: Run) -> KeyTaken:
-        """Claim the keys; return those that another send has claimed before, and those that this
-        run has claimed.
+        """Claim the idempotency keys of a run; return which are taken, and which are claimed now.
 
-        Keys with `after` are treated as taken, even if they were free. The message may be in the
-        log without a key, because other processes may start to write packs a minute before this
-        one.
+        A key is taken if an earlier send has claimed it. A key with `after` is reported as taken
+        even if it was free, so that the log is searched for its message. The message may be there
+        without a key, because other processes may start to write packs a minute before this one.
         """
         wanted = [(index, key) for index, key in enumerate(run.keys) if key is not None]
         if len(wanted) == 1:
@@ -146,9 +145,10 @@ class Runs:
         return KeyTaken(tuple(index for index, _ in wanted if index not in ours), ours)
 
     async def _claim(self, run: Run, index: int) -> bool:
-        """Claim one key; return False if another send has claimed it.
+        """Claim the idempotency key of the message at this index in the run.
 
-        A claim that has expired does not count, even if it is not deleted yet.
+        Return True if the key is claimed now, False if an earlier send has claimed it. An expired
+        claim does not count, even if it is not deleted yet.
         """
         key = run.keys[index]
         assert key is not None

@@ -66,9 +66,9 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
 async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
     """Return a page that consists of one message; None if the reader is not a member.
 
-    The page is empty if there is no such message. In a chat whose item names all members, and in a
-    large chat, this takes two requests, or three if the message is in a pack. The last request also
-    checks the membership.
+    The page is empty if there is no such message. This takes two requests, or three if the message
+    is in a pack, and one more in a small chat whose item does not name all members. The last
+    request also checks the membership.
     """
     key = entry_key(chat, sequence)
     first = await dynamo.batch_get_all(

@@ -49,8 +49,8 @@ async def count_to_end(
 ) -> UnreadFound:
     """Count the unread messages among the first thousand entries after the read mark.
 
-    The sequence of the last of these entries is returned too. With `up_to`, the last entry to
-    count, the read is strong, so that no earlier entry is missing.
+    Also returns the sequence of the last entry that was considered. With `up_to`, entries after
+    this sequence are not considered, and the read is strong, so that no earlier entry is missing.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX
     pattern = COUNT_UNREAD if up_to is None else COUNT_ALL_UNREAD
@@ -62,7 +62,8 @@ async def count_to_end(
 async def _counts(
     dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
 ) -> tuple[Counter[tuple[UserKey, int]], int]:
-    """Return how many messages are unread, by sender and key, and how many entries there are."""
+    """Return how many messages are unread, by sender and data key, and how many entries there are
+    from the read mark to the sequence `last`."""
     read, number = receipt.unread_after, receipt.unread_after_number
     found = await _read(dynamo, pattern, chat, receipt, now, last)
     # Expiring messages of earlier versions do not name their key.
@@ -84,9 +85,10 @@ async def _counts(
 async def _read(
     dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
 ) -> Filtered:
-    """Read the unread messages and all packs, beginning with the item of the read mark.
+    """Return the items of unread messages and all packs, up to the sequence `last`.
 
-    If no item begins at the read mark, the mark is within the pack before it.
+    The first item is the one that contains the entry at the read mark. If no item begins at that
+    sequence, the entry is in the pack that begins before it.
     """
     read = receipt.unread_after
     found = await dynamo.filtered(

@@ -268,8 +268,10 @@ class DynamoSource:
 
 
 def _omitted_key(entry: Entry, now: int) -> list[SendKeyFact]:
-    """Return the key of a message that was stored without claiming its key; other engines need the
-    key."""
+    """Return the idempotency key of a message that was stored without claiming it.
+
+    Other engines need the claim. The list is empty if the key would have expired.
+    """
     assert entry.digest is not None
     assert entry.client_message_id is not None
     expires_at = entry.created_at + limits.SEND_KEY_MS

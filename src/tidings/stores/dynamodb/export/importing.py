@@ -222,8 +222,10 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
 
 
 def _is_of_process(item: Item) -> bool:
-    """Return whether a process writes this item when it opens the tables. Such an item may
-    therefore exist in tables that are otherwise empty."""
+    """Return True if the item is written by every process that opens the tables.
+
+    Such an item may exist in tables that are otherwise empty.
+    """
     if item.get("pk") != EPOCH["pk"]:
         return False
     name: str = item["sk"]

@@ -129,7 +129,8 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
-    """Yield the items that record the notification's finished jobs, up to 100 jobs in each."""
+    """Yield the items that record which delivery jobs of a notification are done, up to 100 jobs in
+    each item."""
     done: defaultdict[str, list[int]] = defaultdict(list)
     keys: dict[str, Item] = {}
     for number in fact.finished_jobs:

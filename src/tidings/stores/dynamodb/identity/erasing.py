@@ -126,7 +126,7 @@ class DynamoPersonalData:
         raise StoreUnavailable
 
     async def _mark(self, user: UserKey, before: Item, now: int) -> Item | None:
-        """Replace the user by a row that only says that the user is deleted.
+        """Replace the user's item by one that only says that the user is deleted.
 
         Returns None if the user was changed since `before` was read.
         """

@@ -30,7 +30,7 @@ class MasterList:
         self._listed: set[str] = set()
 
     async def before_wrapping(self, master_key_id: str) -> None:
-        """Add the key to the list, unless this process has already done so.
+        """Add the master key to the list, unless this process has already done so.
 
         After wrapping, the caller must call `after_wrapping`, because the key may have been removed
         from the list meanwhile.
@@ -39,7 +39,7 @@ class MasterList:
             await self.after_wrapping(master_key_id)
 
     async def after_wrapping(self, master_key_id: str) -> None:
-        """Ensure that the key is on the list and not marked for removal."""
+        """Ensure that the master key is on the list and not marked for removal."""
         found = await self._dynamo.get(patterns.READ_VALUE, _key(master_key_id))
         if found is None or "closing" in found:
             await self._dynamo.put(patterns.KEEP_VALUE, _key(master_key_id))
@@ -56,7 +56,7 @@ class MasterList:
         return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys for removal from the list with a random value; return this value."""
+        """Mark master keys for removal from the list, with a random text; return this text."""
         mark = self._chance.token(8).hex()
         for key_id in master_key_ids:
             await self._dynamo.update(
@@ -68,9 +68,10 @@ class MasterList:
         return mark
 
     async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
-        """Remove these keys from the list, because they no longer wrap any data key.
+        """Remove these master keys from the list, because they no longer wrap any data key.
 
-        Returns False if a key stays on the list because it was added or marked again since `close`.
+        `mark` is the text that `close` returned. A key that was added or marked again since then
+        stays on the list. Returns True if no such key is left, False otherwise.
         """
         is_done = True
         for key_id in master_key_ids:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions and the feed of revocations, on DynamoDB.
+"""Sessions and the revocation feed, on DynamoDB.
 
 Login codes and budgets are stored in the table of sessions too. They have no user, so the index
 does not contain them. Their keys contain a `#`, and no session id does.
@@ -55,7 +55,7 @@ stored."""
 
 
 class DynamoRevocations:
-    """Stores the feed of revocations in a partition of the table of tenants."""
+    """Stores the revocation feed in a partition of the table of tenants."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -69,9 +69,10 @@ class DynamoRevocations:
     async def append_with(
         self, revocations: Sequence[Revocation], changes: Sequence[Write]
     ) -> bool:
-        """Append revocations to the feed and carry out `changes`, in one transaction.
+        """Append revocations to the revocation feed and carry out `changes`, in one transaction.
 
-        Returns False, and writes nothing, if the condition of one of the changes fails.
+        Return True if everything was written. Return False, and write nothing, if the condition of
+        one of the changes fails.
 
         Raises:
             StoreUnavailable: The outcome is unknown, or too many callers append at once.
@@ -136,10 +137,10 @@ def _sort_key(position: int) -> str:
 
 
 def feed_items(position: int, revocation: Revocation) -> Iterator[Item]:
-    """Yield the items of a revocation: its entry in the feed and, for an erasure, a copy.
+    """Yield the items of a revocation: its entry in the feed and, for an erasure, a second item.
 
-    The copies of a tenant's erasures have a partition of their own, so that a device need not read
-    everything that was revoked since it was last connected.
+    The second items of a tenant's erasures have a partition of their own. A device can therefore
+    get the erasures since its last connection without a read of all revocations.
     """
     values: Item = {
         "kind": revocation.kind,

@@ -128,7 +128,7 @@ def job_items(job: TenantJob) -> list[Item]:
 
 
 def is_job(item: Item) -> bool:
-    """Return whether an item in the table of tenants belongs to a job."""
+    """Return True if an item in the table of tenants belongs to a job."""
     pk: str = item["pk"]
     return pk == OPEN or pk.startswith(_OF_TENANT)
 

@@ -176,10 +176,10 @@ class DynamoUsers:
         user: UserKey,
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
-        """Call `change` if the user has the field; with `is_there=False`, if the user lacks it.
+        """Call `change` if the user has the field or, with `is_there=False`, does not have it.
 
-        If `change` returns None because of a concurrent change, this reads the user again and
-        repeats. Returns the user, or None if the user does not exist.
+        `change` returns None if the user was changed concurrently; then the user is read again, and
+        everything is repeated. Returns the user, or None if the user does not exist.
         """
         async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))

@@ -80,8 +80,11 @@ class ReadMarks:
         await self._remove_redundant(key, item)
 
     async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
-        """Move the one mark whose new value is higher than the stored one; do nothing if neither
-        is."""
+        """Move one of the two read marks, if its new value is higher than the stored one.
+
+        `time` is the mark for copies, and `announced` the mark for broadcasts. Returns the item
+        as it is afterwards.
+        """
         if stored.get("before", 0) < time:
             update, condition = "SET #before = :time", _TIME_IS_LATER
             values = {":time": time}
@@ -139,10 +142,10 @@ def to_read_state(item: Item) -> ReadState:
 
 
 def _members(item: Item) -> list[int]:
-    """Return the members that are not redundant, highest sequence first.
+    """Return the useful members of the set of broadcasts that were read one by one.
 
-    A member is redundant if the read mark includes its sequence, or if another member has the same
-    sequence and an earlier time.
+    The highest sequence comes first. A member is useless if the read mark includes its sequence,
+    or if another member has the same sequence and an earlier time.
     """
     first: dict[int, int] = {}
     for member in sorted(item.get("singly", ()), reverse=True):
@@ -170,7 +173,7 @@ class DynamoCopies(ReadMarks):
         return [user for user in users if user in new]
 
     async def _try(self, user: UserKey, inbox: str, copy: Copy) -> bool | None:
-        """Write a copy; return whether it is new, or None if the store failed.
+        """Write a copy; return True if it is new, False if it existed, None if the store failed.
 
         `deliver` repeats only the copies for which the store failed, and gives up when it fails
         for all of them.

@@ -119,12 +119,13 @@ def claim_item(tenant: str, inbox: str, key: str, claim: PostKey) -> Item:
 
 
 def portions_of(notification_id: str) -> str:
-    """Return the prefix of the sort keys of items that record a notification's finished jobs."""
+    """Return the prefix of the sort keys of items that record which delivery jobs of a notification
+    are done."""
     return f"p#{notification_id}#"
 
 
 def portions_key(tenant: str, inbox: str, notification_id: str, number: int) -> Item:
-    """Return the key of the item that records this finished job, with up to 99 others."""
+    """Return the key of the item that records that a delivery job is done, with up to 99 others."""
     name = f"{portions_of(notification_id)}{number // PORTIONS_PER_ITEM:04d}"
     return {"pk": inbox_partition(tenant, inbox), "sk": name}
 
@@ -153,7 +154,8 @@ def log_key(tenant: str, inbox: str, sequence: int) -> Item:
 
 
 def broadcast_item(broadcast: Broadcast) -> Item:
-    """Convert the newest broadcast to its item, without a TTL: DynamoDB must not delete it."""
+    """Convert a broadcast to its item. The item has no TTL, because DynamoDB must not delete the
+    newest broadcast of a log."""
     return {
         **log_key(broadcast.tenant, broadcast.inbox, broadcast.sequence),
         **plain(broadcast, "tenant", "inbox", "sequence"),

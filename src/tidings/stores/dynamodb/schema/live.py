@@ -58,7 +58,7 @@ class LiveTables:
         return [difference for table in self._tables for difference in await self._of(table)]
 
     async def knows_pitr(self) -> bool:
-        """Return whether the endpoint supports point-in-time recovery."""
+        """Return True if the endpoint supports point-in-time recovery."""
         found = [await self.find(table) for table in self._tables]
         return all(table.pitr is not None for table in found if table is not None)
 

@@ -65,7 +65,7 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
 
 
 def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
-    """Return whether all of these users may join one more chat; `ways` says how each one joins.
+    """Return True if all of these users may join one more chat; `ways` says how each one joins.
 
     For nearly everybody, the stored count of chats is enough to decide. If a user is in very many
     chats, those that the user created or has written in are counted as well.

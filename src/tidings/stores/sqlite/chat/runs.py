@@ -113,7 +113,7 @@ def _claim_rows(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _is_claimed(db: apsw.Connection, chat: str, key: SendKey, now: int) -> bool:
-    """Return whether another send has claimed the key. An expired claim is ignored."""
+    """Return True if another send has claimed the key, and the claim has not expired."""
     row = db.execute(
         "SELECT expires_at FROM idempotency_keys"
         " WHERE chat_id = ? AND sender = ? AND client_message_id = ?",

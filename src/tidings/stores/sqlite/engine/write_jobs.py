@@ -17,7 +17,7 @@ Bulk = list[tuple[str, list[tuple[Any, ...]]]]
 
 
 class JobWritten:
-    """Outcome of a job whose statements ran together with those of other jobs."""
+    """Outcome of a write job whose statements ran together with those of others."""
 
 
 class UndoWrite(Exception):
@@ -44,10 +44,10 @@ class WriteJob(Protocol):
         ...
 
     def bulk(self) -> Bulk | None:
-        """Return statements to run together with those of other jobs, or None to call `write`.
+        """Return statements to run together with those of other write jobs, or None.
 
-        If a statement violates a constraint, all statements are rolled back, and `write` is called
-        for each job.
+        If this returns None, or if one of the statements violates a constraint, so that all of them
+        are rolled back, the writer calls `write` instead.
         """
         ...
 

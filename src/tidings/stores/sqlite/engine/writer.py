@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer with group commit: jobs that arrive during one commit are written in the next.
+"""The writer with group commit: write jobs that arrive during one commit are written in the next.
 
-A transaction consists of write jobs, and each job has its own outcome.
+A transaction consists of write jobs, and each write job has its own outcome.
 
 Statements run on the event loop: they change memory only and take a few microseconds each. The
 commit waits for the disk, so it runs in a thread. (Statements in a thread were measured to be 1.4
@@ -55,11 +55,11 @@ _OBSERVE_ENTRIES: Final = declared.commit_entries.of[()].observe
 
 
 class _Lost:
-    """Outcome of a job whose write failed, or whose commit may have failed."""
+    """Outcome of a write job that failed, or whose commit may have failed."""
 
 
 class Writer:
-    """Writes queued jobs in transactions, over the only connection that writes."""
+    """Runs queued write jobs in transactions, over the only connection that writes."""
 
     def __init__(
         self,

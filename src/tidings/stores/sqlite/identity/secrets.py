@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapped data keys, and the deployment's epoch and sealed secrets, on SQLite."""
+"""Wrapped data keys, and the deployment's epoch and encrypted secrets, on SQLite."""
 
 from typing import Any, Final
 
@@ -89,7 +89,7 @@ class SqliteDataKeys:
 
 
 class SqliteDeployment:
-    """Stores the deployment's epoch and sealed secrets."""
+    """Stores the deployment's epoch and encrypted secrets."""
 
     def __init__(self, writer: Writer, readers: Readers, epoch: str) -> None:
         self._writer = writer

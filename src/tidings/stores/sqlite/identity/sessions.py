@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions and the feed of revocations, on SQLite."""
+"""Sessions and the revocation feed, on SQLite."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ _CHECK_USER: Final = "SELECT deactivated_at, revoked_at, deleted_at FROM users W
 
 
 class SqliteRevocations:
-    """Stores revocations. Rows are never removed."""
+    """Stores the revocation feed, one row for each revocation. Rows are never removed."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -80,7 +80,7 @@ class SqliteRevocations:
 
 
 def revoked(db: apsw.Connection, revocation: Revocation) -> None:
-    """Append a revocation to the feed, within an open transaction."""
+    """Append a revocation to the revocation feed, within an open transaction."""
     db.execute(
         "INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)",
         (revocation.kind, revocation.subject, revocation.at),
@@ -162,7 +162,7 @@ def _session(db: apsw.Connection, session_id: str) -> Session | None:
 
 
 def _execute(db: apsw.Connection, statement: str, values: tuple[Any, ...]) -> bool:
-    """Execute the statement, and return whether it changed a row."""
+    """Execute the statement; return True if it changed a row."""
     db.execute(statement, values)
     return db.changes() > 0
 

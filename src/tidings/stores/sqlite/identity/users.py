@@ -280,7 +280,7 @@ def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
 
 
 def _revoke(db: apsw.Connection, before: User, now: int) -> None:
-    """Revoke all tokens and sessions that the user has now, and append this to the feed."""
+    """Revoke all tokens and sessions that the user has, and append this to the revocation feed."""
     at = revoked_up_to(now, before.revoked_at)
     db.execute("UPDATE users SET revoked_at = ? WHERE user_id = ?", (at, before.user))
     revoked(db, Revocation(kind="user", subject=before.user, at=at))
