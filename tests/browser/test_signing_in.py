@@ -49,7 +49,7 @@ async def sign_in_by_phone(profile: BrowserContext, server: ServerProcess) -> We
     await app.page.locator("[name=phone]").fill("+41 79 123 45 67")
     await app.button("Send me a code").click()
     code = app.page.locator("[name=code]")
-    await expect(code).to_be_visible()
+    await expect(code).to_be_focused()
     await until(lambda: text_of(server) is not None)
     await code.fill(text_of(server) or "")
     await code.press("Enter")

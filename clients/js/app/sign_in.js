@@ -19,6 +19,13 @@ import { choose, language, LANGUAGES } from "./strings.js";
 /** Time for a text message to arrive, before another one may be asked for. */
 const ARRIVES_SECONDS = 30;
 
+const CODE_FIELD = {
+  name: "code",
+  inputMode: "numeric",
+  autocomplete: "one-time-code",
+  ref: (/** @type {HTMLElement} */ made) => queueMicrotask(() => made.focus()),
+};
+
 /**
  * Show the page; resolves when somebody has signed in.
  *
@@ -108,9 +115,7 @@ class SignIn {
       this.#form(submit, [
         field(tenant, { name: "tenant", autocapitalize: "off", autocomplete: "organization" }),
         field(phone, { name: "phone", type: "tel", autocomplete: "tel", placeholder: "+49 …" }),
-        this.#isSent
-          ? field(code, { name: "code", inputMode: "numeric", autocomplete: "one-time-code" })
-          : null,
+        this.#isSent ? field(code, CODE_FIELD) : null,
         this.#isSent ? h("button", { class: "main" }, signIn) : null,
         this.#sendButton(),
       ]),

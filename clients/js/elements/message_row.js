@@ -176,7 +176,8 @@ function meta({ row, isOwn, status, left, strings }, isGone) {
  * @param {Look} look
  */
 function reactions(element, { row, own }) {
-  const counts = Object.entries(row.reactions ?? {});
+  // In an order of their own, so that none of them moves when another one is added.
+  const counts = Object.entries(row.reactions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
   if (!counts.length) return null;
   const toggle = (/** @type {string} */ emoji) => () => void element.toggle(row.sequence, emoji);
   return h(

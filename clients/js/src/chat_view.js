@@ -91,7 +91,9 @@ export class ChatView extends View {
   latest() {
     return this.#load(async () => {
       const { rows, range } = await this.#core.cache.page(this.id, Infinity, PAGE_ROWS);
-      if (range && rows.length) {
+      // A few rows that came by themselves are not shown if a whole page can be had.
+      const isShort = rows.length < PAGE_ROWS && range?.start !== 1 && this.#core.isLive;
+      if (range && rows.length && !isShort) {
         this.#show(rows, keptFrom(rows, range), range.have);
         this.#core.follow(this.id, range.have);
       } else await this.#begin();

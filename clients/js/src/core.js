@@ -270,8 +270,7 @@ export class Core {
       },
       heads: (chats) => {
         this.broadcast({ op: "heads", chats });
-        const isLive = this.#conversation?.isLive ?? false;
-        for (const chat of Object.keys(chats)) this.views.named(chat, isLive);
+        for (const chat of Object.keys(chats)) this.views.named(chat);
       },
       notice: (frame) => this.#notice(frame),
       sent: (message, place) => {
@@ -319,6 +318,10 @@ export class Core {
   /** Whether this tab has the socket. */
   get leads() {
     return this.#tabs?.leads ?? true;
+  }
+
+  get isLive() {
+    return !!this.#conversation?.isLive;
   }
 
   /** @param {ServerFrame} frame - A frame for the other tabs. */

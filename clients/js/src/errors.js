@@ -27,7 +27,5 @@ export class SignedOut extends Error {
   name = "SignedOut";
 }
 
-/** The token belongs to another user than the saved state of this browser. */
-export class WrongUser extends Error {
-  name = "WrongUser";
-}
+/** The token belongs to another user than the saved state of this browser. Pages never see this. */
+export class WrongUser extends Error {}

@@ -5,7 +5,7 @@ import { Refused, Unavailable } from "./errors.js";
 
 /** @typedef {import("./requests.js").Page} Page */
 
-const STOPPED = "the client is stopped";
+const STOPPED = "stopped";
 
 export class Questions {
   /** What ends the questions that wait for an answer. @type {Set<(error: Error) => void>} */

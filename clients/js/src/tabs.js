@@ -17,11 +17,11 @@
 
 /**
  * A message between tabs: `up` is a frame for the tab that leads, `down` a frame from it, for
- * the tab `to` or for all.
+ * the tab `to` or for all. A leader says that it leads, or that it is hidden; a visible tab then
+ * asks to lead, and the leader says that it may.
  *
  * @typedef {{from: string, to?: string, up?: ClientFrame, down?: ServerFrame,
- *   about?: "leads" | "is hidden" | "asks to lead" | "may lead" | "signed-out",
- *   discarded?: Key}} Letter
+ *   about?: "leads" | "hidden" | "asks" | "may" | "signed-out", discarded?: Key}} Letter
  */
 
 /** @typedef {(frame: ClientFrame, reply: (frame: ServerFrame) => void) => void} Serve */
@@ -87,7 +87,7 @@ export class Tabs {
    * @param {boolean} [hidden]
    */
   seen(hidden = globalThis.document?.hidden) {
-    if (this.leads === hidden) this.tell({ about: hidden ? "is hidden" : "asks to lead" });
+    if (this.leads === hidden) this.tell({ about: hidden ? "hidden" : "asks" });
   }
 
   close() {
@@ -137,7 +137,7 @@ export class Tabs {
     const now = performance.now();
     if (now - this.#offeredAt < OFFER_MS) return;
     this.#offeredAt = now;
-    this.tell({ to: tab, about: "may lead" });
+    this.tell({ to: tab, about: "may" });
   }
 
   /** @param {Letter} letter */
@@ -147,10 +147,10 @@ export class Tabs {
     else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {
       if (up) this.#events.serve(up, (frame) => this.tell({ to: from, down: frame }));
-      else if (about === "asks to lead" && globalThis.document?.hidden) this.#offer(from);
+      else if (about === "asks" && globalThis.document?.hidden) this.#offer(from);
     } else if (about === "leads") this.#line?.ended({ code: 1012, retryAfterMs: 0 });
-    else if (about === "is hidden") this.seen();
-    else if (about === "may lead") void this.#stand(true);
+    else if (about === "hidden") this.seen();
+    else if (about === "may") void this.#stand(true);
     else if (down) {
       this.#heardAt = performance.now();
       this.#line?.receive(down);

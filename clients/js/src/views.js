@@ -86,15 +86,10 @@ export class Views {
     this.#chats.get(chat)?.changed();
   }
 
-  /**
-   * Follow a chat that is shown, and get the record of a chat with news.
-   *
-   * @param {string} chat
-   * @param {boolean} isLive
-   */
-  named(chat, isLive) {
+  /** Follow a chat that is shown, and get the record of a chat with news. @param {string} chat */
+  named(chat) {
     if (this.chats.record(chat) || this.#chats.get(chat)?.isWatched) this.#core.follow(chat);
-    if (isLive) this.chats.stale(chat);
+    if (this.#core.isLive) this.chats.stale(chat);
   }
 
   /** @param {ServerFrame} frame */

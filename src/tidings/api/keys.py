@@ -204,7 +204,7 @@ async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs
 async def make_signing_key(
     caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> SigningKeyRecord:
-    """Create a key that signs from now on. Tokens signed with the previous key stay valid."""
+    """Create a signing key, which signs from now on. Tokens of the previous key stay valid."""
     return _record(await identity.signing_keys.make(caller, tenant))
 
 

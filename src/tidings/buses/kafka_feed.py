@@ -62,7 +62,8 @@ class Offsets:
         self._open.setdefault(partition, OrderedDict())[offset] = False
 
     def finished(self, partition: int, offset: int) -> None:
-        """Record that an event is finished, unless the partition was revoked meanwhile."""
+        """Record that an event is finished, unless another worker has got the partition
+        meanwhile."""
         taken = self._open.get(partition)
         if taken is None or offset not in taken:
             return
@@ -92,7 +93,7 @@ class Offsets:
         self._committed.update(offsets)
 
     def give_away(self, partition: int) -> None:
-        """Forget a partition, because another worker consumes it now."""
+        """Stop tracking a partition, because another worker consumes it now."""
         for of_partition in (self._open, self._next, self._committed):
             of_partition.pop(partition, None)
 
@@ -279,7 +280,8 @@ class KafkaFeed:
             self._offsets.committed(news)
 
     async def give_away(self, partitions: set[int]) -> None:
-        """Commit finished events and forget the others, because these partitions are revoked."""
+        """Commit the finished events of these partitions and stop tracking the others, because the
+        group gives the partitions to another worker."""
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)

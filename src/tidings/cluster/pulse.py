@@ -110,8 +110,8 @@ class DeliveryPulse:
             return  # then gateways cannot read it either
 
     async def is_current(self) -> bool:
-        """Return True if the head copies include every entry that was acknowledged two seconds
-        ago."""
+        """Return True if the head copies include every entry that was acknowledged two seconds ago
+        or earlier."""
         now = self._loop.time()
         if self._answer is None or now - self._asked_at >= ANSWER_SECONDS:
             self._asked_at, self._answer = now, self._loop.create_task(self._ask())

@@ -66,8 +66,8 @@ class DeletionRunner:
     """Background task that deletes chats. Several runners share the work.
 
     In each round, a few chats advance. If a chat still has members, the round removes all of them,
-    because members can read the chat until they are removed. Otherwise the round does one step of
-    the deletion, so that a long chat does not delay the others.
+    because members can read the chat until they are removed. A chat without members advances by one
+    step, so that a long chat does not delay the others.
     """
 
     def __init__(

@@ -75,8 +75,8 @@ class RevocationCloser:
         """Stop serving, because valid credentials cannot be distinguished from revoked ones.
 
         With `was_late`, the process itself may have been slow, so no socket is closed yet. Until
-        the feed is read again, no socket is admitted, nothing is written, and no message is
-        accepted.
+        the revocation feed is read again, no socket is admitted, nothing is written, and no message
+        is accepted.
         """
         self._write_lease.is_blind = True
         if was_late:

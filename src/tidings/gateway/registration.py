@@ -188,7 +188,7 @@ class GatewayRegistration:
         self._tasks = Tasks("registration")
 
     def start(self) -> None:
-        """Start refreshing."""
+        """Start to refresh the registrations of this gateway's connections."""
         self._write_lease.renew_awake()
         self._reconciler.start()
         self._tasks.repeat(self._beat_when_due)

@@ -280,11 +280,12 @@ class ChatState(msgspec.Struct, kw_only=True):
         return self.type == "direct" and len(self.members) < DIRECT_MEMBERS
 
     def copy(self) -> "ChatState":
-        """Return an independent copy, to which proposed entries can be applied."""
+        """Return an independent copy of the state, to which entries can be applied before they are
+        stored."""
         return msgspec.structs.replace(self)
 
     def stamp(self, entry: Entry, now: int, mark: str) -> None:
-        """Set sequence, time, mark and counts of a new entry that will follow the head."""
+        """Set sequence, time, writer's mark and counts of a new entry that will follow the head."""
         entry.sequence = self.head + 1
         entry.created_at = now
         entry.mark = mark
@@ -369,7 +370,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
-    """The unread messages by author and key; empty if they were not counted in the log."""
+    """The unread messages by author and data key; empty if they were not counted in the log."""
 
     @property
     def is_hidden(self) -> bool:

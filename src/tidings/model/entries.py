@@ -73,7 +73,7 @@ class Entry(msgspec.Struct, kw_only=True):
     box_key: int = 0
     """Generation of the sender's data key that encrypted the box."""
     digest: bytes | None = None
-    """The digest that the idempotency key would have, for a message without a key."""
+    """For a message whose idempotency key was not claimed: the digest of that key."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False

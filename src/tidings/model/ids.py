@@ -163,7 +163,9 @@ def _to_the_second(seconds: int) -> str:
 
 
 def revoked_up_to(now: int, before: int | None) -> int:
-    """Return the time up to which a user's tokens are revoked; `before` is the last such time.
+    """Return the time up to which a revocation at `now` revokes a user's tokens.
+
+    `before` is this time of the user's previous revocation; None if there was none.
 
     The times in tokens are whole seconds. A token made right after a revocation gets the next
     second as its time, which may be in the future. The next revocation must include that token too.

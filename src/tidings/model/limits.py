@@ -103,8 +103,8 @@ CACHED_PROFILES_MAX: Final = 50_000
 CACHED_PROFILE_MS: Final = 60 * SECOND_MS
 """Age up to which a chat may show an earlier name or avatar."""
 REMEMBERED_SENDS_MAX: Final = 50_000
-"""Number of recent messages, over all chats, that an appender remembers to recognise repeats
-without a key."""
+"""Number of recent messages, over all chats, that an appender caches to recognise repeats whose
+idempotency key was not claimed."""
 PREPARED_AT_ONCE: Final = 16
 """Requests of one chat whose authors' keys are read together."""
 SHORT_SEARCH_ENTRIES: Final = 200
@@ -246,7 +246,7 @@ USER_DAY_CONTACTS_MAX: Final = 2_000
 REVOKED_SECONDS_MAX: Final = 5
 """Longest time for which any process still accepts a revoked credential."""
 SEAL_SECONDS_MAX: Final = 3
-"""Time for which a process may encrypt with a cached key after the last check that the key is
+"""Time for which a process may encrypt with a cached data key after the last check that the key is
 valid."""
 SEALED_WRITE_SECONDS_MAX: Final = 1
 """Time that a write of encrypted content may take. After a slower write, the key is checked

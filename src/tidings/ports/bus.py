@@ -241,7 +241,7 @@ class FeedUnavailable(Exception):
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An encoded event with its position in the feed."""
+    """An encoded event with its position in the feed of events."""
 
     partition: int
     offset: int

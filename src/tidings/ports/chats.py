@@ -120,7 +120,7 @@ class Chats(Protocol):
         call. Each pair of users has one direct chat: if it exists already, it is returned.
 
         Raises:
-            RequestConflict: The key was used with another digest.
+            RequestConflict: The idempotency key was used with another digest.
             LimitReached: One of the users has reached the limit of chats.
             StoreUnavailable: The outcome is unknown; repeat with the same key.
         """
@@ -132,7 +132,7 @@ class Chats(Protocol):
         """Return the existing chat that `create` would return; None if it would create a chat.
 
         Raises:
-            RequestConflict: The key was used with another digest.
+            RequestConflict: The idempotency key was used with another digest.
             StoreUnavailable: The store does not answer; safe to repeat.
         """
         ...

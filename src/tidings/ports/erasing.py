@@ -31,8 +31,8 @@ class Ledger(Protocol):
     async def append(self, erasure: LedgerEntry) -> None:
         """Record an erasure in the ledger, then record in the store that the store knows it.
 
-        Call this before the erasure itself is carried out. If a user or tenant is erased several
-        times, only the last erasure has to stay in the ledger.
+        Call this before the erasure itself is carried out. If the same subject (a user, chat, inbox
+        or tenant) is erased several times, only the last erasure has to stay in the ledger.
         """
         ...
 

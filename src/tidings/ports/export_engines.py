@@ -29,9 +29,9 @@ class Source(Protocol):
 
         Every engine yields the same facts in the same order: kinds in the order of their
         declaration, each sorted by its own key. Each chat is followed by its members, its entries
-        with the reactions to each, and its claimed keys. Each inbox is followed by its
-        notifications, its log and its claimed keys. Each user's copies in an inbox are followed by
-        the user's other read marks there.
+        with the reactions to each, and its claimed idempotency keys. Each inbox is followed by its
+        notifications, its log and its claimed idempotency keys. Each user's copies in an inbox are
+        followed by the user's other read marks there.
         """
         ...
 

@@ -36,7 +36,7 @@ class ExportStart(FactBase, frozen=True, kw_only=True, tag="tidings-export"):
 
 
 class SecretFact(FactBase, frozen=True, kw_only=True, tag="secret"):
-    """A secret of the deployment, sealed by a master key."""
+    """A secret of the deployment, encrypted with a master key."""
 
     name: str
     master_key_id: str
@@ -67,7 +67,7 @@ class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
 
 
 class SigningKeyFact(FactBase, frozen=True, kw_only=True, tag="signing_key"):
-    """A tenant's signing key, with the private half sealed."""
+    """A tenant's signing key, with its private half encrypted."""
 
     tenant: str
     key_id: str

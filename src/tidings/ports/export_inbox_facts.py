@@ -59,7 +59,7 @@ class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
     box: bytes | None = None
     box_key: int = 0
     finished_jobs: tuple[int, ...] = ()
-    """Numbers of the finished jobs, ascending."""
+    """Numbers of the finished delivery jobs, ascending."""
 
 
 class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):

@@ -66,13 +66,13 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     chat_id: ChatId
     entries: list[Entry]
     keys: list[SendKey | None]
-    """For each entry that is a message, the key to claim with it; None for any other entry."""
+    """For each entry that is a message, the idempotency key to claim; None for any other entry."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
-    """Returns whether the content may still be written as it was encrypted.
+    """Returns True if the content may still be written as it was encrypted.
 
     An engine that several processes use calls this just before it writes the entries. If it returns
-    False, the outcome is `SlotTaken`, so that the entries are proposed and encrypted again.
+    False, the outcome is `SlotTaken`, so that the writer encrypts the content and tries again.
     """
 
 
@@ -169,9 +169,9 @@ class Log(Protocol):
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         """Return the earlier send by this sender under this client_message_id.
 
-        Returns None if the key is not claimed, or its claim has expired at `now`. If the key has
-        `after`, and the store may contain messages without a claimed key, the log is searched for
-        the message first.
+        Returns None if the idempotency key is not claimed, or its claim has expired at `now`. If
+        the key has `after`, and the store may contain messages without a claimed key, the log is
+        searched for the message first.
 
         Raises:
             ChatBusy: The log is long. The next call continues the search.

@@ -57,7 +57,7 @@ class TenantKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An Ed25519 key that signs a tenant's user tokens; the private half is sealed."""
+    """An Ed25519 key that signs a tenant's user tokens; its private half is encrypted."""
 
     key_id: str
     tenant: str
@@ -235,7 +235,7 @@ class UserStore(Protocol):
     ) -> tuple[User, bool]:
         """Create or update a user; a name or number that is None is not changed.
 
-        If everything is as it was, `updated_at` does not change either.
+        If no value changes, `updated_at` does not change either.
 
         Returns the user and whether the user is new. The same transaction claims the phone number
         within the tenant. If the user had a different number before, the transaction also releases

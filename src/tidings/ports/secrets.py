@@ -32,7 +32,7 @@ class MasterKeys(Protocol):
 
     @property
     def current(self) -> MasterKey | None:
-        """The key that wraps all new keys; None until the first master key is made."""
+        """The master key that wraps all new keys; None until the first master key is made."""
         ...
 
     @property
@@ -73,8 +73,8 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
 
     author: UserKey
     generation: int
-    """Number of this key among the author's keys: 1, 2, ... A key is destroyed before the next one
-    is made."""
+    """Number of this data key among the author's data keys: 1, 2, ... A data key is destroyed
+    before the next one is made."""
     wrapped: bytes
     master_key_id: str
     is_ending: bool = False

@@ -106,7 +106,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     previous_digest: bytes | None = None
     """Digest of the refresh token before the valid one; None until the first rotation."""
     sealed_refresh: bytes | None = None
-    """The valid refresh token, sealed under a key derived from the previous token. A client that
+    """The valid refresh token, encrypted with a key derived from the previous token. A client that
     lost the answer to a rotation can repeat the request, and gets this token again."""
     created_at: int
     rotated_at: int
@@ -127,7 +127,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens and sessions made up to this moment are not valid."""
     deleted_at: int | None = None
     session: Session | None = None
-    """The session that was asked for, whether ended or not, even if it belongs to another user."""
+    """The session that was asked for, even if it has ended or belongs to another user."""
 
 
 class Sessions(Protocol):
@@ -214,7 +214,8 @@ class Revocations(Protocol):
         ...
 
     async def head(self) -> int:
-        """Return the last position, or 0 if the feed is empty, from a strong read."""
+        """Return the last position of the revocation feed, from a strong read; 0 if the feed is
+        empty."""
         ...
 
     async def after(self, position: int) -> list[Revocation]:
@@ -225,7 +226,7 @@ class Revocations(Protocol):
         ...
 
     async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
-        """Return a tenant's erasures after a position of the feed, from a strong read.
+        """Return a tenant's erasures after a position of the revocation feed, from a strong read.
 
         If there are more than `limit`, the newest are returned. They are in the order of the feed.
         Other revocations are not read.

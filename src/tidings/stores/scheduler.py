@@ -59,7 +59,7 @@ class RingMember(Protocol):
 
     @property
     def can_go(self) -> bool:
-        """Whether one of its waiting requests may start."""
+        """Whether a waiting request of this user or tenant may start."""
         ...
 
 

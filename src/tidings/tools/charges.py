@@ -49,7 +49,7 @@ def write_units(size: int) -> int:
 
 
 def strong_units(size: int) -> int:
-    """Return the units for a strongly consistent read of this many bytes, by key or by query."""
+    """Return the units for a strong read of this many bytes, by key or by query."""
     return max(1, math.ceil(size / READ_BYTES))
 
 

@@ -18,7 +18,7 @@ PACK_BYTES: Final = 130
 PACKED_BYTES: Final = 110
 """Size of a message in a pack without the text, and of a pack without its messages."""
 DIGEST_BYTES: Final = 22
-"""Size of the digest of a message that has no key."""
+"""Size of the digest of a message whose idempotency key is not claimed."""
 BODY_BYTES: Final = 150
 KEY_BYTES: Final = 200
 RECEIPT_BYTES: Final = 100

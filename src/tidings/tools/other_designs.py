@@ -110,11 +110,11 @@ class SingleTable:
         return Units(2 * readers)
 
     def change_members(self, members: int) -> Units:
-        """Return the cost of writing the participant with its index entry."""
+        """Return the cost of writing the user's membership with its index entry."""
         return Units(2)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Return the cost of writing the participant with its index entry."""
+        """Return the cost of writing a read mark with its index entry; it is in the membership."""
         return Units(2)
 
     def history(self, count: int, content: int) -> Units:
@@ -155,7 +155,7 @@ class CounterAndRows:
         return Units(1)
 
     def history(self, count: int, content: int) -> Units:
-        """Return the cost of reading the membership, and of one strongly consistent query."""
+        """Return the cost of reading the membership, and of one query with a strong read."""
         return Units(read=1 + strong_units(count * (MESSAGE_BYTES + content)))
 
     def chat_list(self, chats: int) -> Units:

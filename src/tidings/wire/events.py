@@ -87,7 +87,7 @@ class MessageCipher:
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Derive this process's key.
+        """Derive the key with which this process encrypts its messages.
 
         The salt must be random and never used before. `now` is the clock for the rate limit on log
         messages.
@@ -161,7 +161,8 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
 
     entry: Entry
     until: int = 0
-    """Sequence of the last entry that was appended together with this entry, or of a later one."""
+    """Sequence of the last entry that was appended in the same run as this entry, or of a later
+    entry."""
 
     @property
     def chat(self) -> ChatId:
@@ -236,7 +237,7 @@ def entry_event(entry: Entry, until: int = 0) -> bytes:
 
 
 def encode_event(event: HintEvent | CleanedEvent) -> bytes:
-    """Encode an event that carries no entry: a hint, or a cleaned event."""
+    """Encode an event that carries no entry."""
     return _encode(event)
 
 

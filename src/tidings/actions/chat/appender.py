@@ -233,7 +233,7 @@ class Appender:
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # the next run finds the first message and answers this repeat of it
-            if self._was_remembered(chat_queue, request):
+            if self._answer_if_cached(chat_queue, request):
                 continue
             entries = self._decide(chat_queue, request, claimed, now)
             if chat_queue.is_doubtful or (
@@ -255,7 +255,7 @@ class Appender:
             keys.add(name)
         return steps
 
-    def _was_remembered(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
+    def _answer_if_cached(self, chat_queue: ChatQueue, request: AppendRequest) -> bool:
         """Answer a repeated send whose message is cached as sent, and remove it from the queue.
 
         `request` is the first request in the chat's queue. Return True if it was such a repeat,

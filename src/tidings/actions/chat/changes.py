@@ -46,7 +46,7 @@ class SealedContent:
         """Encrypt the content with the author's current data key.
 
         Raises:
-            StoreUnavailable: The key cannot be loaded.
+            StoreUnavailable: The data key cannot be loaded.
         """
         self._sealed = await self._vault.seal(self._author, *self._bound_to, self._text)
 

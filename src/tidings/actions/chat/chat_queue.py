@@ -42,7 +42,7 @@ class AppendRequest(Protocol):
     key: SendKey | None
     """The idempotency key of a message, or None for a change of the chat."""
     is_claimed: bool
-    """Whether the key is claimed for this send, and the log has no entry with this key."""
+    """Whether the idempotency key is claimed for this send, and the log has no message with it."""
     attempts: int
     was_looked_into: bool
     """Whether the log was read to its end for this request. A refusal by `decide` is final only
@@ -105,12 +105,13 @@ class ChatQueue:
         log must be read again before the request is answered, because the cached state may be
         outdated."""
         self.remembered_after = 0
-        """All messages after this sequence, up to the state's head, are remembered."""
+        """The keys of all messages after this sequence, up to the state's head, are cached."""
         self.searched_until = 0
         """Each long search moves this time forward by one second. If it is too far in the future,
         the chat gets no further long search now."""
         self.turn: WriterTurn | None = None
-        """Who has its turn to append; None if no other process is known to append to the chat."""
+        """Which process has its turn to append; None if no other process is known to append to the
+        chat."""
 
 
 class ChatQueues:

@@ -32,9 +32,9 @@ class OtherWriters:
         remember: Callable[[ChatQueue, list[Entry]], None],
         own: str,
     ) -> None:
-        """Create the reader of a process whose marks begin with the name `own`.
+        """Create the reader; `remember` is called with all entries that were read.
 
-        `remember` is called with all entries that were read.
+        `own` is the name of this process, with which the writer's marks of its entries begin.
         """
         self._log = log
         self._bus = bus
@@ -49,7 +49,8 @@ class OtherWriters:
             chat_queue.turn.note(self._own, first.created_at, size)
 
     def is_turn_over(self, chat_queue: ChatQueue) -> bool:
-        """Return True if this process has to give way before it appends more to the chat."""
+        """Return True if this process must call `give_way` before it appends more to the chat,
+        because other processes append to it too."""
         turn = chat_queue.turn
         if turn is None or not turn.is_over(self._own):
             return False
@@ -58,7 +59,7 @@ class OtherWriters:
         return turn is not None
 
     async def give_way(self, chat_queue: ChatQueue) -> None:
-        """Pause, then read what others have appended.
+        """Pause, so that other processes can append, then read their entries.
 
         Raises:
             Refusal: The log cannot be read now.
@@ -85,7 +86,7 @@ class OtherWriters:
             await asyncio.sleep(seconds)
 
     async def _read(self, chat_queue: ChatQueue) -> bool:
-        """Read the rest of the log, and return True if there was any."""
+        """Read all entries after the queue's state; return True if there were any."""
         assert chat_queue.state is not None
         state, head = chat_queue.state.copy(), chat_queue.state.head
         is_at_end = False
@@ -98,7 +99,8 @@ class OtherWriters:
         return state.head > head
 
     async def _missed(self, chat_queue: ChatQueue, state: ChatState) -> list[Entry]:
-        """Return the next entries after the state's head, and make them known."""
+        """Return the next entries after the state's head; also cache them, publish them, and note
+        whose turn it was."""
         now = asyncio.get_running_loop().time
         began = now()
         missed = await self._log.tail(chat_queue.chat_id, state.head)
@@ -111,7 +113,7 @@ class OtherWriters:
         return missed
 
     def _note_others(self, chat_queue: ChatQueue, missed: list[Entry], took: float) -> None:
-        """Note the runs of other processes, which were read in one request."""
+        """Note the runs of other processes that one request has read, within `took` seconds."""
         turn = chat_queue.turn = chat_queue.turn or WriterTurn()
         turn.rivals_until = self._clock.now() + RIVALS_MS
         turn.request_took(took)

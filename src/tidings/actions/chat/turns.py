@@ -20,20 +20,24 @@ WRITER_CHARS: Final = 16
 TURN_RUNS: Final = 4
 """Number of runs after which a process pauses."""
 STEP_REQUESTS: Final = 2
-"""Time in which the next process must begin its turn, in the time that a request takes. It has to
-read the last run, and to write. After this time, it is the turn of the process after it."""
+"""Time within which the next process must begin its turn, as a multiple of the time that a request
+takes: it has to read the last run, and to write. After that, it is the turn of the process after
+it."""
 STEPS_MAX: Final = 4
 REQUEST_SECONDS_MAX: Final = 0.1
 RIVALS_MS: Final = 1 * limits.SECOND_MS
 """Time after which a process that appends nothing more is forgotten."""
 _ADJACENT_REQUESTS: Final = 3
-"""Maximum time between two runs of one turn."""
+"""Maximum time between two runs of one turn, as a multiple of the time that a request takes."""
 _CLOCK_MS: Final = 2
 """Error of the difference between two times of entries."""
 
 
 class WriterTurn:
-    """The last turn in a chat to which several processes append."""
+    """Knows which process appended last to a chat, and computes how long this one pauses or waits.
+
+    A turn is a few runs of one process, without a run of another in between.
+    """
 
     __slots__ = (
         "_at", "_is_busy", "_request_seconds", "_runs", "_seen_at", "_writer", "rivals_until",
@@ -67,16 +71,16 @@ class WriterTurn:
         self._seen_at[writer] = at
 
     def is_over(self, own: str) -> bool:
-        """Return True if this process has had its turn."""
+        """Return True if the process `own` has appended as many runs in a row as a turn allows."""
         return self._runs >= TURN_RUNS and self._writer == own
 
     def pause_seconds(self, own: str) -> float:
-        """Return how long this process pauses, and begin its next turn after that."""
+        """Return how long the process `own` pauses after its turn; its next turn begins then."""
         self._runs = 0
         return STEP_REQUESTS * min(STEPS_MAX, len(self._ring(own))) * self._request_seconds
 
     def wait_seconds(self, own: str) -> float:
-        """Return how long this process has to wait for others; 0 if it is its turn."""
+        """Return how long the process `own` waits for the turns of others; 0 if it is its turn."""
         if not self._is_busy:
             return 0.0
         ring = self._ring(own)

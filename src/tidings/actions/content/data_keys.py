@@ -106,7 +106,7 @@ class CachedKeys:
         watch.report_to(self)
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Drop the keys of authors whose content is being erased."""
+        """Remove from the cache the data keys of authors whose content is being erased."""
         for author in RevocationIndex(revocations).data_keys:
             self._cached.pop(UserKey(author))
 
@@ -124,11 +124,11 @@ class CachedKeys:
     # --- Cached keys ----------------------------------------------------------------------
 
     def to_open(self, author: UserKey) -> CachedKey | None:
-        """Return the author's latest key, if it is cached and may still decrypt content."""
+        """Return the author's latest data key, if it is cached and may still decrypt content."""
         return self._leased(author, self._leases.open_seconds)
 
     def to_seal(self, author: UserKey) -> CachedKey | None:
-        """Return the author's latest key, if it is cached and may still encrypt content."""
+        """Return the author's latest data key, if it is cached and may still encrypt content."""
         cached = self._leased(author, self._leases.seal_seconds)
         return cached if cached is not None and cached.cipher is not None else None
 
@@ -156,10 +156,10 @@ class CachedKeys:
     # --- Loading --------------------------------------------------------------------------
 
     async def load_current(self, author: UserKey) -> None:
-        """Cache the key that encrypts the author's new content; create it if there is none.
+        """Cache the author's current data key, for new content; create it if there is none.
 
         Raises:
-            StoreUnavailable: The key cannot be loaded now, or is being destroyed.
+            StoreUnavailable: The data key cannot be loaded now, or is being destroyed.
         """
         async with self._lock(author):
             if self.to_seal(author) is not None:
@@ -188,7 +188,7 @@ class CachedKeys:
 
     @asynccontextmanager
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
-        """Drop the author's key from the cache, and prevent loading it inside this context.
+        """Drop the author's data key from the cache, and prevent loading it inside this context.
 
         Inside this context, the caller calls `DataKeys.end`. The key has left the cache by then, so
         this process encrypts nothing more with it.
@@ -212,7 +212,7 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read and unwrap a key; return the stored key, and the unwrapped key if it may be used.
+        """Read and unwrap a data key; return it as it is stored, and unwrapped if it may be used.
 
         If a revocation arrives during the read, the key is read again, because it may be the
         revoked one.

@@ -183,7 +183,7 @@ class Vault:
         content: str,
         digested: str = "",
     ) -> Sealed | None:
-        """Encrypt content; return None if the author's key is not cached, so that `seal` is needed.
+        """Encrypt content; return None if the author's data key is not cached: then call `seal`.
 
         `digested` is the text whose digest identifies repeats of a send. It is empty for content
         that is not sent as a message.
@@ -199,10 +199,10 @@ class Vault:
         content: str,
         digested: str = "",
     ) -> Sealed:
-        """Encrypt content; load the author's key, or create it for the author's first message.
+        """Encrypt content; load the author's data key, or create it for the first message.
 
         Raises:
-            StoreUnavailable: The key cannot be loaded now.
+            StoreUnavailable: The data key cannot be loaded now.
         """
         bound_to = f"{author}\0{chat}\0{client_message_id}"
         return await self._encrypt(author, bound_to, content, digested)
@@ -211,7 +211,7 @@ class Vault:
         """Encrypt text that is not part of a chat; decryption requires the same `bound_to`.
 
         Raises:
-            StoreUnavailable: The key cannot be loaded now.
+            StoreUnavailable: The data key cannot be loaded now.
         """
         return await self._encrypt(author, f"{author}\0{bound_to}", text)
 
@@ -256,7 +256,7 @@ class Vault:
         The text is stored in `content`. If the text is gone, `gone` is set to the reason instead.
 
         Raises:
-            StoreUnavailable: A key cannot be loaded now.
+            StoreUnavailable: A data key cannot be loaded now.
         """
         for entry in entries:
             message = entry if entry.kind == "message" else entry.shown
@@ -270,7 +270,7 @@ class Vault:
                 raise StoreUnavailable(_TOO_SLOW)
 
     def _open_nowait(self, entry: Entry, now: int) -> bool:
-        """Decrypt one message; return False if the author's key has to be loaded first."""
+        """Decrypt one message; return False if the author's data key has to be loaded first."""
         gone = _gone_without_key(entry, now)
         if gone is None:
             cached = self._keys.to_open(entry.sender)
@@ -304,7 +304,7 @@ class Vault:
         of generation 0 are omitted too, because 0 means that the generation is unknown.
 
         Raises:
-            StoreUnavailable: A key cannot be loaded now.
+            StoreUnavailable: A data key cannot be loaded now.
         """
         erased = {}
         for author, generation in keys:
@@ -322,7 +322,7 @@ class Vault:
         """Decrypt text that is not part of a chat; return None if it was erased or changed.
 
         Raises:
-            StoreUnavailable: A key cannot be loaded now.
+            StoreUnavailable: A data key cannot be loaded now.
         """
         cached = await self._key_to_open(author, sealed.box_key)
         if cached.cipher is None or cached.generation != sealed.box_key:
@@ -334,7 +334,7 @@ class Vault:
         return text
 
     async def _key_to_open(self, author: UserKey, generation: int) -> CachedKey:
-        """Return the author's latest key; load it if the cached key is older than this
+        """Return the author's latest data key; load it if the cached one is older than this
         generation."""
         for _ in range(_LOADS_MAX):
             cached = self._keys.to_open(author)

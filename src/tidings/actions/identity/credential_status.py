@@ -41,8 +41,8 @@ class FeedBackedCache(Generic[T]):
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """Return the cached value, even while the revocation feed cannot be read, so that it may be
-        revoked."""
+        """Return the cached value, even while the revocation feed cannot be read. The value may be
+        revoked already."""
         return self._values.get(name)
 
     def keep(self, name: str, value: T, position: int) -> None:
@@ -55,7 +55,7 @@ class FeedBackedCache(Generic[T]):
             self._values.put(name, value)
 
     def forget(self, name: str) -> None:
-        """Remove a name, so that its next use reads the store."""
+        """Remove the value with this name from the cache, so that its next use reads the store."""
         self._values.pop(name)
 
 

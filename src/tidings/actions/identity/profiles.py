@@ -95,7 +95,8 @@ class LastSeen:
         return [_as_seen(user, viewer, is_hiding or user.hidden_at is not None) for user in shown]
 
     async def seen_by_tenant(self, users: Sequence[User]) -> list[User]:
-        """Return the users with the last minute in which each of them was online."""
+        """Return the users as their tenant sees them: each with the last minute in which the user
+        was online."""
         online = await self.online([user.user for user in users])
         now = self.clock.now()
         return [

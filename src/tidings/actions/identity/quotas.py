@@ -58,8 +58,8 @@ class _TenantMeters:
 
     @property
     def is_busy(self) -> bool:
-        """Return True if this meter must be kept: some actions are not yet added to the store, a
-        quota is used up, or no quota was loaded yet."""
+        """Return True if the tenant's meters must be kept: some actions are not yet added to the
+        store, a quota is used up, or no quota was loaded yet."""
         return not self.look_at or any(
             meter.uncounted or meter.left <= 0 for meter in self.meters.values()
         )
@@ -174,9 +174,9 @@ class TenantQuotas:
                 del self._active[tenant]  # its next action starts a new total
 
     def _forget_if_idle(self, tenant: str, active: _TenantMeters) -> None:
-        """Drop an idle tenant, but keep a tenant with quotas until the day ends.
+        """Remove an idle tenant's meters from memory, but not on the same day if it has quotas.
 
-        Otherwise its next action would start a new meter, which has no limit at first.
+        The next action of a removed tenant starts a new meter, which has no limit at first.
         """
         if active.day != self._today() or not active.is_limited:
             del self._active[tenant]

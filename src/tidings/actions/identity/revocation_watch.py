@@ -31,7 +31,7 @@ LATE_LOOKS_MAX: Final = 3
 """Maximum number of retries after reads that failed while the event loop lagged. After that, the
 store is considered the cause."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
-"""Time without a read of the feed after which a process no longer trusts its caches."""
+"""Time without a read of the revocation feed after which a process no longer trusts its caches."""
 TICK_SECONDS: Final = 0.1
 """Interval of the timer that measures the lag of the event loop."""
 
@@ -176,11 +176,12 @@ class RevocationWatch:
         self._listeners.append(revoked)
 
     def report_to(self, listener: FeedListener) -> None:
-        """Report the health of the feed to a listener."""
+        """Report the health of the revocation feed to a listener."""
         self._health_listeners.append(listener)
 
     async def start(self) -> None:
-        """Start reading at the end of the feed, as nothing is cached and nobody is connected yet.
+        """Start to read the revocation feed, from its end on, because nothing is cached yet and
+        nobody is connected.
 
         Raises:
             StoreUnavailable: The feed cannot be read.

@@ -103,11 +103,11 @@ class SigningKeys:
         return key_id, private
 
     def forget(self, tenant: str) -> None:
-        """Remove the tenant's keys from the cache, because they may have changed."""
+        """Remove the tenant's signing keys from the cache, because they may have changed."""
         self._cached.forget(tenant)
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Remove the keys of every tenant with a revoked key from the cache."""
+        """Remove the signing keys of a tenant from the cache if one of them was revoked."""
         for key_id in RevocationIndex(revocations).signing_keys:
             match = KEY_ID.fullmatch(key_id)
             if match is not None:
@@ -170,7 +170,7 @@ class SigningKeyMaker:
     chance: Chance
 
     async def make(self, tenant: str, now: int, store: Callable[[SigningKey], Awaitable[T]]) -> T:
-        """Make a key, pass it to `store`, and return the result of `store`."""
+        """Make a signing key, pass it to `store`, and return the result of `store`."""
         key_id = new_key_id(tenant, self.chance)
         secret = self.chance.token(32)
         public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
@@ -200,12 +200,12 @@ class SigningKeyVerbs:
     clock: Clock
 
     async def all(self, caller: Caller, tenant: str) -> list[SigningKeyRow]:
-        """Return the tenant's keys, newest first; the first key signs."""
+        """Return the tenant's signing keys, newest first; the first signs new tokens."""
         require_tenant(caller, tenant)
         return await self._rows(tenant)
 
     async def make(self, caller: Caller, tenant: str) -> SigningKeyRow:
-        """Add a key, which signs all new tokens; tokens signed with earlier keys stay valid.
+        """Add a signing key, which signs all new tokens; tokens of earlier keys stay valid.
 
         Raises:
             LimitReached: The tenant has too many keys, and must remove an old key first.
@@ -228,7 +228,7 @@ class SigningKeyVerbs:
         return SigningKeyRow(made[0].key_id, made[0].created_at, signs=True)
 
     async def remove(self, caller: Caller, tenant: str, key_id: str) -> None:
-        """Remove a key that is not the newest; within seconds its tokens are no longer valid.
+        """Remove a signing key that is not the newest; within seconds its tokens become invalid.
 
         Raises:
             Conflict: The key is the newest, which signs new tokens.

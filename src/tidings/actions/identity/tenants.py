@@ -138,7 +138,7 @@ class ListTenantKeys:
     async def __call__(
         self, caller: Caller, tenant: str, cursor: str | None, limit: int
     ) -> tuple[list[TenantKey], str | None]:
-        """Return a page of keys, newest first, and the cursor of the next page."""
+        """Return a page of tenant keys, newest first, and the cursor of the next page."""
         owner = await listing_owner(self.tenants, caller, tenant)
         below = self.cursors.position("tenant keys", owner, cursor)
         page = await self.tenants.newest_keys(tenant, below=below, limit=limit)
@@ -154,7 +154,7 @@ class MakeTenantKey:
     chance: Chance
 
     async def __call__(self, caller: Caller, tenant: str) -> NewTenantKey:
-        """Return the new key."""
+        """Return the new tenant key."""
         require_root(caller, tenant)
         key_id, key, digest = new_tenant_key(self.chance)
         is_added = await self.tenants.add_key(
@@ -173,7 +173,7 @@ class RevokeTenantKey:
     clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, key_id: str) -> None:
-        """Revoke the key."""
+        """Revoke the tenant key with this id."""
         require_root(caller, tenant)
         if not await self.tenants.revoke_key(tenant, key_id, self.clock.now()):
             raise KeyNotFound

@@ -33,8 +33,8 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
 
 KNOWN_MS_MAX: Final = 60_000
-"""Maximum age of cached keys. It is needed because the feed may not report every removed key when
-two requests replace the keys at the same time."""
+"""Maximum age of cached keys. It is needed because the revocation feed may not report every removed
+key when two requests replace the keys at the same time."""
 
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
@@ -93,11 +93,11 @@ class TenantIssuerKeys:
         return cached
 
     def forget(self, tenant: str) -> None:
-        """Remove the tenant's keys from the cache, because they may have changed."""
+        """Remove the tenant's registered keys from the cache, because they may have changed."""
         self._cached.forget(tenant)
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Remove the keys of every tenant with a revoked key from the cache."""
+        """Remove the registered keys of a tenant from the cache if one of them was revoked."""
         for key_id in RevocationIndex(revocations).signing_keys:
             match = _KEY_ID.fullmatch(key_id)
             if match is not None:
@@ -131,7 +131,7 @@ class TokenIssuerVerbs:
     clock: Clock
 
     async def get(self, caller: Caller, tenant: str) -> TokenIssuer:
-        """Return the tenant's issuer and keys.
+        """Return the tenant's issuer and the keys that the tenant has registered.
 
         Raises:
             KeyNotFound: The tenant has registered no keys.

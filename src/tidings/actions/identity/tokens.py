@@ -23,7 +23,7 @@ from tidings.model.refusals import Unauthenticated
 T = TypeVar("T")
 
 ALGORITHM: Final = "EdDSA"
-"""Algorithm of the tokens that we sign."""
+"""Algorithm of the tokens that Tidings signs."""
 TYPE: Final = "tidings+jwt"
 ISSUER: Final = "tidings"
 AUDIENCE: Final = "tidings:user"

@@ -114,7 +114,7 @@ class ListUsers:
         """Return a page of the users whose ids begin with `prefix`, and the cursor of the next.
 
         Raises:
-            Invalid: No user id begins with this prefix.
+            Invalid: No user id can begin with this prefix.
             CursorInvalid: The cursor is not for this list.
         """
         owner = await listing_owner(self.tenants, caller, tenant)

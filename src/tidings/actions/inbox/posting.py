@@ -67,14 +67,14 @@ class PostNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, posting: Posting, key: str | None) -> Posted:
-        """Post the notification, but only once per key.
+        """Post the notification, but only once per idempotency key.
 
         A request that is repeated with the same key within a day gets the answer of the first.
 
         Raises:
             InboxNotFound: There is no such inbox.
             Invalid, TooLarge, SchemaVersionConflict: The inbox does not accept the posting.
-            RequestConflict: The key was used for another request.
+            RequestConflict: The idempotency key was used for another request.
             StoreUnavailable, QueueUnavailable, InboxBusy: The outcome is unknown.
         """
         config = await self.configs.get(tenant, inbox)

@@ -33,7 +33,8 @@ class NotificationTexts:
         self._vault = vault
 
     async def seal(self, tenant: str, inbox: str, name: str, text: Text) -> Sealed:
-        """Encrypt a text; `name` is the id of a notification or the mark of a broadcast."""
+        """Encrypt a text; `name` is the id of a notification, or the writer's mark of a
+        broadcast."""
         encoded = msgspec.json.encode(text).decode()
         return await self._vault.seal_text(author_of(tenant), _bound_to(inbox, name), encoded)
 

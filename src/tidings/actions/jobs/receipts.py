@@ -53,7 +53,8 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class ErasureReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a receipt. `subject` is the SHA-256 of `tenant:user_id`, in hexadecimal."""
+    """The content of the receipt for the deletion of a user. `subject` is the SHA-256 of
+    `tenant:user_id`, in hexadecimal."""
 
     iss: str = "tidings"
     tenant: str

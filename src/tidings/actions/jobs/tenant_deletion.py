@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delete an inbox, or a tenant with everything that belongs to it.
 
-The job of a tenant first destroys the key of the tenant's notifications. Then it starts a deletion
-for each chat, user and inbox. When these are finished, it removes the tenant's keys and settings.
+The job of a tenant first destroys the data key of the tenant's notifications. Then it starts a
+deletion for each chat, user and inbox. When these are finished, it removes the tenant's keys and
+settings.
 """
 
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ INBOXES_AT_ONCE: Final = 100
 JOBS_SEARCHED: Final = 100
 """Maximum number of unfinished jobs of the tenant that a job searches for related deletions."""
 ERASE_SECONDS: Final = 0.2
-"""How long a step waits for the destruction of a key, so that other jobs do not wait long."""
+"""How long a step waits for the destruction of a data key, so that other jobs do not wait long."""
 
 
 class Found(msgspec.Struct, frozen=True):

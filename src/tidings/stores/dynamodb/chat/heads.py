@@ -89,7 +89,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
     last: CopiedMessage | None = None
 
     def merged(self, other: "HeadCopy") -> "HeadCopy":
-        """Return a copy with the later head of the two copies, and its last message if known."""
+        """Return a head copy with the later head of the two, and its last message if known."""
         head = max(self.head, other.head, key=lambda head: head.sequence)
         lasts = [copy.last for copy in (self, other) if copy.last is not None]
         return HeadCopy(
@@ -97,7 +97,7 @@ class HeadCopy(msgspec.Struct, frozen=True):
         )
 
     def within(self, room: int) -> "HeadCopy":
-        """Return this copy, without the content if the message takes more than `room` bytes."""
+        """Return this head copy, without the message's content if that is over `room` bytes."""
         if self.last is None or len(packed(self.last)) <= room:
             return self
         return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
@@ -139,9 +139,9 @@ class Heads:
     """Writes head copies, and caches the heads that this process has seen."""
 
     def __init__(self, dynamo: Dynamo, epoch: str, *, writes: bool) -> None:
-        """Set up the writer; if `writes` is false, delivery workers update the copies instead.
+        """Set up the writer; if `writes` is false, delivery workers write the head copies instead.
 
-        Copies of another epoch are ignored, because after a restore they may be ahead of the log.
+        Head copies of another epoch are ignored: after a restore they may be ahead of the log.
         """
         self._dynamo = dynamo
         self._epoch = epoch[:EPOCH_CHARS]
@@ -167,7 +167,7 @@ class Heads:
             self._known.put(chat, head)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Return True if the copy may be outdated, because a process died before it wrote one."""
+        """Return True if the head copy may be outdated, because a process died before a write."""
         return self._writes and self._known.peek(chat) is None
 
     def saw_chat(self, item: Item) -> ChatPair:
@@ -196,14 +196,14 @@ class Heads:
     def looked(self, chat: ChatId, head: Head) -> None:
         """Record a head that was just read from the log.
 
-        If this process writes copies, it also corrects an outdated copy.
+        If this process writes head copies, it also corrects an outdated one.
         """
         self.saw(chat, head)
         if self._writes:
             self.advance(chat, HeadCopy(head))
 
     def advance(self, chat: ChatId, new: HeadCopy) -> None:
-        """Write the copy in the background, now or one second after the previous write."""
+        """Write a head copy in the background, now or one second after the previous write."""
         earlier = self._pending.get(chat)
         self._pending[chat] = earlier.merged(new) if earlier else new
         if chat not in self._in_flight:
@@ -235,10 +235,10 @@ class Heads:
                 waiting.set_exception(refusal)
 
     async def settled(self, chat: ChatId) -> None:
-        """Wait until the stored copy includes every head that was passed to `advance`.
+        """Wait until the stored head copy includes every head that was passed to `advance`.
 
         Raises:
-            StoreUnavailable: The store is closing, and the copy could not be written.
+            StoreUnavailable: The store is closing, and the head copy could not be written.
         """
         if chat in self._pending:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -253,7 +253,7 @@ class Heads:
             return
 
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
-        """Write the copy unless a later one is stored; return False if the store fails."""
+        """Write a head copy unless a later one is stored; return False if the store fails."""
         try:
             async with self._dynamo.background:
                 pair = await self.pair(chat)
@@ -386,13 +386,13 @@ class Heads:
             await self._dynamo.update(pattern, key, _TOUCH, condition, values)
 
     async def close(self) -> None:
-        """Write the pending copies. If a copy cannot be written, a later append corrects it."""
+        """Write the pending head copies. If one cannot be written, a later append corrects it."""
         self._closing.set()
         await self._tasks.finish()
 
 
 def preview_change(last: CopiedMessage) -> tuple[str, str, Item]:
-    """Return the additions to an update that copy a message: expressions to set or remove, and
+    """Return what an update needs to copy a message: its part of SET, its part of REMOVE, and its
     values."""
     if last.box is None:
         return "", f"#{PREVIEW}", {}

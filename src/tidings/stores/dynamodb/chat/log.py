@@ -183,7 +183,8 @@ class DynamoLog:
         return None, last
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
-        """Move the claim's `hint` past the searched entries: none of them is from this send."""
+        """Set the claim's `hint` to a later sequence, because no entry before it is from this
+        send."""
         try:
             await self._dynamo.update(
                 MOVE_HINT,

@@ -32,7 +32,8 @@ _LISTS: Final[dict[Mark, tuple[str, int]]] = {
     "delivered": ("deliveries", DELIVERED_TIMES_MAX),
     "read": ("reads", READ_TIMES_MAX),
 }
-"""For each mark the attribute with its times, and how many times are kept besides the floor."""
+"""For each mark, the attribute with the times of its moves, and how many of them are kept besides
+the oldest."""
 
 
 class NotedTimes(msgspec.Struct, frozen=True):

@@ -255,7 +255,7 @@ class DynamoReceipts:
     async def _move_own(self, key: Item, span: OwnSpan, last: Entry | None) -> Receipt | None:
         """Move the read mark of a user who has sent messages.
 
-        In a direct chat, the same update writes the copy of the head into the user's row.
+        In a direct chat, the same update writes the head copy into the user's row.
         """
         own = MarksUpdate(
             f"SET {_SET_READ}, #own = :own",
@@ -332,7 +332,7 @@ class DynamoReceipts:
                         self._times.saw(item)
                     if times.condition and item and change.advances(item):
                         continue  # only the list of times has changed
-                    if instead is not None and self._keeps_preview(item, change.new[":sequence"]):
+                    if instead is not None and self._gets_no_copy(item, change.new[":sequence"]):
                         return await self._update(key, instead)
                     if item and ":own" in change.new:
                         await self._wrote(item)
@@ -341,7 +341,7 @@ class DynamoReceipts:
             return to_receipt(item)
         raise AssertionError("the last attempt has no condition on the times")
 
-    def _keeps_preview(self, item: Item, sequence: int) -> bool:
+    def _gets_no_copy(self, item: Item, sequence: int) -> bool:
         """Return True if the receipt row must not get a copy of the message at this sequence.
 
         This is so in a group, if the row already has the head copy of this entry or a later one,

@@ -113,7 +113,8 @@ def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, 
 
 
 def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
-    """Return a message with the expiring content and the reader's reactions that were found."""
+    """Convert an item to a message. `rest` has the content, if the message expires, and the
+    reader's reactions."""
     entry = to_entry(item)
     for body in rest["bodies"]:
         entry.box, entry.box_key = body["box"], body["box_key"]

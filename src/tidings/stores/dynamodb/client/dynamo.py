@@ -152,8 +152,8 @@ class Dynamo(Calls):
     async def filtered(
         self, pattern: Pattern, where: str, values: Mapping[str, Any], *, only: str, shown: str
     ) -> Filtered:
-        """Return the items of a `query` with a filter, and the number of items before the
-        filter."""
+        """Return the items that `query` would return with the filter `only`, and the number of
+        items to which the filter was applied."""
         request: dict[str, Any] = {
             **expressions(values, where=where, only=only, shown=shown),
             **_consistency(pattern),

@@ -144,8 +144,8 @@ class Budget:
 
 
 class Retrying:
-    """Repeats failed requests; sets `ConditionFailed.is_repeat` if an attempt may have
-    succeeded."""
+    """Repeats failed requests. If the condition of a repeated write fails, it sets
+    `ConditionFailed.is_repeat`, because an earlier attempt may have written the item."""
 
     def __init__(self, chance: Chance, budget: Budget) -> None:
         self._chance = chance

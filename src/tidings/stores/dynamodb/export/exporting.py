@@ -208,7 +208,7 @@ class DynamoSource:
         return [fact, *await self._members(chat), *entries], last
 
     async def _rest(self, chat: ChatId, last: int, now: int) -> AsyncIterator[list[Fact]]:
-        """Yield the entries after those of `_opening`, then the keys that sends have claimed."""
+        """Yield the entries after those of `_opening`, then the claimed idempotency keys."""
         while last % PAGE_ENTRIES == 0:
             entries, reached = await self._entries(chat, last, now)
             if not entries:

@@ -64,7 +64,8 @@ class UserCounts:
             self._tasks.start(self._add_all())
 
     async def about(self, tenant: str) -> int:
-        """Return the stored count plus the users that this process has not added to it yet."""
+        """Return about how many users a tenant has: the stored count, plus the new users that this
+        process has not added to it yet."""
         item = await self._dynamo.get(SHOW_USER_COUNT, _key(tenant)) or {}
         return int(item.get("users", 0)) + self._new[tenant]
 

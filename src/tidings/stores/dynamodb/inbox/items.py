@@ -27,7 +27,8 @@ PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
 """How long the delivery progress of a notification is stored after posting: a day longer than any
 notification."""
 PORTIONS_PER_ITEM: Final = 100
-"""Number of jobs that one item records. It is so small that adding a job always costs one unit."""
+"""Number of delivery jobs that one item records. It is so small that adding a job always costs one
+unit."""
 MARKS: Final = "w"
 """Sort key of a user's read marks. It sorts after the keys of all copies."""
 DUE: Final = "due"

@@ -169,7 +169,8 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
 def _change_target(
     db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
 ) -> None:
-    """Change the message that the entry refers to; decline the entry if its content is gone."""
+    """Change the message that the entry refers to; decline the entry if the message has no content
+    any more."""
     db.execute(
         f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
         " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",
