@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts import command_line_page, package_picture, requirements_page, tables_page
+from scripts import command_line_page, metrics_page, package_picture, requirements_page, tables_page
 from scripts import cost_page as cost_page
+from scripts.observability import dashboard, rules
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.schema import cloudformation, terraform
 
@@ -20,10 +21,14 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield Path("deploy/cloudformation") / name, as_text(template)
     for name, block in terraform.files().items():
         yield Path("deploy/terraform") / name, as_text(block)
+    yield rules.RULES, rules.rules()
+    yield dashboard.DASHBOARD, dashboard.dashboard()
     for path, filled_in in (
         (PAGE, tables_page.filled_in),
         (COST, cost_page.filled_in),
         (command_line_page.PAGE, command_line_page.filled_in),
+        (metrics_page.PAGE, metrics_page.filled_in),
+        (rules.PAGE, rules.filled_in),
         (package_picture.PAGE, package_picture.filled_in),
         (requirements_page.PAGE, requirements_page.filled_in),
     ):

@@ -14,6 +14,7 @@ from scripts.services import (
     elasticmq,
     kafka_broker,
     node_tools,
+    promtool,
     proxies,
     redis_server,
     running,
@@ -29,6 +30,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     node_tools.NAME: node_tools.obtain,
     node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
     chromium.NAME: chromium.obtain_headless,
+    promtool.NAME: promtool.obtain,
     **{one.name: one.obtain for one in proxies.PROXIES},
 }
 

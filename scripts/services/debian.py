@@ -21,10 +21,14 @@ def obtain_program(name: str, package: str, folder: Path = FOLDER) -> Path:
     raise Unavailable(f"the package {package} does not contain {name}")
 
 
-def obtain_files(package: str, name: str | None = None, folder: Path = FOLDER) -> Path:
-    """Return the folder with the unpacked files of a package, without packages that are
-    installed."""
-    return kept(folder / (name or package), lambda part: _unpack(package, part))
+def obtain_files(
+    package: str, name: str | None = None, folder: Path = FOLDER, *, alone: bool = False
+) -> Path:
+    """Return the folder with the unpacked files of a package, without packages that are installed.
+
+    With `alone`, the packages on which it depends are left out.
+    """
+    return kept(folder / (name or package), lambda part: _unpack(package, part, alone=alone))
 
 
 def library_path(path: Path) -> Mapping[str, str]:
@@ -35,11 +39,12 @@ def library_path(path: Path) -> Mapping[str, str]:
     return {"LD_LIBRARY_PATH": ":".join(sorted(libraries))}
 
 
-def _unpack(package: str, folder: Path) -> None:
+def _unpack(package: str, folder: Path, *, alone: bool) -> None:
     """Unpack the packages that apt would install; apt verifies its downloads."""
     apt = program("apt-get")
-    for missing in _missing_packages(apt, package, folder):
-        run([apt, "download", missing], folder)
+    missing = _missing_packages(apt, package, folder)
+    for name in [package] if alone else missing:
+        run([apt, "download", name], folder)
     for archive in folder.glob("*.deb"):
         run([program("dpkg-deb"), "--extract", str(archive), str(folder)], folder)
         archive.unlink()

@@ -5,6 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from tidings.metrics import declared
+from tidings.metrics.meters import report
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -16,11 +19,20 @@ class LruCache(Generic[K, V]):
     value may be larger than that. No value may be None.
     """
 
-    __slots__ = ("_most", "_size_max", "_size_of", "_sizes", "_touch", "_values", "peek", "size")
+    __slots__ = (
+        "__weakref__", "_most", "_size_max", "_size_of", "_sizes", "_touch", "_values", "peek",
+        "size",
+    )  # fmt: skip
 
     def __init__(
-        self, most: int, *, size_of: Callable[[V], int] | None = None, size_max: int = 0
+        self,
+        most: int,
+        *,
+        name: str = "",
+        size_of: Callable[[V], int] | None = None,
+        size_max: int = 0,
     ) -> None:
+        """Make an empty cache; one with a name is part of the metrics of this process."""
         self.size = 0
         """Total size of the values; 0 without `size_of`."""
         self._most = most
@@ -33,6 +45,8 @@ class LruCache(Generic[K, V]):
         self._touch = self._values.move_to_end
         self.peek: Callable[[K], V | None] = self._values.get
         """Return the value without marking it as used; None if it is not cached."""
+        if name:
+            report(self, lambda cache: [(declared.memory_entries, name, len(cache))])
 
     def __len__(self) -> int:
         return len(self._values)

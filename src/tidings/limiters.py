@@ -102,7 +102,7 @@ class InProcessBuckets:
     ) -> None:
         """Create full buckets; `now_ns` is a monotonic clock in nanoseconds."""
         self._now_ns = now_ns
-        self._full_at: LruCache[tuple[str, str], int] = LruCache(most)
+        self._full_at: LruCache[tuple[str, str], int] = LruCache(most, name="buckets")
         """The time when each bucket is full again."""
 
     def __len__(self) -> int:

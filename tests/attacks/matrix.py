@@ -116,6 +116,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     # The deployment.
     "get_health": public(200),
     "get_readiness": public(200),
+    "get_metrics": root_of_all(200),
     "rotate_keys": root_of_all(200),
     "get_receipt_keys": public(200),
     "make_receipt_key": root_of_all(201),

@@ -55,7 +55,7 @@ async def test_names_in_requests_cannot_write_lines_of_the_log(
 @pytest.mark.parametrize(
     "path",
     [
-        "/metrics", "/debug", "/debug/pprof", "/debug/vars", "/admin", "/admin/", "/actuator/env",
+        "/debug", "/debug/pprof", "/debug/vars", "/admin", "/admin/", "/actuator/env",
         "/server-status", "/status", "/console", "/schema", "/schema/openapi.json",
         "/graphql", "/.env", "/.git/config", "/v1/debug", "/v1/metrics", "/v1/config", "/root.key",
         "/server.json",

@@ -11,7 +11,7 @@ from typing import Final
 
 from tidings.cli import main
 from tidings.stores.sqlite.engine import writer
-from tidings.stores.sqlite.engine.writer import WriteJob
+from tidings.stores.sqlite.engine.write_jobs import WriteJob
 
 COMMIT_SECONDS: Final = 0.05
 """How long an answer is a lie, so that a kill has something to hit."""

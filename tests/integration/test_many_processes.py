@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -15,9 +16,10 @@ from tests.integration.cores import all_of
 from tests.integration.redis_places import a_link
 from tests.integration.socket_town import sequences, told, troubles, until_entries
 from tests.support.client_socket import Refused, Socket
-from tests.support.cluster import Cluster, Services, a_cluster
+from tests.support.cluster import ROOT_KEY, Cluster, Services, a_cluster
 from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
+from tests.support.metrics import values_of, without_values
 from tests.support.people import Person, Town
 from tests.support.waiting import until
 from tidings.cluster.pulse import DeliveryPulse
@@ -98,6 +100,36 @@ async def test_people_on_different_gateways_talk(cluster: Cluster, town: Town) -
         for device in (first, second):
             await device.until(has(device, chat, 11))
     assert sequences(second, chat) == sorted(set(sequences(second, chat)))
+
+
+async def test_root_reads_the_metrics_of_each_process_and_together_they_are_all(
+    cluster: Cluster, town: Town
+) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    async with (
+        cluster.device(ann, "gateway-1") as first,
+        cluster.device(bob, "gateway-2") as second,
+    ):
+        await first.send(chat)
+        await second.until(has(second, chat, 2))
+    values = {}
+    for name, process in cluster.processes.items():
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            await _metrics(town, process.url, "another-key")
+        values[name] = values_of(await _metrics(town, process.url, ROOT_KEY))
+    nowhere = set.intersection(*map(without_values, values.values()))
+    assert nowhere == set()
+    from_bus = "tidings_delivery_seconds_count", frozenset({("path", "bus")})
+    assert values["gateway-2"][from_bus] > 0
+    lag = "tidings_bus_lag_entries", frozenset({("topic", "messages")})
+    assert {name for name in values if lag in values[name]} == {"worker-1", "worker-2"}
+
+
+async def _metrics(town: Town, url: str, key: str) -> str:
+    answer = await town.http.get(f"{url}/metrics", headers={"Authorization": f"Bearer {key}"})
+    answer.raise_for_status()
+    return answer.text
 
 
 async def test_what_rest_does_reaches_every_gateway(cluster: Cluster, town: Town) -> None:

@@ -68,6 +68,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         LOG_LEVEL="DEBUG",
         FAILPOINTS="before_commit:3,between_key_and_entry:1",
         LIMITS="on",
+        METRICS="[::1]:0",
         ROLES="relay,api, worker,gateway,",
         PUSH="OFF",
     )
@@ -82,6 +83,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         drain_seconds=0.5,
         log_level="debug",
         failpoints={"before_commit": 3, "between_key_and_entry": 1},
+        metrics=("::1", 0),
     )
     assert STRONG not in repr(config)
     assert "x1f" not in repr(config)
@@ -141,6 +143,14 @@ def test_the_message_lists_them() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("9464", ("127.0.0.1", 9464)), ("metrics.internal:80", ("metrics.internal", 80))],
+)
+def test_metrics_have_a_port_on_loopback_or_an_address(text: str, address: tuple[str, int]) -> None:
+    assert load(METRICS=text).process.metrics == address
+
+
 @pytest.mark.parametrize("port", ["", "-1", "8080.5", "65536", "1e3", "٣", " 80"])
 def test_ports(port: str) -> None:
     assert len(mistakes(PORT=port)) == 1
@@ -173,6 +183,9 @@ def test_origins_are_exact(origin: str) -> None:
         ("FAILPOINTS", "before_commit:0"),
         ("FAILPOINTS", "nowhere:1"),
         ("LIMITS", "maybe"),
+        ("METRICS", ""),
+        ("METRICS", ":9464"),
+        ("METRICS", "host:port"),
         ("ROOT_KEY", ""),
         ("ROOT_KEY", "with space"),
         ("ROOT_KEY", "é" * 40),

@@ -143,7 +143,7 @@ async def test_what_cannot_be_held_is_cut_off(tmp_path: Path, backlog: int) -> N
         client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
         hands.time += 6
         client.wire.underlying_transport.backlog = backlog
-        size = 1 if backlog else limits.OUTBOX_BYTES_MAX + 1
+        size = 20 if backlog else limits.OUTBOX_BYTES_MAX + 1
         client.connection.send(b"x" * size)
         client.connection.flush()
         assert not client.wire.told or client.wire.told[-1]["op"] == "bye"

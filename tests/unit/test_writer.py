@@ -12,7 +12,8 @@ import pytest
 from tests.unit.writing import INSERT, Bench, Thing, a_bench
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.engine import writer as writer_module
-from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps
+from tidings.stores.sqlite.engine.write_jobs import Steps
+from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import apsw
 
 from tidings.ports.world import FailpointName, Failpoints
 from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
-from tidings.stores.sqlite.engine.writer import Bulk, JobWritten, UndoWrite, WriteJob, Writer
+from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
+from tidings.stores.sqlite.engine.writer import Writer
 
 INSERT = "INSERT INTO things VALUES (?)"
 
@@ -52,6 +53,7 @@ class Thing:
         self._alone = alone or error is not None
         self._error = error
         self.done = asyncio.Event()
+        self.entry_count = 0
 
     def prepare(self) -> int:
         return self._rows

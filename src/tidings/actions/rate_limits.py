@@ -16,6 +16,7 @@ import msgspec
 
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.caches import LruCache
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.addresses import site_of
 from tidings.model.ids import UserKey
@@ -155,7 +156,7 @@ class RateLimits:
         """Charge a message; return the milliseconds to wait, or 0 if the message is allowed."""
         wait_ms = self._own.take_now(bucket)
         if wait_ms:
-            self.refused += 1
+            self._count(bucket)
         return wait_ms
 
     async def read(self, user: UserKey, tokens: int = 1) -> int:
@@ -192,12 +193,16 @@ class RateLimits:
                     self._count_refusal(own)
                     return wait_ms
         if wait_ms := self._own.take_now(_HANDSHAKES):
-            self.refused += 1
+            self._count(_HANDSHAKES)
             return max(wait_ms, HANDSHAKE_WAIT_MS_MAX)
         return 0
 
-    def _count_refusal(self, bucket: Bucket) -> None:
+    def _count(self, bucket: Bucket) -> None:
         self.refused += 1
+        declared.rate_limited.counts[bucket.policy] += 1
+
+    def _count_refusal(self, bucket: Bucket) -> None:
+        self._count(bucket)
         # At debug level: otherwise a flood of requests would also flood the log.
         log.debug("rate limit exceeded", extra={"action": "rate_limited", "policy": bucket.policy})
 

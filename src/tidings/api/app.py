@@ -10,7 +10,6 @@ from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
-from tidings.actions.identity.caller import Caller
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs, LoginVerbs
@@ -25,6 +24,7 @@ from tidings.api import (
     keys,
     members,
     messages,
+    metrics,
     notifications,
     reading,
     sign_in,
@@ -35,14 +35,14 @@ from tidings.api import (
 )
 from tidings.api.access import Access, HeadersMiddleware, PreflightMiddleware
 from tidings.api.audit import Recorder
-from tidings.api.callers import Guard
+from tidings.api.callers import Authenticating, Guard
 from tidings.api.documents import make_document, make_socket_document
-from tidings.api.endpoints import JSON, Endpoint, LargeBodies, OperationResponder, Responder
+from tidings.api.endpoints import Endpoint, LargeBodies, OperationResponder, Responder
 from tidings.api.health import METHODS, Page, PageResponder
-from tidings.api.operations import Operation
+from tidings.api.metrics import MetricsResponder, MetricsText
+from tidings.api.operations import JSON, Operation
 from tidings.api.sign_in import SignIn
 from tidings.api.web_app import ASSET_PATH, WebApp, WebAppResponder
-from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -61,6 +61,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *keys.OPERATIONS,
     *audit.OPERATIONS,
     *health.OPERATIONS,
+    *metrics.OPERATIONS,
 )
 
 
@@ -76,6 +77,7 @@ def make_app(
     audit_trail: AuditTrail,
     audit_reading: ReadAudit,
     own_health: health.Health,
+    metrics_text: MetricsText,
     chance: Chance,
     pages: Mapping[str, Page],
     web_app: WebApp,
@@ -93,6 +95,7 @@ def make_app(
         "exports": exports,
         "audit_reading": audit_reading,
         "health": own_health,
+        "metrics": metrics_text,
         "sign_in": ways_to_sign_in,
     }
     guard, large_bodies = Guard(identity_verbs.authenticate, access), LargeBodies()
@@ -110,22 +113,27 @@ def make_app(
     return _make_router(responders, chance, access)
 
 
-def make_health_app(own_health: health.Health, chance: Chance) -> Router:
-    """Return the application of a process that answers only health checks."""
+def make_health_app(
+    own_health: health.Health, metrics_text: MetricsText, root: Authenticating, chance: Chance
+) -> Router:
+    """Return the application of a process that answers only health checks, and shows root its
+    metrics."""
     access, large_bodies = Access(), LargeBodies()
-    guard = Guard(_refuse_all, access)
-    services = {"health": own_health}
+    guard = Guard(root, access)
+    services = {"health": own_health, "metrics": metrics_text}
     responders: dict[str, dict[str, Responder]] = {
         operation.path: {
             operation.method: OperationResponder(operation, guard, large_bodies, services)
         }
-        for operation in health.OPERATIONS
+        for operation in (*health.OPERATIONS, *metrics.OPERATIONS)
     }
     return _make_router(responders, chance, access)
 
 
-async def _refuse_all(_: str) -> Caller:
-    raise Unauthenticated
+def make_metrics_app(metrics_text: MetricsText, chance: Chance) -> Router:
+    """Return the application of the listener for metrics, which has nothing else."""
+    responder: Responder = MetricsResponder(metrics_text)
+    return _make_router({metrics.PATH: {"GET": responder}}, chance, Access())
 
 
 def _files(pages: Mapping[str, Page]) -> dict[str, Page]:

@@ -238,7 +238,8 @@ def _parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
 def _successes(operation: Operation, schemas: _Schemas) -> Json:
     answer: Json = {}
     if operation.answers:
-        answer["content"] = {"application/json": {"schema": schemas.ref(*operation.answers)}}
+        media_type = operation.media_type.partition(";")[0]
+        answer["content"] = {media_type: {"schema": schemas.ref(*operation.answers)}}
     return {
         str(status): {"description": _ANSWERS[status], **answer} for status in operation.statuses
     }

@@ -24,6 +24,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +36,7 @@ from tidings.actions.identity.caller import require_user
 from tidings.api import fields
 from tidings.api.audit import Recorder
 from tidings.api.callers import Guard
-from tidings.api.operations import Answer, Audited, Operation
+from tidings.api.operations import JSON, Answer, Audited, Operation
 from tidings.api.problems import MethodNotAllowed, answer_failure, answer_refusal
 from tidings.api.requests import (
     check_host,
@@ -46,6 +47,7 @@ from tidings.api.requests import (
     read_query,
     read_value,
 )
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.refusals import Invalid, NotFound, RateLimited, Refusal
 
@@ -63,7 +65,6 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "is_local": is_local,
 }
 
-JSON: Final = "application/json"
 NO_CONTENT: Final = 204
 
 Responder = Callable[[Request], Awaitable[Response]]
@@ -221,13 +222,17 @@ class Endpoint:
         self._responders = responders
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = monotonic()
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
         except Refusal as refusal:
+            declared.refusals.counts[refusal.code, "rest"] += 1
             response = answer_refusal(refusal)
         except Exception as error:
             response = answer_failure(request.method, self.path, error)
+        of_status = declared.requests_seconds.of[self.path, str(response.status_code)]
+        of_status.observe(monotonic() - began)
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
@@ -276,8 +281,9 @@ class OperationResponder:
             answer = Answer(answer, operation.statuses[0])
         if answer.status == NO_CONTENT:
             return Response(status_code=NO_CONTENT, headers=answer.headers)
-        content = msgspec.json.encode(answer.content)
-        return Response(content, answer.status, answer.headers, JSON)
+        is_json = operation.media_type == JSON
+        content = msgspec.json.encode(answer.content) if is_json else answer.content
+        return Response(content, answer.status, answer.headers, operation.media_type)
 
     async def _body(self, request: Request, stack: AsyncExitStack) -> dict[str, object]:
         """Return the decoded body as the argument `data`, or no argument if there is no body."""

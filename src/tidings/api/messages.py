@@ -2,6 +2,7 @@
 """Operations on messages and reactions."""
 
 import asyncio
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -10,6 +11,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.metrics import declared
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
@@ -222,7 +224,10 @@ async def post(
         answer,
         after=message.after,
     )
-    return await answered
+    began = monotonic()
+    sent = await answered
+    declared.send_seconds.of["rest"].observe(monotonic() - began)
+    return sent
 
 
 async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:

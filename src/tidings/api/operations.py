@@ -21,6 +21,7 @@ from tidings.model.refusals import (
     Unauthenticated,
 )
 
+JSON: Final = "application/json"
 UNCOUNTED: Final = ("/healthz", "/readyz")
 """Paths without rate limits: a health check must never be refused."""
 
@@ -87,6 +88,8 @@ class Operation:
     refusals: frozenset[type[Refusal]]
     audit: Audited | NotAudited | None
     """How the operation is recorded, or why not; None if it is not administrative."""
+    media_type: str
+    """Media type of a successful answer; the answer is a text if this is not JSON."""
     cost: int | Callable[[Any], int]
     """Tokens that a request costs, or a function that computes them from the query."""
     body_cost: Callable[[Any], int] | None
@@ -123,6 +126,7 @@ def operation(
     refusals: tuple[type[Refusal], ...] = (),
     audit: Audited | NotAudited | None = None,
     cost: int | Callable[[Any], int] = 1,
+    media_type: str = JSON,
     body_cost: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
     """Make a function the handler of an operation.
@@ -154,6 +158,7 @@ def operation(
             refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
             audit=None if key in (None, "user") else audit or _usual_audit(method),
             cost=cost,
+            media_type=media_type,
             body_cost=body_cost,
             handler=function,
         )

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, Final
 
 from tidings.diagnosis import queue_depths, running_loops, short_path
+from tidings.metrics.counts import report_counts
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -56,6 +57,7 @@ class Allocator:
         library.mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
         library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
         self.trims = 0
+        report_counts(self, "allocator")
 
     async def run(self) -> None:
         """Return free memory to the system whenever the process has grown by some megabytes.

@@ -37,6 +37,7 @@ from tidings.api.health import Health, load_pages
 from tidings.api.sign_in import SignIn
 from tidings.api.web_app import load_web_app
 from tidings.assembly import Core
+from tidings.assembly.metrics import metrics_text, root_only
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers
 
@@ -52,7 +53,7 @@ def make_rest(
 ) -> Router:
     """Return the REST application; without `is_whole`, it answers only health checks."""
     if not is_whole:
-        return make_health_app(health, core.chance)
+        return make_health_app(health, metrics_text, root_only(core), core.chance)
     return make_app(
         chat_verbs=core.verbs,
         inbox_verbs=core.inbox,
@@ -64,6 +65,7 @@ def make_rest(
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
         own_health=health,
+        metrics_text=metrics_text,
         chance=core.chance,
         pages=load_pages(),
         web_app=load_web_app(),

@@ -18,6 +18,7 @@ from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_lin
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
+from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.stores import make_local_tables
@@ -60,6 +61,7 @@ class Server:
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
+        self._metrics = ProcessMetrics(config, core, others)
         network = config.network
         rate_limits = make_limits(config, others)
         self._sockets = None
@@ -87,6 +89,8 @@ class Server:
     async def open(self) -> str:
         """Start background tasks, listen on the port, and return the URL."""
         core = self._core
+        await self._metrics.open()
+        self._tasks.repeat(measure_loop_lag)
         if not isinstance(self._config.store, DynamoDb):
             await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
@@ -153,6 +157,7 @@ class Server:
         if self._remote_notices is not None:
             await self._remote_notices.close()
         await self._tasks.close()
+        await self._metrics.close()
 
 
 def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:

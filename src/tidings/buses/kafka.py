@@ -25,6 +25,7 @@ from tidings.buses.kafka_clients import (
     start_producer,
     stop_producer,
 )
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, FeedUnavailable
 from tidings.tasks import Backlog
@@ -83,6 +84,7 @@ class KafkaPublisher:
         self.published = 0
         self.dropped = 0
         self._failures = 0
+        report_counts(self, "kafka publisher")
         bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:

@@ -26,6 +26,9 @@ from tidings.buses.kafka_clients import (
     stop_consumer,
     stop_producer,
 )
+from tidings.metrics import declared
+from tidings.metrics.counts import report_counts
+from tidings.metrics.meters import Reading, report
 from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.wire.events import MessageCipher
@@ -81,6 +84,10 @@ class Offsets:
             if self._committed.get(partition) != offset
         }
 
+    def behind(self, partition: int, end: int) -> int:
+        """Return how many events of a partition that ends here are not finished."""
+        return max(0, end - self._next.get(partition, end))
+
     def committed(self, offsets: dict[int, int]) -> None:
         """Record that these offsets are committed."""
         self._committed.update(offsets)
@@ -125,6 +132,8 @@ class KafkaFeed:
         self._committed_at = 0.0
         self.commits = 0
         self.failed_commits = 0
+        report_counts(self, "kafka feed")
+        report(self, KafkaFeed.lag)
 
     @property
     def refused(self) -> int:
@@ -200,6 +209,20 @@ class KafkaFeed:
             await self._producer.send_and_wait(dead, value, headers=headers)
         except (KafkaError, OSError) as error:
             raise FeedUnavailable(str(error)) from error
+
+    def lag(self) -> list[Reading]:
+        """Return the number of events that this member of the group has not finished.
+
+        The end of a partition is known from the last fetch. A partition from which nothing was
+        finished yet counts as having no lag.
+        """
+        if self._consumer is None:
+            return []
+        lag = 0
+        for part in self._consumer.assignment():
+            if (end := self._consumer.highwater(part)) is not None:
+                lag += self._offsets.behind(part.partition, end)
+        return [(declared.bus_lag_entries, self._topic.removeprefix(self._topics.prefix), lag)]
 
     async def close(self) -> None:
         if self._consumer is not None:

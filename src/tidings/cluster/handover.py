@@ -24,6 +24,7 @@ from tidings.cluster.channels import (
     encode,
 )
 from tidings.cluster.redis_link import RedisLink
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
 from tidings.ports.delivery import EncodedEntry, Handover, HandoverTarget, RegistryUnavailable
@@ -71,6 +72,7 @@ class RedisHandover:
         """Number of notices dropped because the queue was full or Redis did not answer."""
         self.unanswered = 0
         """Number of handovers that a gateway did not answer in time."""
+        report_counts(self, "handover")
         self._link = link
         self._answer_seconds_max = answer_seconds_max
         self._requests = 0

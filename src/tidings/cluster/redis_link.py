@@ -11,6 +11,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from tidings.cluster.redis_servers import RedisServers
+from tidings.metrics.counts import report_counts
 from tidings.ports.delivery import RegistryUnavailable
 from tidings.wire.events import MessageCipher
 
@@ -61,6 +62,7 @@ class RedisLink:
         """
         self.failures = 0
         """Number of calls that Redis did not answer."""
+        report_counts(self, "redis")
         self.owes_comparison = asyncio.Event()
         """Set when a user could not be looked up or a gateway could not be reached. `RedisHandover`
         then asks all gateways to compare heads."""

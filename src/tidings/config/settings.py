@@ -88,6 +88,8 @@ class Process(Section, frozen=True, kw_only=True):
     drain_seconds: float = 5
     log_level: str = "info"
     failpoints: Mapping[FailpointName, int] = {}
+    metrics: tuple[str, int] | None = None
+    """Host and port on which metrics are shown to everybody who can connect; None for nowhere."""
 
 
 class Keys(Section, frozen=True, kw_only=True):

@@ -32,6 +32,14 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _metrics(text: str) -> tuple[str, int]:
+    """Parse a port, or host:port; without a host it is the loopback address."""
+    host, colon, port = text.rpartition(":")
+    if colon and not host:
+        raise ValueError(f"{text!r} is not a port or host:port")
+    return _host(host.strip("[]")) if host else "127.0.0.1", _port(port)
+
+
 def _data(text: str) -> Path:
     if not text:
         raise ValueError("the name of a folder is expected")
@@ -121,6 +129,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "trusted_proxies": addresses.networks,
     "drain_seconds": _drain_seconds,
     "log_level": _one_of(*LOG_LEVELS),
+    "metrics": _metrics,
     "failpoints": _failpoints,
     "limits": _one_of("on", "off"),
     "roles": addresses.roles,

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tidings.caches import LruCache
+from tidings.metrics.counts import report_counts
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -67,6 +68,7 @@ class NoticeStates:
         self._loop = asyncio.get_running_loop()
         self._cached: LruCache[ChatId, tuple[float, ChatState]] = LruCache(
             limits.CACHED_CHATS_MAX,
+            name="notice states",
             size_of=lambda cached: len(cached[1].members),
             size_max=limits.CACHED_MEMBERS_MAX,
         )
@@ -116,11 +118,13 @@ class DeliveryStates:
         self._deliveries = deliveries
         self._by_chat: LruCache[ChatId, DeliveryState] = LruCache(
             limits.CACHED_CHATS_MAX,
+            name="delivery states",
             size_of=lambda delivery: len(delivery.state.members),
             size_max=limits.CACHED_MEMBERS_MAX,
         )
         self.cold_loads = 0
         self.log_reads = 0
+        report_counts(self, "chat states")
 
     async def run(
         self, chat: ChatId, first: int, goal: int, in_events: Mapping[int, Entry], *, is_old: bool

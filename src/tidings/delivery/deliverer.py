@@ -23,6 +23,7 @@ from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.push_notices import PushNotifier, is_young
+from tidings.metrics.counts import report_counts
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
@@ -68,6 +69,7 @@ class Deliverer:
         self._vault = vault
         self._clock = clock
         self.delivered = 0
+        report_counts(self, "deliverer")
 
     async def dispatch(
         self, chat: ChatId, events: Sequence[EntryEvent | HintEvent]

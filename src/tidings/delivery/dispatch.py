@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 import msgspec
 
 from tidings.delivery.chat_states import DeliveryRun
+from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import UserKey
 from tidings.ports.delivery import (
@@ -106,6 +107,7 @@ class GatewayDispatch:
         self.silent_gateways = 0
         self.failed_lookups = 0
         """Number of lookups that the registry did not answer."""
+        report_counts(self, "dispatch")
 
     async def dispatch(self, batches: Sequence[Batch], members: Collection[UserKey]) -> None:
         """Look up the users in one round trip, and hand the batches over.

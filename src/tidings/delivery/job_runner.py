@@ -17,7 +17,11 @@ import msgspec
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.counts import report_counts
+from tidings.metrics.meters import Reading, report
 from tidings.model.ids import user_key
+from tidings.model.limits import SECOND_MS
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import (
@@ -119,6 +123,8 @@ class JobRunner:
         self.set_aside = 0
         self.failed_attempts = 0
         report_queue("delivery jobs", self)
+        report_counts(self, "jobs")
+        report(self, _readings)
 
     def depths(self) -> Mapping[str, int]:
         """Return the number of jobs that this process has taken, and how many of them run."""
@@ -208,6 +214,8 @@ class JobRunner:
         if not view.hides(job.notification_id, job.expires_at, now):
             await self._make_copies(job, now)
         await self._notifications.finish_job(job.tenant, job.inbox, job.notification_id, job.number)
+        took_ms = max(0, self._clock.now() - job.posted_at)
+        declared.notification_seconds.of[()].observe(took_ms / SECOND_MS)
 
     async def _make_copies(self, job: Job, now: int) -> None:
         users = [user_key(job.tenant, user) for user in job.users]
@@ -234,6 +242,15 @@ class JobRunner:
         await self._dead_letters.keep(
             DeadLetter(aside_id=_name(job), job=job, reason=reason, at=self._clock.now())
         )
+
+
+def _readings(runner: JobRunner) -> list[Reading]:
+    depths = runner.depths()
+    return [
+        (declared.jobs, "waiting", depths["taken"] - depths["running"]),
+        (declared.jobs, "running", depths["running"]),
+        (declared.jobs_aside, (), runner.set_aside),
+    ]
 
 
 def _name(job: Job) -> str:

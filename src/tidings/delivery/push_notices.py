@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from tidings.caches import LruCache
+from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import SECOND_MS
@@ -43,9 +44,10 @@ class PushNotifier:
         self._deliveries = deliveries
         self._clock = clock
         self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, int]]] = LruCache(
-            MUTED_CHATS_MAX
+            MUTED_CHATS_MAX, name="mutes"
         )
         self.noticed = 0
+        report_counts(self, "push")
 
     async def notify(
         self,

@@ -18,6 +18,9 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, NotInLog
+from tidings.metrics import declared
+from tidings.metrics.counts import report_counts
+from tidings.metrics.meters import report
 from tidings.model.entries import head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
@@ -60,6 +63,8 @@ class _Owed(msgspec.Struct):
 
     sequence: int
     due: float
+    since: float
+    """When the comparison was due for the first time."""
     attempts: int = 0
 
 
@@ -102,6 +107,8 @@ class Relay:
         self.hinted = 0
         self.delivered = 0
         self.given_up = 0
+        report_counts(self, "relay")
+        report(self, lambda relay: [(declared.relay_late, (), relay.behind)])
 
     def start(self) -> None:
         """Start the background task."""
@@ -161,7 +168,7 @@ class Relay:
     def _owe(self, chat: ChatId, sequence: int, due: float) -> None:
         owed = self._owed.get(chat)
         if owed is None:
-            self._owed[chat] = _Owed(sequence, due)
+            self._owed[chat] = _Owed(sequence, due, due)
         else:
             owed.sequence = max(owed.sequence, sequence)
 
@@ -193,6 +200,7 @@ class Relay:
         entries here. Compare again after a pause, which grows with each attempt."""
         owed = self._owed[chat]
         self.behind += 1
+        declared.relay_late_seconds.of[()].observe(asyncio.get_running_loop().time() - owed.since)
         owed.attempts += 1
         pause = min(AGAIN_SECONDS_MAX, AGAIN_SECONDS_FIRST * 2 ** (owed.attempts - 1))
         owed.due = asyncio.get_running_loop().time() + pause

@@ -14,6 +14,7 @@ from typing import Final, assert_never
 import msgspec
 
 from tidings.delivery.fan_out import ReceiptPace
+from tidings.metrics.counts import report_counts
 from tidings.model.chats import ChatState, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import Unavailable
@@ -63,6 +64,7 @@ class RemoteNotices:
     ) -> None:
         self.dropped = 0
         """Number of events dropped because too many were being sent."""
+        report_counts(self, "remote notices")
         self._remote_gateways = remote_gateways
         self._cached_state = cached_state
         self._read_state = read_state

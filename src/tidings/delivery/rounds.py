@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.metrics.counts import report_counts
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.limits import SECOND_MS
@@ -93,6 +94,7 @@ class DeletionRunner:
         self._asked = asyncio.Event()
         self._tasks = Tasks("deletions")
         self.failed_steps = 0
+        report_counts(self, "deletions")
         bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
@@ -190,6 +192,7 @@ class TenantJobRunner:
         self._asked = asyncio.Event()
         self._tasks = Tasks("tenant_jobs")
         self.failed_steps = 0
+        report_counts(self, "tenant jobs")
 
     def start(self) -> None:
         """Start the background task. Services that are not reachable yet are tried again."""

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from tidings.delivery.deliverer import Deliverer, DispatchedRun, UnreadRecount
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
@@ -84,6 +85,7 @@ class Worker:
         self.dead_letter = 0
         self.settled_runs = 0
         self.failed_attempts = 0
+        report_counts(self, "worker")
 
     def start(self) -> None:
         """Start the background task. Services that are not reachable yet are tried again."""

@@ -8,6 +8,7 @@ load the chat again. A gap is never hidden from the client.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,7 @@ from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position, start_after
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -23,6 +25,8 @@ from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
 from tidings.ports.store import set_requester, unknown_requester, user_requester
 from tidings.wire.codes import Close
 from tidings.wire.frames import GoneFrame, Hello, Welcome, encode, encode_entry
+
+_OBSERVE_CATCH_UP: Final = declared.delivery_seconds.of["catch_up"].observe
 
 
 async def identify(
@@ -188,9 +192,11 @@ class Pump:
         kept, position.kept = position.kept or [], None
         if progress.get(chat) is not position:
             return
+        now = self._context.clock.now()
         for entry in page.entries:
             if not self._send_next(position, entry.sequence, encode_entry(entry)):
                 break
+            _OBSERVE_CATCH_UP((now - entry.created_at) / limits.SECOND_MS)
         for sequence, frame in kept:
             self._send_next(position, sequence, frame)
         position.head = max(position.head, page.head.sequence)

@@ -11,9 +11,11 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
 from tidings.gateway.hub import PING_FRAME, PONG_FRAME, TEXT, backlog, header, may_be_sent
+from tidings.gateway.metering import LOST, NO_CODE, SENT, count_closed, slot_of
 from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
@@ -66,6 +68,8 @@ class Connection(WSListener):
         self._saw: Callable[[bytes], None] | None = None
         """Called with each frame that is sent, and with those that are left out because the client
         does not follow their chat; None for nearly all connections."""
+        self._close_code = LOST
+        """Code with which the socket was closed; it was lost if neither side named one."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -88,6 +92,7 @@ class Connection(WSListener):
         self._transport = transport
         transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
         self._context.hub.opened(self)
+        declared.sockets_opened.counts[()] += 1
         if self._admission is not None:
             self._admission.opened(self.address)
 
@@ -116,6 +121,7 @@ class Connection(WSListener):
         self.conversation.state = State.CLOSED
         user = self.conversation.user
         self._context.hub.closed(self, user)
+        count_closed(self._close_code)
         if self._admission is not None:
             self._admission.closed(self.address)
         if user is not None:
@@ -148,6 +154,7 @@ class Connection(WSListener):
         self.flush()
         self.conversation.state = State.CLOSED
         if not transport.is_close_frame_sent:
+            self._close_code = int.from_bytes(said[:2]) if said else NO_CODE
             is_right = not said or may_be_sent(int.from_bytes(said[:2]))
             transport.send_close(WSCloseCode.OK if is_right else WSCloseCode.PROTOCOL_ERROR)
         transport.disconnect()
@@ -159,6 +166,7 @@ class Connection(WSListener):
             case CloseRequest(code):
                 self.close(code)
             case Refused() as answer:
+                declared.refusals.counts[answer.code, "socket"] += 1
                 self.send(encode(answer))
             case Ping():
                 self.send(PONG)
@@ -202,6 +210,7 @@ class Connection(WSListener):
         """
         if self._saw is not None:
             self._saw(frame)
+        SENT[frame[7] + 4 * frame[10]] += 1  # this is `slot_of`, without the cost of a call
         self._queue(TEXT, frame)
 
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:
@@ -259,6 +268,7 @@ class Connection(WSListener):
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""
+        declared.refusals.counts[refusal.code, "socket"] += 1
         self.send(encode(refused(refusal, request)))
 
     def wake(self) -> None:
@@ -314,8 +324,10 @@ class Connection(WSListener):
             code = self._context.write_lease.close_code()  # after a pause every client seems slow
         if retry_after_ms is None:
             retry_after_ms = self._wait_ms(code)
-        bye = Bye(code, code in RECONNECT, retry_after_ms)
-        transport.send(WSMsgType.TEXT, encode(bye))
+        self._close_code = code
+        bye = encode(Bye(code, code in RECONNECT, retry_after_ms))
+        SENT[slot_of(bye)] += 1
+        transport.send(WSMsgType.TEXT, bye)
         # picows has names for the standard codes only, but accepts any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]
 

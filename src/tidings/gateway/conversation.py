@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 
 from tidings.actions.identity.caller import UserCaller
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
@@ -25,6 +26,7 @@ from tidings.wire.frames import (
     decode_client_frame,
 )
 
+_FRAMES = declared.frames.counts
 _OPS = frozenset(kind.__struct_config__.tag for kind in get_args(ClientFrame))
 _AUTOMATIC = frozenset({Auth, Away, Ping, Received})
 """Frames that a client sends by itself, even if nobody uses it."""
@@ -101,6 +103,7 @@ class Conversation:
             frame: ClientFrame = decode_client_frame(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._bad_frame(payload, error)
+        _FRAMES[type(frame)] += 1
         if self.state is State.OPEN and type(frame) is not Hello:
             self._bad_frames = 0
             if type(frame) not in _AUTOMATIC:

@@ -81,7 +81,7 @@ class ErasureFrames:
         self._epoch = epoch
         self._salt = salt
         self._recent: LruCache[str, RecentErasures] = LruCache(
-            TENANTS_MAX, size_of=len, size_max=limits.ERASURES_CACHED_MAX
+            TENANTS_MAX, name="erasures", size_of=len, size_max=limits.ERASURES_CACHED_MAX
         )
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         watch.listen(self.revoked)

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
 from tidings.ports.delivery import EncodedEntry, HandoverTarget
@@ -46,6 +47,7 @@ class HandoverReceiver:
         """Set up the receiver; `heard` is called once for each entry."""
         self.dropped = 0
         """Number of handovers dropped because too many users were queued."""
+        report_counts(self, "handover receiver")
         self._hub = hub
         self._request_reconcile = request_reconcile
         self._hint = hint

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
-from tidings.gateway.progress import Offer, Unfollowed, is_last, start_after
+from tidings.gateway.progress import Offer, Unfollowed, count_resync, is_last, start_after
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import CHAT, ChatId, UserKey
@@ -149,6 +149,7 @@ class UnfollowedChats:
             return
         start = start_after(known.head, after, is_same_epoch=is_same_epoch)
         if start is None:
+            count_resync(known.head, after, is_same_epoch=is_same_epoch)
             self._connection.send(encode(Resync(chat, known.head)))
             start = known.head
         position = progress.start(chat, start, known.head, is_small=known.is_small)

@@ -10,7 +10,9 @@ from picows import WSTransport
 
 from tidings.diagnosis import report_queue
 from tidings.gateway.conversation import Conversation
+from tidings.gateway.metering import socket_readings
 from tidings.gateway.progress import DeliveryProgress, Offer
+from tidings.metrics.meters import report
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
@@ -140,6 +142,7 @@ class Hub:
         self._ticking: asyncio.TimerHandle | None = None
         self._empty: asyncio.Event | None = None
         report_queue("connections", self)
+        report(self, socket_readings)
 
     def depths(self) -> Mapping[str, int]:
         """Return the numbers of connections and users, and how many bytes wait to be sent."""

@@ -10,6 +10,7 @@ from typing import Final
 from tidings.actions.inbox.counting import InboxNews
 from tidings.actions.rate_limits import RateLimits
 from tidings.gateway.hub import ClientConnection, Hub
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import UserKey
 from tidings.model.inbox_reading import UnreadCount
 from tidings.model.refusals import Refusal
@@ -33,6 +34,7 @@ class InboxUnreadCounts:
     ) -> None:
         self.dropped = 0
         """Number of requests dropped because the queue was full."""
+        report_counts(self, "inbox counts")
         self._hub = hub
         self._count_unread = count_unread
         self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()

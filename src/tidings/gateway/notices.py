@@ -16,6 +16,7 @@ from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxUnreadCounts
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import is_for
 from tidings.model.notifications import Broadcast, broadcast_sequence
@@ -63,6 +64,7 @@ class InboxFrames:
     ) -> None:
         self.dropped = 0
         """Number of events dropped because too many were waiting."""
+        report_counts(self, "notices")
         self._hub = hub
         self._views = views
         self._showing = showing

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tidings.gateway.hub import ClientConnection, Hub
+from tidings.metrics.counts import report_counts
 from tidings.model import limits
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.refusals import Refusal
@@ -170,6 +171,7 @@ class ProfileFrames:
     ) -> None:
         self.dropped = 0
         """Number of changes that were not sent, because too many were waiting."""
+        report_counts(self, "profiles")
         self._hub = hub
         self._users = users
         self._remote_gateways = remote_gateways

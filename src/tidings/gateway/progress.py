@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -73,13 +74,23 @@ def start_after(head: int, last: int | None, *, is_same_epoch: bool) -> int | No
     return last
 
 
+def count_resync(head: int, last: int | None, *, is_same_epoch: bool) -> None:
+    """Count that a device must start over, with the reason."""
+    is_ahead = last is not None and last > head
+    reason = "epoch" if not is_same_epoch else "ahead" if is_ahead else "too_many"
+    declared.resyncs.counts[reason] += 1
+
+
 Verdict = Literal["send", "drop", "later"]
 
 
 class Position:
     """Records which entries of one chat were sent on one connection."""
 
-    __slots__ = ("head", "is_behind", "is_small", "kept", "received", "sent", "unacknowledged")
+    __slots__ = (
+        "head", "is_behind", "is_small", "kept", "received", "sent", "timed", "timed_at",
+        "unacknowledged",
+    )  # fmt: skip
 
     def __init__(self, start: int, head: int, is_small: bool) -> None:
         self.sent = start
@@ -91,6 +102,10 @@ class Position:
         """Number of entries sent since the last `received`; the window limits it."""
         self.is_behind = start < head
         self.is_small = is_small
+        self.timed = 0
+        """Sequence of the entry of which the acknowledgement is timed; 0 if none is."""
+        self.timed_at = 0
+        """Time of that entry, its `created_at`."""
         self.kept: list[tuple[int, bytes]] | None = None
         """Frames that arrived while a page is being read; None if no page is being read, or if too
         many frames arrived."""
@@ -195,6 +210,8 @@ class DeliveryProgress:
         position.sent = sequence
         position.unacknowledged += 1
         self._unacknowledged += 1
+        if self._unacknowledged == self._window:
+            declared.window_full.counts[()] += 1
 
     def sent_own(self, chat: ChatId, sequence: int) -> None:
         """Record the sequence of the client's own message, which is not sent to the client."""

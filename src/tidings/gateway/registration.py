@@ -17,6 +17,7 @@ from typing import Final
 from tidings.gateway.context import WriteLease
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection, Hub
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Unavailable
 from tidings.ports.chats import Chats
@@ -55,6 +56,7 @@ class HeadReconciler:
     def __init__(self, hub: Hub, chats: Chats) -> None:
         self.compared = 0
         """Number of connections compared so far."""
+        report_counts(self, "registration")
         self._hub = hub
         self._chats = chats
         self._wanted: set[ClientConnection] = set()

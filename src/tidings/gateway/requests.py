@@ -4,7 +4,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import assert_never
+from time import monotonic
+from typing import Final, assert_never
 
 import msgspec
 
@@ -14,6 +15,7 @@ from tidings.gateway.context import ConnectionCharges, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.entries import Entry
@@ -57,6 +59,9 @@ from tidings.wire.records import entry_record
 
 Work = Callable[[], Awaitable[None]]
 
+_OBSERVE_SEND: Final = declared.send_seconds.of["socket"].observe
+_OBSERVE_RECEIVED: Final = declared.received_seconds.of[()].observe
+
 
 class Requests:
     """Handler of the frames that a client sends on an open connection."""
@@ -67,6 +72,9 @@ class Requests:
         self._waiting = 0
         self._charges = ConnectionCharges(context.limits)
         self._typed_at: dict[ChatId, int] = {}
+        self._timed: str | None = None
+        """Request of the message that is being timed; None if none is."""
+        self._timed_at = 0.0
         self._fetching = asyncio.Lock()
         self._follows: dict[ChatId, None] = {}
         """Chats for which a request to follow is being carried out."""
@@ -144,6 +152,8 @@ class Requests:
             self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
+        if self._timed is None:
+            self._timed, self._timed_at = frame.id, monotonic()
         self._context.in_turn.do(self._post, frame)
 
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
@@ -169,6 +179,10 @@ class Requests:
         )
 
     def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+        if request == self._timed:
+            self._timed = None
+            if not isinstance(result, Refusal):
+                _OBSERVE_SEND(monotonic() - self._timed_at)
         self._confirm_sent(request, result)
         self._answered()
 
@@ -198,9 +212,12 @@ class Requests:
         if position is None or frame.sequence > position.sent:
             self._start(partial(self._mark, ChatId(frame.chat), frame.sequence, 0))
             return
+        now = self._context.clock.now()
+        if 0 < position.timed <= frame.sequence:
+            _OBSERVE_RECEIVED((now - position.timed_at) / limits.SECOND_MS)
+            position.timed = 0
         self._make_room(position, frame.sequence)
         if position.is_small:
-            now = self._context.clock.now()
             move = Move(self._user, ChatId(frame.chat), frame.sequence, 0, now)
             self._context.receipts.note(move)
 

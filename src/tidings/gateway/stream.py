@@ -4,6 +4,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from time import monotonic
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,10 +15,20 @@ from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.heads import Early, UnfollowedChats
 from tidings.gateway.hub import ClientConnection
-from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
+from tidings.gateway.progress import (
+    Offer,
+    Position,
+    count_resync,
+    is_first,
+    is_last,
+    newest_start,
+    start_before,
+)
 from tidings.gateway.totals import UnreadTotals
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatHead
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.delivery import EncodedEntry
@@ -28,6 +39,8 @@ log = logging.getLogger("tidings.gateway")
 
 ENDING: Final = frozenset({"removed", "deleted"})
 """Kinds of entries after which a user may no longer follow the chat."""
+_OBSERVE_LOCAL: Final = declared.delivery_seconds.of["local"].observe
+_OBSERVE_BUS: Final = declared.delivery_seconds.of["bus"].observe
 
 
 class Stream:
@@ -57,6 +70,7 @@ class Stream:
 
     async def enter(self, hello: Hello) -> None:
         """Identify the user, then catch the device up, then go live."""
+        began = monotonic()
         found = await identify(self._context, self._connection, hello)
         if not isinstance(found, Close):
             if wait_ms := await self._too_soon(found[0].user):
@@ -68,7 +82,7 @@ class Stream:
         if isinstance(found, Close):
             self._connection.close(found)
         elif self._connection.conversation.state is State.CHECKING:
-            await self._welcome(*found, hello)
+            await self._welcome(*found, hello, began)
 
     async def _too_soon(self, user: UserKey) -> int:
         """Return the milliseconds to wait if the user reconnects too often, otherwise 0."""
@@ -76,7 +90,7 @@ class Stream:
         wait_ms = 0 if rate_limits is None else await rate_limits.connect(user)
         return wait_ms and wait_ms + self._context.jitter_ms(wait_ms // 4)
 
-    async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
+    async def _welcome(self, caller: UserCaller, device: str, hello: Hello, began: float) -> None:
         # Register first and read the chats second: then an entry that is appended in between is
         # either delivered or read.
         if not self._enter_hub(caller.user, device):
@@ -101,6 +115,7 @@ class Stream:
             if self._greeted is not None:
                 self._greeted.set()
             self._connection.send(LIVE)
+            declared.hello_seconds.of[()].observe(monotonic() - began)
             if totals is not None:
                 totals.start()
             await self._context.send_presence(caller.user, self._connection)
@@ -138,6 +153,8 @@ class Stream:
         if is_same_epoch:
             chats = [await self._reaching(row, have.get(row.chat_id, 0)) for row in chats]
         planned = plan_catch_up(chats, have, is_same_epoch=is_same_epoch)
+        missing = sum(row.head.sequence - start for row, start in planned.follow)
+        declared.catch_up_entries.of[()].observe(missing)
         for chat in planned.gone:
             self._connection.send(encode(GoneFrame(chat)))
         goals = [
@@ -145,6 +162,7 @@ class Stream:
             for row, start in planned.follow
         ]
         for row in planned.resync:
+            count_resync(row.head.sequence, have.get(row.chat_id), is_same_epoch=is_same_epoch)
             self._connection.send(encode(Resync(row.chat_id, row.head.sequence)))
             self._follow(row, row.head.sequence)
         self._follow_new_chats()
@@ -218,6 +236,8 @@ class Stream:
             case "send":
                 self._connection.send(frame)
                 progress.sent(position, sequence)
+                if not position.timed:
+                    self._time(position, entry)
                 if entry.kind in ENDING and is_last(entry, self._user):
                     progress.leave(chat)
             case "later":
@@ -227,6 +247,22 @@ class Stream:
                 self.wake()
             case "drop":
                 pass
+
+    def _time(self, position: Position, entry: Offer) -> None:
+        """Record the age of an entry that is being sent, and time when it is acknowledged.
+
+        Until it is, no other entry of the chat is timed. Therefore this costs little under load.
+        """
+        if isinstance(entry, Entry):
+            made_at, observe = entry.created_at, _OBSERVE_LOCAL
+        else:
+            # Only a message is as old as the activity of its log.
+            made_at = entry.head.active_at if entry.kind == "message" else 0
+            observe = _OBSERVE_BUS
+        if not made_at:
+            return
+        observe((self._context.clock.now() - made_at) / limits.SECOND_MS)
+        position.timed, position.timed_at = entry.sequence, made_at
 
     def _note(self, entry: Offer, is_small: bool) -> None:
         """Record that an entry arrived during hello. Entries may arrive in any order."""

@@ -16,6 +16,7 @@ import msgspec
 from tidings.actions.chat.unread import TOTAL_INBOX_MAX
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection
+from tidings.gateway.metering import count_unread_total
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import InboxNotFound, Refusal
@@ -227,4 +228,5 @@ class UnreadTotals:
         total = total_of(self._chats.values(), self._inboxes)
         if total != self._sent:
             self._sent = total
+            count_unread_total()
             self._connection.send(encode(UnreadTotalFrame(**total_fields(total))))

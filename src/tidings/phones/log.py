@@ -4,6 +4,7 @@
 import logging
 from collections.abc import Sequence
 
+from tidings.metrics import declared
 from tidings.ports.delivery import Push, PushNotice, Sms
 
 sms_log = logging.getLogger("tidings.sms")
@@ -25,6 +26,7 @@ class LogPush:
     """Push service that logs one line for each batch of notices. Notices have no content."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
+        declared.push.counts["sent"] += 1
         push_log.info(
             "push",
             extra={

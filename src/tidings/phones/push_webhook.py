@@ -11,12 +11,15 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
+from time import monotonic
 from typing import Final, Generic, TypeVar
 
 import aiohttp
 import msgspec
 
 from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.meters import Reading, report
 from tidings.model.ids import message_id, tenant_of, user_id
 from tidings.ports.delivery import Push, PushNotice
 from tidings.ports.world import Clock
@@ -37,6 +40,8 @@ POST_SECONDS_MAX: Final = 5.0
 ATTEMPTS_MAX: Final = 3
 CLOSE_SECONDS_MAX: Final = 2.0
 LOG_SECONDS_MIN: Final = 10.0
+_OUTCOMES: Final = {2: "accepted", 4: "refused"}
+"""Outcome of a request by the first digit of its status; failed for all others."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -191,6 +196,7 @@ class WebhookPush:
         self.posted = 0
         self.failed = 0
         self.dropped = 0
+        report(self, _readings)
 
     def start(self) -> None:
         """Start the tasks that post batches."""
@@ -248,13 +254,17 @@ class WebhookPush:
         """Post the body once; return the status (0 without an answer) and a text for the log."""
         headers = signed_headers(self._secrets, self._clock.now(), body)
         headers[DELIVERY_HEADER] = delivery_id(body)
+        began, outcome = monotonic(), "unanswered"
         try:
             async with http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as response:
+                outcome = _OUTCOMES.get(response.status // 100, "failed")
                 return response.status, f"status {response.status}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return 0, type(error).__name__
+        finally:
+            declared.webhook_seconds.of[outcome].observe(monotonic() - began)
 
     def _warn(self, message: str, tenant: str) -> None:
         now = asyncio.get_running_loop().time()
@@ -267,6 +277,11 @@ class WebhookPush:
                 "dropped": self.dropped,
             }
             log.warning(message, extra=extra)
+
+
+def _readings(push: WebhookPush) -> list[Reading]:
+    outcomes = {"sent": push.posted, "failed": push.failed, "dropped": push.dropped}
+    return [(declared.push, outcome, count) for outcome, count in outcomes.items()]
 
 
 def _tenant(record: PushRecord) -> str:

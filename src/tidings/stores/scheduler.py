@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
 from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.meters import report
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.store import Requester
 
@@ -151,6 +153,7 @@ class Scheduler:
         self._running = 0
         self._waiting = 0
         report_queue(name, self)
+        report(self, lambda scheduler: [(declared.store_waiting, (), scheduler.waiting)])
 
     def depths(self) -> Mapping[str, int]:
         """Return the numbers of running requests, of waiting requests, and of their tenants."""

@@ -30,6 +30,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.caches import LruCache
+from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 
@@ -95,6 +96,7 @@ class MessageCipher:
         self.refused = 0
         """Number of received messages that were rejected as forged, changed, or meant for another
         destination."""
+        report_counts(self, "message cipher")
         self._secret = secret
         self._header = _VERSION + salt
         self._own = AESGCM(self._derived(salt))

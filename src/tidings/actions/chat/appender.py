@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from tidings.actions.chat.chat_queue import (
     AppendRequest,
@@ -29,16 +29,12 @@ from tidings.actions.chat.chat_queue import (
 )
 from tidings.actions.chat.other_writers import OtherWriters
 from tidings.actions.chat.turns import WRITER_CHARS
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
-from tidings.model.refusals import (
-    ChatBusy,
-    ChatNotFound,
-    Refusal,
-    StoreUnavailable,
-)
+from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal, StoreUnavailable
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
 from tidings.ports.store import Requester, set_requester
@@ -46,6 +42,8 @@ from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks, TurnBudget
 
 log = logging.getLogger("tidings.appender")
+
+_ENTRIES: Final = declared.entries.counts
 
 _Step = tuple[AppendRequest, list[Entry]]
 _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
@@ -358,6 +356,7 @@ class Appender:
             # The entry is durable even if answering failed; the other requests continue.
             log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
+            _ENTRIES[entry.kind] += 1
             self._bus.publish(Appended(entry, state))
 
     async def _answer_repeats(

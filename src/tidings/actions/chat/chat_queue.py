@@ -14,6 +14,8 @@ import msgspec
 from tidings.actions.chat.turns import WriterTurn
 from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.meters import report
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
@@ -126,6 +128,7 @@ class ChatQueues:
         self._remembered: dict[tuple[ChatId, UserKey, str], int] = {}
         """Sequences of messages, by chat, sender and client_message_id, in order of arrival."""
         report_queue("appends", self)
+        report(self, lambda queues: [(declared.memory_entries, "chats", len(queues._by_chat))])
 
     def depths(self) -> Mapping[str, int]:
         """Return the number of waiting requests and of busy queues, and the size of the cache."""

@@ -14,6 +14,7 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import Meter, TenantQuotas
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType, TenantChat
 from tidings.model.entries import Entry, Person
@@ -88,6 +89,7 @@ class CreateChat:
             if meter is not None:
                 meter.count()
             for entry in entries:
+                declared.entries.counts[entry.kind] += 1
                 self.bus.publish(Appended(entry, state))
         if asked and name is not None:
             await self._ask(created, creator, name, asked)

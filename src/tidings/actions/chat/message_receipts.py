@@ -52,7 +52,7 @@ class ListMessageReceipts:
         self._receipts = receipts
         self._cursors = cursors
         self._clock = clock
-        self._large: LruCache[ChatId, _ReadReceipts] = LruCache(LARGE_CHATS_MAX)
+        self._large: LruCache[ChatId, _ReadReceipts] = LruCache(LARGE_CHATS_MAX, name="receipts")
         self._locks: WeakValueDictionary[ChatId, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(

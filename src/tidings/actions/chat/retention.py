@@ -26,7 +26,9 @@ class Retention:
     def __init__(self, settings: InboxSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._rules: LruCache[str, tuple[RetentionRule, int]] = LruCache(CACHED_RULES_MAX)
+        self._rules: LruCache[str, tuple[RetentionRule, int]] = LruCache(
+            CACHED_RULES_MAX, name="retention rules"
+        )
         self._reading: set[str] = set()
         self._tasks = Tasks("retention")
 

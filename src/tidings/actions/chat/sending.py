@@ -9,6 +9,7 @@ from tidings.actions.chat.changes import SealedContent, change, membership_of
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
+from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind, SendKey
@@ -130,6 +131,7 @@ class Send:
         self._answer(entries[0], False)
 
     def replayed(self, entry: Entry) -> None:
+        declared.repeats.counts[()] += 1
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:

@@ -88,7 +88,9 @@ class CachedKeys:
         self._chance = chance
         self._leases = leases
         self._met_ending = met_ending
-        self._cached: LruCache[UserKey, CachedKey] = LruCache(limits.CACHED_DATA_KEYS_MAX)
+        self._cached: LruCache[UserKey, CachedKey] = LruCache(
+            limits.CACHED_DATA_KEYS_MAX, name="data keys"
+        )
         self._locks: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._watch: RevocationWatch | None = None
         self._now: Callable[[], float] = monotonic

@@ -26,6 +26,7 @@ from tidings.actions.content.wrapping import (
 )
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry, Gone
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
@@ -96,6 +97,7 @@ class Vault:
         self._master = master
         self._chance = chance
         self._changed_boxes = 0
+        report_counts(self, "vault")
         self._nonces: list[bytes] = []
 
     @property

@@ -18,6 +18,7 @@ from tidings.actions.identity.revocation_watch import RevocationIndex, Revocatio
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.identity.tokens import Token, verify
+from tidings.metrics.counts import report_counts
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable, Unauthenticated
 from tidings.ports.people import Tenants
@@ -114,6 +115,7 @@ class Authenticate:
     ) -> None:
         self.refused = 0
         """Number of refused credentials."""
+        report_counts(self, "credentials")
         self._root_digest = _digest(root_key)
         self._tenants = tenants
         self._signing = signing

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.refusals import Invalid, SmsUnavailable, StoreUnavailable
 from tidings.model.roles import LoginSettings, login_settings_in
@@ -219,6 +220,7 @@ class SendCode:
             self.health.failed()
             return "provider"
         self.health.worked()
+        declared.sms.counts["sent"] += 1
         return None
 
     def _stored_code(self, order: CodeOrder, code: str) -> LoginCode:
@@ -232,6 +234,7 @@ class SendCode:
 
     def _withhold(self, used_up: str, tenant: str) -> None:
         self.withheld[used_up] += 1
+        declared.sms.counts["withheld"] += 1
         log.warning(
             "login code withheld: a budget is used up",
             extra={"action": "code_withheld", "used_up": used_up, "tenant": tenant},
@@ -239,6 +242,7 @@ class SendCode:
 
     def _fail(self, failure: Failure, order: CodeOrder) -> None:
         self.failed[failure] += 1
+        declared.sms.counts[failure] += 1
         log.warning(
             "login code could not be sent",
             extra={"action": "code_failed", "reason": failure, "tenant": order.tenant},

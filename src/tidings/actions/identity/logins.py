@@ -15,6 +15,7 @@ from tidings.actions.identity.code_sending import CodeOrder, LoginTenant, LoginT
 from tidings.actions.identity.phone_numbers import LoginBudgets, normal_form
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.actions.identity.tenants import check_tenant
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.refusals import (
     CodeWrong,
@@ -106,6 +107,7 @@ class RedeemCode:
         digest = self.digests.code(tenant, number, code)
         is_right = stored is not None and hmac.compare_digest(stored.digest, digest)
         if stored is None or not is_right or found is None:
+            declared.logins.counts["wrong"] += 1
             raise CodeWrong
         return found, stored
 
@@ -119,6 +121,7 @@ class RedeemCode:
         """
         if not await self.codes.use(code):
             raise CodeWrong
+        declared.logins.counts["accepted"] += 1
         with suppress(StoreUnavailable):
             await self.budgets.redeemed(code.phone_number, self.clock.now(), is_known=is_known)
 

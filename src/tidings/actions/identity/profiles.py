@@ -33,7 +33,7 @@ class ProfileCache:
         self._users = users
         self._clock = clock
         self._cached: LruCache[UserKey, tuple[int, Profile]] = LruCache(
-            limits.CACHED_PROFILES_MAX, size_of=_size, size_max=CACHED_BYTES_MAX
+            limits.CACHED_PROFILES_MAX, name="profiles", size_of=_size, size_max=CACHED_BYTES_MAX
         )
 
     async def of(self, users: Iterable[UserKey]) -> dict[UserKey, Profile]:

@@ -51,6 +51,7 @@ class LogViews:
         self._clock = clock
         self._known: LruCache[_Key, _Known] = LruCache(
             limits.INBOX_VIEW_BYTES_MAX // _ENTRY_BYTES,
+            name="broadcasts",
             size_of=lambda known: known.size,
             size_max=limits.INBOX_VIEW_BYTES_MAX,
         )

@@ -69,7 +69,7 @@ class NotificationReader:
         self._views = views
         self._texts = texts
         self._clock = clock
-        self._joined: LruCache[UserKey, int] = LruCache(limits.CACHED_JOINS_MAX)
+        self._joined: LruCache[UserKey, int] = LruCache(limits.CACHED_JOINS_MAX, name="joins")
 
     async def copy_text(
         self, tenant: str, inbox: str, notification_id: str

@@ -30,6 +30,7 @@ from tidings.gateway.http.head import (
     header_values,
 )
 from tidings.gateway.http.later import DRAINING, REVOCATIONS_UNREAD, Later
+from tidings.metrics import declared
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
 """Maximum size of a frame that picows reads. If a frame is larger, picows closes the connection
@@ -104,13 +105,13 @@ class Handshake:
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
         """Return the answer if the request is refused, or None if it is accepted."""
         if header_values(headers, b"sec-websocket-version") != [VERSION]:
-            return SOCKET_VERSION_UNKNOWN
+            return _counted("version", SOCKET_VERSION_UNKNOWN)
         if not self._is_allowed(headers):
-            return ORIGIN_REFUSED
+            return _counted("origin", ORIGIN_REFUSED)
         if not _is_upgrade(headers):
-            return NOT_AN_UPGRADE
+            return _counted("handshake", NOT_AN_UPGRADE)
         if not _is_key(header_values(headers, b"sec-websocket-key")):
-            return KEY_INVALID
+            return _counted("handshake", KEY_INVALID)
         later = self._later(headers, peer)
         return None if later is None else later.answer(headers)
 
@@ -122,7 +123,7 @@ class Handshake:
         if self.is_draining:
             return DRAINING
         if seconds := self._admission.wait_seconds(self._address(headers, peer)):
-            return Later("too many sockets are being opened", seconds=seconds)
+            return Later("too many sockets are being opened", "rate", seconds=seconds)
         return None
 
     def protocol(
@@ -160,6 +161,11 @@ class Handshake:
         hosts = [v.decode("latin-1") for v in header_values(headers, b"host")]
         own = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
         return origins[0] in self._allowed_origins or origins[0] in own
+
+
+def _counted(reason: str, answer: bytes) -> bytes:
+    declared.sockets_refused.counts[reason] += 1
+    return answer
 
 
 def _is_upgrade(headers: Headers) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from tidings.gateway.http.head import Headers, busy, header_values
 from tidings.gateway.hub import TEXT, header
+from tidings.metrics import declared
 from tidings.model.limits import SECOND_MS
 from tidings.wire.codes import Close
 from tidings.wire.frames import Bye, encode
@@ -27,12 +28,15 @@ class Later:
     """A temporary refusal of a socket."""
 
     detail: str
+    reason: str
+    """The reason in metrics."""
     code: Close = Close.OVERLOADED
     seconds: int = 1
 
     def answer(self, headers: Headers) -> bytes:
         """Return all bytes of the answer to a valid handshake, after which the connection is
         closed."""
+        declared.sockets_refused.counts[self.reason] += 1
         if not header_values(headers, b"origin"):
             return busy(self.detail, self.seconds)
         [key] = header_values(headers, b"sec-websocket-key")
@@ -47,9 +51,9 @@ class Later:
         )
 
 
-REVOCATIONS_UNREAD: Final = Later("revocations cannot be read")
-DRAINING: Final = Later("the server is restarting", Close.RESTARTING)
-SOCKETS_TAKEN: Final = Later("too many sockets are open", seconds=5)
+REVOCATIONS_UNREAD: Final = Later("revocations cannot be read", "blind")
+DRAINING: Final = Later("the server is restarting", "draining", Close.RESTARTING)
+SOCKETS_TAKEN: Final = Later("too many sockets are open", "full", seconds=5)
 
 
 def _accepted(key: bytes) -> bytes:

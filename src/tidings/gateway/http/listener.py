@@ -28,6 +28,7 @@ from tidings.gateway.http.connection_limits import (
 from tidings.gateway.http.head import CONNECTIONS_TAKEN, SocketMaker
 from tidings.gateway.http.protocol import HttpProtocol
 from tidings.gateway.http.uvicorn_internals import ServerState
+from tidings.metrics import declared
 from tidings.tasks import Tasks
 
 DRAIN_SECONDS_MAX: Final = 10.0
@@ -218,6 +219,7 @@ class Listener:
             extra = {"action": "connections_refused", "count": self._refused + 1}
             log.warning("too many connections", extra=extra)
         self._refused += 1
+        declared.sockets_refused.counts["connections"] += 1
         with suppress(OSError):
             connection.send(CONNECTIONS_TAKEN)
         connection.close()

@@ -146,7 +146,7 @@ class Heads:
         self._dynamo = dynamo
         self._epoch = epoch[:EPOCH_CHARS]
         self._writes = writes
-        self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
+        self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX, name="heads")
         self._pairs: LruCache[ChatId, ChatPair] = LruCache(KNOWN_HEADS_MAX)
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from tidings.metrics import declared
+
 Operation = Literal[
     "GetItem",
     "PutItem",
@@ -92,6 +94,23 @@ def usage_of(
         write_units=units if writes else 0.0,
         keys=keys,
     )
+
+
+def count_units(
+    pattern: Pattern, request: dict[str, Any], answer: dict[str, Any] | None, prefix: str
+) -> None:
+    """Count the billed units of a request by table; of a failed condition, as `units_of` assumes.
+
+    A failed transaction is counted for its first table, because the error names none.
+    """
+    kind = "read" if pattern.operation in READS else "write"
+    consumed = answer.get("ConsumedCapacity") if answer is not None else None
+    if not consumed:
+        declared.capacity_units.counts[pattern.tables[0], kind] += units_of(request, answer)
+        return
+    for table in [consumed] if isinstance(consumed, dict) else consumed:
+        name = table.get("TableName", pattern.tables[0]).removeprefix(prefix)
+        declared.capacity_units.counts[name, kind] += table["CapacityUnits"]
 
 
 def units_of(request: dict[str, Any], answer: dict[str, Any] | None) -> float:

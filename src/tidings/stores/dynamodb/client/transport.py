@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any, Final
 
 from tidings.aws import transport
@@ -12,10 +13,11 @@ from tidings.aws.signing import Service
 from tidings.aws.transport import CONNECTIONS_DEFAULT as CONNECTIONS_DEFAULT
 from tidings.aws.transport import Transport as Transport
 from tidings.aws.transport import error_code, error_message, find_endpoint
+from tidings.metrics import declared
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.store import current_requester
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.client.access import Recorder, units_of, usage_of
+from tidings.stores.dynamodb.client.access import Recorder, count_units, units_of, usage_of
 from tidings.stores.dynamodb.client.partitions import keys_of
 from tidings.stores.dynamodb.client.retrying import (
     Canceled,
@@ -157,6 +159,7 @@ class Calls:
             if pattern.index is not None:
                 request["IndexName"] = pattern.index
         request["ReturnConsumedCapacity"] = "TOTAL"
+        began = monotonic()
         try:
             answer = await self._scheduler.retrying(current_requester()).call(
                 lambda deadline: self._send(pattern, request, deadline), gives_way=gives_way
@@ -173,6 +176,8 @@ class Calls:
                 extra={"action": "store_refuses", "code": rejected.code, "pattern": pattern.name},
             )
             raise StoreUnavailable from rejected
+        finally:
+            declared.store_seconds.of[pattern.name].observe(monotonic() - began)
         self._note(pattern, tables, request, answer)
         return answer
 
@@ -197,6 +202,7 @@ class Calls:
         request: dict[str, Any],
         answer: dict[str, Any] | None,
     ) -> None:
+        count_units(pattern, request, answer, self.prefix)
         if self._record is not None:
             units, keys = units_of(request, answer), tuple(keys_of(request, self.prefix))
             self._record(usage_of(pattern, tables or pattern.tables, units, keys))

@@ -29,7 +29,8 @@ from tidings.stores.sqlite.engine.rows import (
     listed,
     to_row,
 )
-from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps, Writer
+from tidings.stores.sqlite.engine.write_jobs import Steps
+from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Writer
 
 _OWN_HEADS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at, c.member_count, {RECEIPT}

@@ -17,7 +17,7 @@ from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.deletions import begin_deletion
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
-from tidings.stores.sqlite.engine.writer import Bulk, JobWritten, UndoWrite, WriteJob
+from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
@@ -36,7 +36,11 @@ class RunJob:
 
     def prepare(self) -> int:
         self._run = self._make_run()
-        return 2 * len(self._run.entries) if self._run is not None else 0
+        return 2 * self.entry_count
+
+    @property
+    def entry_count(self) -> int:
+        return len(self._run.entries) if self._run is not None else 0
 
     def bulk(self) -> Bulk | None:
         run = self._prepared

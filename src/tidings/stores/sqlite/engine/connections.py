@@ -14,15 +14,17 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from time import thread_time
+from time import monotonic, thread_time
 from typing import Any, Final, TypeVar
 
 import apsw
 
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -200,6 +202,21 @@ def _lower_priority() -> None:
             os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
+@contextmanager
+def timed(act: Callable[..., object]) -> Iterator[None]:
+    """Measure an operation of the store, under the name of the function that asked for it.
+
+    A function inside of `SqliteChats.get` is measured as `Chats.get`.
+    """
+    began = monotonic()
+    try:
+        yield
+    finally:
+        function = act.func if isinstance(act, partial) else act
+        name = getattr(function, "__qualname__", "other").partition(".<locals>")[0]
+        declared.store_seconds.of[name.removeprefix("Sqlite")].observe(monotonic() - began)
+
+
 class Readers:
     """Pools of connections that only read, each used by one read at a time."""
 
@@ -221,10 +238,11 @@ class Readers:
         """
         requester = current_requester()
         pool = self._pools[requester.call_class]
-        turn = await wait_for_turn(pool.scheduler, requester)
-        read = _Read(act, turn, asyncio.get_running_loop())
-        pool.start(read)
-        result: T = await read.future
+        with timed(act):
+            turn = await wait_for_turn(pool.scheduler, requester)
+            read = _Read(act, turn, asyncio.get_running_loop())
+            pool.start(read)
+            result: T = await read.future
         return result
 
     def close(self) -> None:

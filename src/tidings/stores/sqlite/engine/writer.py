@@ -14,145 +14,44 @@ lost one write cannot be trusted with the next.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, Protocol, TypeVar
+from time import monotonic
+from typing import Any, Final, TypeVar
 
 import apsw
 
 from tidings.diagnosis import report_queue
-from tidings.model.refusals import StoreUnavailable
+from tidings.metrics import declared
+from tidings.metrics.meters import report
 from tidings.ports.world import Failpoints
-from tidings.stores.sqlite.engine.connections import DISK_TROUBLE, Checkpoints, StoreBroken
+from tidings.stores.sqlite.engine.connections import (
+    DISK_TROUBLE,
+    Checkpoints,
+    StoreBroken,
+    timed,
+)
+from tidings.stores.sqlite.engine.write_jobs import (
+    AwaitedWrite,
+    JobWritten,
+    SteppedWrite,
+    Steps,
+    UndoWrite,
+    Unfinished,
+    WriteJob,
+)
 
 log = logging.getLogger("tidings.store")
 
 T = TypeVar("T")
-
-Bulk = list[tuple[str, list[tuple[Any, ...]]]]
-"""Statements, each with its rows of parameters."""
 
 BATCH_ROWS_MAX: Final = 150
 """A transaction with this many rows accepts no further job. Its statements take a few
 milliseconds."""
 WAITING_JOBS_MAX: Final = 100_000
 
-
-class JobWritten:
-    """Outcome of a write job whose statements ran together with those of others."""
-
-
-class UndoWrite(Exception):
-    """Raised by the `write` of a write job, to roll the job back and settle it with this
-    outcome."""
-
-    def __init__(self, outcome: object) -> None:
-        super().__init__(outcome)
-        self.outcome = outcome
-
-
-class WriteJob(Protocol):
-    """A unit of work for the next transaction."""
-
-    def prepare(self) -> int:
-        """Return about how many rows the job will write, or 0 if there is nothing to write.
-
-        The writer calls this once, right before it writes the job.
-        """
-        ...
-
-    def bulk(self) -> Bulk | None:
-        """Return statements to run together with those of other write jobs, or None.
-
-        If this returns None, or if one of the statements violates a constraint, so that all of them
-        are rolled back, the writer calls `write` instead.
-        """
-        ...
-
-    def write(self, db: apsw.Connection) -> object:
-        """Write inside the open transaction and return the outcome.
-
-        If this raises UndoWrite, the job is rolled back and settled with the outcome in the
-        exception. After any other exception, the job is rolled back and has failed.
-        """
-        ...
-
-    def settle(self, outcome: Any) -> None:  # noqa: ANN401 - the result of its own write
-        """Accept the outcome. This is called on the event loop when the outcome is durable."""
-        ...
-
-    def fail(self) -> None:
-        """Accept that the outcome is unknown. This is called instead of `settle`."""
-        ...
-
-
-class AwaitedWrite:
-    """Write job that calls a function and passes its result to the waiting caller."""
-
-    def __init__(
-        self, act: Callable[[apsw.Connection], Any], future: asyncio.Future[Any], rows: int
-    ) -> None:
-        self._rows = rows
-        self._act = act
-        self._future = future
-
-    def prepare(self) -> int:
-        return self._rows
-
-    def bulk(self) -> None:
-        return None
-
-    def write(self, db: apsw.Connection) -> object:
-        try:
-            return self._act(db), None
-        except (*DISK_TROUBLE, Unfinished):
-            raise
-        except Exception as error:
-            raise UndoWrite((None, error)) from error
-
-    def settle(self, outcome: tuple[Any, Exception | None]) -> None:
-        result, error = outcome
-        if self._future.done():
-            return
-        if error is not None:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(result)
-
-    def fail(self) -> None:
-        if not self._future.done():
-            self._future.set_exception(StoreUnavailable())
-
-
-Steps = Generator[None, None, T]
-"""A generator that writes in steps: it yields after each step and returns the result."""
-
-
-class SteppedWrite(AwaitedWrite):
-    """A large write that has a transaction of its own and runs one step per event loop turn."""
-
-    def __init__(
-        self, begin: Callable[[apsw.Connection], Steps[Any]], future: asyncio.Future[Any], rows: int
-    ) -> None:
-        super().__init__(self._next_step, future, rows)
-        self._begin = begin
-        self._steps: Steps[Any] | None = None
-
-    def _next_step(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - result of the last step
-        if self._steps is None:
-            self._steps = self._begin(db)
-        try:
-            next(self._steps)
-        except StopIteration as end:
-            return end.value
-        raise Unfinished
-
-
-class Unfinished(Exception):
-    """Raised after a step of a write that has more steps."""
-
-
-_conforms: type[WriteJob] = AwaitedWrite
+_OBSERVE_COMMIT: Final = declared.store_seconds.of["commit"].observe
+_OBSERVE_ENTRIES: Final = declared.commit_entries.of[()].observe
 
 
 class _Lost:
@@ -177,12 +76,15 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._waiting: deque[WriteJob] = deque()
+        self._began_at = 0.0
+        """When the current transaction began."""
         self._is_busy = False
         self._trouble: StoreBroken | None = None
         self._is_closed = False
         self._idle = asyncio.Event()
         self._idle.set()
         report_queue("writer", self)
+        report(self, lambda writer: [(declared.store_waiting, (), len(writer._waiting))])
 
     def depths(self) -> Mapping[str, int]:
         """Return the number of waiting jobs and of open transactions."""
@@ -213,7 +115,8 @@ class Writer:
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(AwaitedWrite(act, future, rows))
-        return await future
+        with timed(act):
+            return await future
 
     async def write_in_steps(self, begin: Callable[[apsw.Connection], Steps[T]], *, rows: int) -> T:
         """Perform a large write like `write`, but let the event loop do other work between steps.
@@ -222,7 +125,8 @@ class Writer:
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(SteppedWrite(begin, future, rows))
-        return await future
+        with timed(begin):
+            return await future
 
     def empty_log_after_commit(self) -> None:
         """Empty the write-ahead log after the commit of the current transaction.
@@ -239,6 +143,7 @@ class Writer:
         self._thread.shutdown()
 
     def _begin(self) -> None:
+        self._began_at = monotonic()
         batch = self._take_batch()
         if not batch:
             self._become_idle()
@@ -350,6 +255,9 @@ class Writer:
         if error := commit.exception():
             self._give_up(error, batch)
             return
+        _OBSERVE_COMMIT(monotonic() - self._began_at)
+        if count := sum(job.entry_count for job in batch):
+            _OBSERVE_ENTRIES(count)
         for job, outcome in zip(batch, outcomes, strict=True):
             _settle(job, outcome)
         if self._waiting:

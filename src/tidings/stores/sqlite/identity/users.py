@@ -14,7 +14,8 @@ from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserSto
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import from_row, listed
-from tidings.stores.sqlite.engine.writer import Bulk, WriteJob, Writer
+from tidings.stores.sqlite.engine.write_jobs import Bulk, WriteJob
+from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.sessions import revoked
 
 _USERS: Final = """
@@ -69,6 +70,7 @@ class _UnawaitedWrite:
 
     def __init__(self, statements: Bulk) -> None:
         self._statements = statements
+        self.entry_count = 0
 
     def prepare(self) -> int:
         return sum(len(rows) for _, rows in self._statements)

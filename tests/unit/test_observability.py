@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard and the alert rules: they name metrics that exist, and have runbooks."""
+
+import json
+import re
+
+import pytest
+
+from scripts.metrics_page import PAGE as METRICS_PAGE
+from scripts.observability.alerts import ALERTS, Alert
+from scripts.observability.dashboard import dashboard
+from scripts.observability.rules import RUNBOOKS
+from scripts.write_generated import ROOT
+from tidings.metrics.counts import INTERNAL
+from tidings.metrics.meters import METRICS
+
+OTHERS = {"up", "process_open_fds", "process_max_fds"}
+"""Metrics of Prometheus itself and of its library."""
+SECTIONS = ["What you see", "Why", "What to do", "How to know that it is over"]
+
+_METRIC = re.compile(r"\b(?:tidings|process)_[a-z_]+|\bup\b")
+_PART = re.compile(r"_(bucket|sum|count)$")
+
+
+def metrics_in(query: str) -> set[str]:
+    """The metrics that a query or a text names."""
+    return {
+        name if name in METRICS else _PART.sub("", name)
+        for name in _METRIC.findall(query)
+        if name not in OTHERS
+    }
+
+
+def test_the_dashboard_shows_every_metric_and_no_other() -> None:
+    panels = json.loads(dashboard())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    assert set().union(*map(metrics_in, queries)) == set(METRICS)
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(places) == len(set(places))
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_names_metrics_that_exist_and_has_a_runbook(alert: Alert) -> None:
+    assert metrics_in(alert.query) <= set(METRICS)
+    page = (ROOT / RUNBOOKS / alert.page).read_text()
+    assert page.startswith(f"# {alert.name}\n")
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == SECTIONS
+    assert metrics_in(page) - {"process_cpu_seconds_total"} <= set(METRICS)
+
+
+def test_every_runbook_is_for_an_alert() -> None:
+    pages = {path.name for path in (ROOT / RUNBOOKS).iterdir()}
+    assert pages == {alert.page for alert in ALERTS}
+
+
+def test_every_metric_and_every_internal_event_is_documented() -> None:
+    page = (ROOT / METRICS_PAGE).read_text()
+    assert metrics_in(page) >= set(METRICS)
+    for part, events in INTERNAL.items():
+        for event in events:
+            assert f"| `{part}` | `{event}` |" in page
