@@ -34,7 +34,7 @@ class Early(NamedTuple):
 
 
 class UnfollowedChats:
-    """Sends the heads of chats that a connection does not follow, and starts to follow chats."""
+    """Sends a connection the heads of chats that it does not follow; follows a chat on request."""
 
     __slots__ = ("_connection", "_context", "_is_gathering", "_news")
 

@@ -69,7 +69,7 @@ class HeadReconciler:
         self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:
-        """Stop comparing."""
+        """Stop comparing the registrations with the open connections."""
         await self._tasks.close()
 
     def request(

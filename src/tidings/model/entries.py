@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of a chat's log (entries, head, send keys), and of the job that deletes a chat."""
+"""Types of a chat's log (entries, head, idempotency keys), and of the job that deletes a chat."""
 
 import re
 from typing import Final, Literal

@@ -163,6 +163,7 @@ class Deployment(Protocol):
         """Store a secret of the deployment, encrypted with a master key; durable on return.
 
         Soon afterwards, two kinds of old values cannot be recovered from the live store any more:
-        the value that this call replaced, and the wrapped keys that calls of `rewrap` replaced.
+        the value that this call replaced, and the wrapped keys that earlier calls of `rewrap`
+        replaced.
         """
         ...

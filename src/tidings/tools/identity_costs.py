@@ -96,8 +96,9 @@ def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
 
 
 def first_login() -> Cost:
-    """Return the cost of a login that creates and lists the user and claims the number at once.
+    """Return the cost of a login that creates a user.
 
+    One transaction creates the user, adds them to the tenant's list and claims the phone number.
     The tenant's count of users is written after the answer.
     """
     listed = _writes("claim_number", "listings", IN_TRANSACTION, 0)

@@ -34,9 +34,10 @@ _CLOCK_MS: Final = 2
 
 
 class WriterTurn:
-    """Knows which process appended last to a chat, and computes how long this one pauses or waits.
+    """Computes how long this process waits before it appends to a chat that others append to too.
 
-    A turn is a few runs of one process, without a run of another in between.
+    A turn is a few runs of one process in a row. The process pauses after its own turn, so that
+    others can append, and waits while another process has its turn.
     """
 
     __slots__ = (

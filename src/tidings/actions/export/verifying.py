@@ -270,7 +270,7 @@ class _ChatChecks:
                 pass
 
     def _pass(self, sequence: int) -> Iterator[Violation]:
-        """Check the marks at a sequence of the log."""
+        """Check the receipts whose received or read mark is at this sequence of the log."""
         for name, number in self._marks.pop(sequence, ()):
             if number is not None and number != self._head.number:
                 yield self._violation(

@@ -121,8 +121,13 @@ class InboxDeletion:
 
 
 def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -> TenantJob:
-    """Return the job with the names of the items that its next step removes, with higher counts,
-    and with the cursor after these items."""
+    """Return a copy of the job for its next step, with the counts added to those of the job.
+
+    Args:
+        names: The names of the items that the step removes.
+        cursor: The position after these items.
+        counts: How many items of each kind the job has removed more.
+    """
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 
