@@ -217,6 +217,15 @@ ALERTS: Final = (
         {},
     ),
     Alert(
+        "TidingsBackupOld",
+        "The newest backup of a data folder is more than 26 hours old.",
+        "tidings_backup_age_seconds > 26 * 3600",
+        0,
+        "ticket",
+        {series("tidings_backup_age_seconds", **_ONE): measured(3_600, 100_000)},
+        _ONE,
+    ),
+    Alert(
         "TidingsFilesUsedUp",
         "A process has opened more than 80 % of the files that it may open.",
         "process_open_fds / process_max_fds > 0.8",

@@ -17,6 +17,8 @@ MASTER_KEY: Final = "master.key"
 ROOT_KEY: Final = "root.key"
 SERVER_FILE: Final = "server.json"
 """File with the URL of the server that has the folder open, for commands."""
+LAST_BACKUP: Final = "last-backup"
+"""File with the time of the newest backup, for the metrics of the server."""
 
 _OWNER_ONLY: Final = 0o600
 _FILE_BYTES_MAX: Final = 65_536

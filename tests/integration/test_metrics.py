@@ -2,6 +2,7 @@
 """The metrics of a real server after a little traffic, on every engine."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,13 +13,14 @@ from scripts.services.process import free_port
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, refusal, settled, until_entries
 from tests.support.client_socket import Socket
+from tests.support.command import tidings
 from tests.support.engine import Settings, some_engine
 from tests.support.inbox import Inbox
 from tests.support.metrics import Values, values_of, without_values
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
-from tidings.metrics.declared import FLEET, TABLES
+from tidings.metrics.declared import BACKUPS, FLEET, TABLES
 from tidings.metrics.meters import METRICS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -97,14 +99,17 @@ async def _hello_from_the_future(server: ServerProcess, token: str, chat: str) -
 
 
 async def test_every_metric_is_emitted_after_a_little_traffic(
-    server: ServerProcess, town: Town, engine: str
+    server: ServerProcess, town: Town, engine: str, tmp_path: Path
 ) -> None:
     secrets = await some_traffic(server, town)
+    if engine == "sqlite":
+        made = await tidings("backup", tmp_path, "--data", server.data)
+        assert made.code == 0, made.errors
     scrapes = Scrapes(server)
     await scrapes.until_counted("tidings_notification_seconds_count")
     await scrapes.until_counted("tidings_sockets_closed_total", code="1006")
     values = await scrapes.read()
-    missing = {FLEET} if engine == "dynamodb" else {FLEET, TABLES}
+    missing = {FLEET, BACKUPS} if engine == "dynamodb" else {FLEET, TABLES}
     assert {name for name in without_values(values) if METRICS[name].needs not in missing} == set()
     for secret in secrets:
         assert secret not in scrapes.text
@@ -131,6 +136,7 @@ async def test_every_metric_is_emitted_after_a_little_traffic(
         assert count("tidings_store_seconds_count", operation="claim_slot") > 0
     else:
         assert count("tidings_store_seconds_count", operation="commit") > 0
+        assert count("tidings_backup_age_seconds") >= 0
 
 
 async def test_a_listener_of_its_own_has_metrics_and_nothing_else(server: ServerProcess) -> None:

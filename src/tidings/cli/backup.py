@@ -15,6 +15,7 @@ from tidings.actions.export.exporting import Unproven
 from tidings.assembly.foundation import backup_proof
 from tidings.assembly.system import SystemClock
 from tidings.config import Config, DynamoDb
+from tidings.data_folder import LAST_BACKUP, replace_private_file
 from tidings.model.ids import from_rfc3339, rfc3339
 from tidings.model.setup_error import SetupError, optional_import
 from tidings.stores.sqlite.backup.manifest import (
@@ -149,7 +150,17 @@ def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResul
     with suppress(OSError):
         os.nice(NICENESS)
     with _told("the backup failed, earlier backups have not changed"):
-        return take_backup(config.data, place, proof, SystemClock(), __version__, keep)
+        done = take_backup(config.data, place, proof, SystemClock(), __version__, keep)
+    _record_time(config.data, done.manifest.at)
+    return done
+
+
+def _record_time(folder: Path, at: int) -> None:
+    """Write down when the backup was made, so that the server can show its age."""
+    try:
+        replace_private_file(folder / LAST_BACKUP, rfc3339(at))
+    except SetupError as reason:
+        print(f"tidings: the backup is complete, but {reason}", file=sys.stderr)
 
 
 def restore(config: Config, options: argparse.Namespace) -> int:

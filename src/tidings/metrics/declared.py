@@ -20,6 +20,7 @@ _outside = partial(declare, question="What happens outside?")
 _runs = partial(declare, question="What runs?")
 
 FLEET: Final = "`bus = kafka`"
+BACKUPS: Final = "`store = sqlite`, and a backup"
 TABLES: Final = "`store = dynamodb`"
 
 send_seconds = _fast(
@@ -347,4 +348,11 @@ epoch_info = _runs(
     "Always 1. The label is the epoch of the deployment, which changes with a restore.",
     "epoch",
     source="all roles",
+)
+backup_age = _runs(
+    "tidings_backup_age_seconds",
+    "gauge",
+    "Time since the newest backup that `tidings backup` made of the data folder.",
+    source="all roles",
+    needs=BACKUPS,
 )
