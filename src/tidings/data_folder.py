@@ -46,7 +46,7 @@ def only_process(folder: Path) -> Iterator[None]:
         SetupError: Another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / LOCK).open("a+") as lock:
+    with open(folder / LOCK, "a+", opener=_open_itself) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -59,6 +59,11 @@ def only_process(folder: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but not the target of a link: another user may have made the link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def read_private_file(path: Path) -> str | None:

@@ -3,11 +3,13 @@
 
 import asyncio
 import itertools
+import os
 import random
 import shutil
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from tests.contract.backup_bench import BadDisk, Bench, DyingPlace, Forged, Signature
@@ -23,9 +25,11 @@ from tidings.ports.secrets import WrappedKey
 from tidings.stores.sqlite.backup import writing
 from tidings.stores.sqlite.backup.manifest import (
     BackupDamaged,
+    encode_manifest,
     read_manifest,
 )
 from tidings.stores.sqlite.backup.restoring import check_backup, restore
+from tidings.stores.sqlite.backup.snapshot import open_snapshot
 from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, read_lines
 
@@ -185,11 +189,45 @@ async def test_the_next_backup_does_not_build_on_a_damaged_one(bench: Bench) -> 
     second = bench.back_up()
     (bench.place.folder / second.manifest.packs[-1]).unlink()
     third = bench.back_up()
-    (bench.place.folder / f"{third.manifest.backup_id}.backup").write_bytes(b"{}")
+    pages = bench.place.folder / third.manifest.packs[-1]
+    os.truncate(pages, pages.stat().st_size - 1)
     fourth = bench.back_up()
+    (bench.place.folder / f"{fourth.manifest.backup_id}.backup").write_bytes(b"{}")
+    fifth = bench.back_up()
 
-    assert {each.new_pages for each in (first, second, third)} == {first.new_pages}
-    assert await verify(bench.restored(fourth.manifest)) == []
+    assert {each.new_pages for each in (first, second, third, fourth)} == {first.new_pages}
+    assert await verify(bench.restored(fifth.manifest)) == []
+
+
+@pytest.mark.parametrize("change", [{"packs": ("../a.pages",)}, {"page_size": 0}])
+async def test_a_manifest_names_nothing_outside_of_the_place(
+    bench: Bench, change: dict[str, object]
+) -> None:
+    made = bench.back_up().manifest
+    forged = msgspec.structs.replace(made, **change)
+    name = f"{made.backup_id}.backup"
+    (bench.place.folder / name).write_bytes(encode_manifest(forged, Signature()))
+
+    with pytest.raises(BackupDamaged, match="not the manifest of this backup"):
+        read_manifest(bench.place, made.backup_id, None)
+    assert bench.back_up().new_pages > 0
+
+
+def test_the_page_that_sqlite_does_not_copy_is_in_the_backup(tmp_path: Path) -> None:
+    """It begins at one gibibyte. The file has holes, and takes no room."""
+    path, page_size, pages = tmp_path / DATABASE, 65_536, 16_387
+    db = apsw.Connection(str(path))
+    db.execute(f"PRAGMA page_size = {page_size}; CREATE TABLE rows (content)").fetchall()
+    db.close()
+    with path.open("r+b") as file:
+        os.pwrite(file.fileno(), pages.to_bytes(4, "big"), 28)  # number of pages in the header
+        file.truncate(pages * page_size)
+
+    taken: list[int] = []
+    with open_snapshot(tmp_path) as snapshot:
+        snapshot.copy(lambda page, _: taken.append(page))
+
+    assert set(taken) == set(range(1, pages + 1))
 
 
 # Kills.
@@ -266,6 +304,31 @@ async def test_only_the_newest_are_kept_and_nothing_that_no_one_needs(bench: Ben
     for manifest in kept:
         assert await verify(bench.restored(manifest)) == []
     assert sizes[-1] < 2 * sizes[0]
+
+
+async def test_files_of_others_are_left_alone(bench: Bench) -> None:
+    folder = bench.place.folder
+    folder.mkdir()
+    others = {"letter.pages", "private.keys", "old.backup", "1.backup", "film.part"}
+    for name in others:
+        (folder / name).write_bytes(b"mine")
+
+    *_, last = [bench.back_up(keep=1) for _ in range(3)]
+
+    assert bench.manifests() == [last.manifest]
+    assert others <= {path.name for path in folder.iterdir()}
+    assert len(list(folder.glob("*.index"))) == 1
+
+
+async def test_a_damaged_backup_is_not_kept_instead_of_a_good_one(bench: Bench) -> None:
+    bench.clock.time += 10_000
+    damaged = bench.back_up().manifest.backup_id
+    (bench.place.folder / f"{damaged}.backup").write_bytes(b"")
+    bench.clock.time -= 10_000  # somebody has set the clock
+
+    made = bench.back_up(keep=1)
+
+    assert read_manifest(bench.place, made.manifest.backup_id, Signature()) == made.manifest
 
 
 async def test_worn_and_small_files_of_pages_are_replaced(

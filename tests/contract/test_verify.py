@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from tests.contract.moving_ground import LATER, FolderPlace, Place, TablesPlace, fill
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.export.verifying import Verified, verify_all
@@ -55,6 +56,8 @@ async def verify(place: Place, after: ChatId | None = None) -> list[str]:
 async def test_a_sound_store_has_no_violations_while_it_is_open(place: Place) -> None:
     async with place.open() as store:
         await fill(store)
+        await store.tenant_data.mark_deleted("gone", NOW)
+        await store.tenant_data.forget("gone")
         assert await verify(place) == []
 
 

@@ -19,6 +19,7 @@ from tidings.data_folder import LAST_BACKUP, replace_private_file
 from tidings.model.ids import from_rfc3339, rfc3339
 from tidings.model.setup_error import SetupError, optional_import
 from tidings.stores.sqlite.backup.manifest import (
+    MANIFEST,
     BackupDamaged,
     Manifest,
     Proof,
@@ -29,7 +30,9 @@ from tidings.stores.sqlite.backup.manifest import (
 from tidings.stores.sqlite.backup.place import BackupFolder, BackupPlace
 from tidings.stores.sqlite.backup.restoring import RestoreResult, check_backup
 from tidings.stores.sqlite.backup.restoring import restore as restore_backup
-from tidings.stores.sqlite.backup.writing import BackupResult, take_backup
+from tidings.stores.sqlite.backup.writing import BackupResult, id_of, take_backup
+from tidings.stores.sqlite.engine.connections import DISK_TROUBLE
+from tidings.stores.sqlite.identity.erasing import parse_lines
 
 NICENESS: Final = 10
 """A tenth of the CPU share of a server. With less, a busy machine would take too long: the server
@@ -49,7 +52,7 @@ def add_backup_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--keep",
-        type=_count,
+        type=backup_count,
         metavar="N",
         help="afterwards remove all but the newest N backups (keep all)",
     )
@@ -85,7 +88,12 @@ def add_restore_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _count(text: str) -> int:
+def backup_count(text: str) -> int:
+    """Return the number of backups to keep, from an option.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not a number, or less than one.
+    """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups, 1 or more")
     return int(text)
@@ -142,6 +150,8 @@ def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResul
             "the tables on DynamoDB have point-in-time recovery and daily backups: see "
             "docs/operations/restore-dynamodb.md"
         )
+    if isinstance(place, BackupFolder) and place.folder.resolve() == config.data.resolve():
+        raise SetupError(f"{config.data} is the data folder: name another folder for the backups")
     proof = backup_proof(config)
     if proof is None:
         raise SetupError(
@@ -199,18 +209,31 @@ def restore_chosen(
     """Restore a backup with the erasures of the newest backup and of a ledger.
 
     Raises:
-        SetupError: The folder is not empty, or the backup is damaged.
+        SetupError: The folder is not empty, the backup is damaged, or the ledger is none.
     """
     with _told(f"{chosen.backup_id} cannot be restored"):
         ledgers = [Path(ledger).read_bytes()] if ledger is not None else []
+        if any(content.strip() and not parse_lines(content) for content in ledgers):
+            raise SetupError(f"{ledger} is not a ledger of erasures")
         return restore_backup(place, chosen, folder, [*ledgers, _newest_ledger(place, proof)])
 
 
 def _newest_ledger(place: BackupPlace, proof: Proof | None) -> bytes:
-    """Return the ledger of the newest backup whose ledger can be read."""
+    """Return the ledger of the newest backup whose ledger can be used."""
+    lost: list[str] = []
     for backup_id in reversed(backup_ids(place)):
-        with suppress(BackupDamaged, Unproven):
-            return read_part(place, read_manifest(place, backup_id, proof).erasures)
+        try:
+            ledger = read_part(place, read_manifest(place, backup_id, proof).erasures)
+        except (BackupDamaged, Unproven) as reason:
+            lost.append(f"that of {backup_id} cannot be used ({reason})")
+            continue
+        if lost:
+            print(
+                f"tidings: this has the erasures up to {backup_id}, because {lost[0]}. Without the "
+                "newest erasures.jsonl (--erasures), those erased later come back",
+                file=sys.stderr,
+            )
+        return ledger
     return b""
 
 
@@ -226,22 +249,25 @@ def choose(
         if backup_id is not None:
             return read_manifest(place, backup_id, proof)
         for found in reversed(backup_ids(place)):
-            manifest = read_manifest(place, found, proof)
-            if at is None or manifest.at <= at:
-                return manifest
+            if at is None or found <= id_of(at):
+                return read_manifest(place, found, proof)
     raise SetupError(
         "there is no backup" if at is None else f"there is no backup up to {rfc3339(at)}"
     )
 
 
 def _list(place: BackupPlace, proof: Proof | None, *, is_checked: bool) -> int:
-    damaged = 0
-    for backup_id in backup_ids(place):
+    damaged, found = 0, backup_ids(place)
+    if not found:
+        raise SetupError("there is no backup")
+    for backup_id in found:
         try:
             manifest = read_manifest(place, backup_id, proof)
             if is_checked:
                 check_backup(place, manifest)
         except (BackupDamaged, Unproven) as reason:
+            if place.size(backup_id + MANIFEST) < 0:
+                continue  # another backup has removed this one meanwhile
             damaged += 1
             print(f"{backup_id}  cannot be used: {reason}")
         else:
@@ -268,5 +294,5 @@ def _told(what: str) -> Iterator[None]:
         yield
     except (BackupDamaged, Unproven) as reason:
         raise SetupError(f"{what}: {reason}", DAMAGED) from None
-    except OSError as error:
+    except (OSError, *DISK_TROUBLE) as error:
         raise SetupError(f"{what}: {error}") from error

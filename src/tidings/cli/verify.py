@@ -17,7 +17,7 @@ from tidings.actions.export.verifying import Verified, verify_all
 from tidings.assembly.foundation import backup_proof, master_keys
 from tidings.assembly.stores import open_inspection, repair_tables
 from tidings.assembly.system import SystemChance, SystemClock
-from tidings.cli.backup import back_up, open_place, restore_chosen
+from tidings.cli.backup import back_up, backup_count, open_place, restore_chosen
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import replace_private_file
@@ -40,6 +40,8 @@ class Progress(msgspec.Struct, frozen=True):
 
     epoch: str
     after: str
+    violations: int = 0
+    """Number of violations that were found so far."""
 
 
 class Drill(msgspec.Struct, frozen=True):
@@ -74,7 +76,7 @@ class VerifyProgress(ProgressLine):
         is_old = monotonic() - self._saved_at >= _SAVE_SECONDS
         if self._path is not None and verified.after is not None and is_old:
             self._saved_at = monotonic()
-            progress = Progress(self._epoch, verified.after)
+            progress = Progress(self._epoch, verified.after, verified.violations)
             replace_private_file(self._path, msgspec.json.encode(progress).decode())
 
 
@@ -93,7 +95,9 @@ def add_drill_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="TARGET", help="the folder for backups, or s3://bucket/prefix"
     )
-    parser.add_argument("--keep", type=int, metavar="N", help="keep only the newest N backups")
+    parser.add_argument(
+        "--keep", type=backup_count, metavar="N", help="keep only the newest N backups"
+    )
     parser.add_argument(
         "--scratch",
         metavar="FOLDER",
@@ -131,7 +135,7 @@ def _wrapping(config: Config) -> Wrapping | None:
 
 async def _verify(config: Config, wrapping: Wrapping | None, path: Path | None) -> Verified:
     async with open_inspection(config) as store:
-        verified = Verified(after=_reached(path, store.epoch))
+        verified = _reached(path, store.epoch)
         with VerifyProgress(path, store.epoch) as line:
             async for violation in verify_all(store, SystemClock().now(), wrapping, line, verified):
                 if verified.violations <= SHOWN_MAX:
@@ -139,15 +143,19 @@ async def _verify(config: Config, wrapping: Wrapping | None, path: Path | None) 
         return verified
 
 
-def _reached(path: Path | None, epoch: str) -> ChatId | None:
-    """Return the last chat that an interrupted verification of this store had verified."""
+def _reached(path: Path | None, epoch: str) -> Verified:
+    """Return how far an interrupted verification of this store came."""
     if path is None or not path.exists():
-        return None
+        return Verified()
     with suppress(msgspec.MsgspecError):
         progress = msgspec.json.decode(path.read_bytes(), type=Progress)
         if progress.epoch == epoch:
-            print(f"Continuing after the chat {progress.after}.", file=sys.stderr)
-            return ChatId(progress.after)
+            print(
+                f"Continuing after the chat {progress.after}, with {progress.violations:,} "
+                "violations so far.",
+                file=sys.stderr,
+            )
+            return Verified(after=ChatId(progress.after), violations=progress.violations)
     raise SetupError(f"{path} is not the progress of a verification of this store")
 
 
@@ -182,6 +190,8 @@ def drill(config: Config, options: argparse.Namespace) -> int:
         raise SetupError(
             "a drill on DynamoDB has steps on AWS: docs/operations/restore-dynamodb.md"
         )
+    if options.scratch is not None and not Path(options.scratch).is_dir():
+        raise SetupError(f"{options.scratch} is not a folder: name another one with --scratch")
     with tempfile.TemporaryDirectory(prefix="tidings-drill-", dir=options.scratch) as scratch:
         result = _drill(config, open_place(options.target), options.keep, Path(scratch))
     if options.json:

@@ -68,7 +68,7 @@ class DynamoInspection(DynamoSource):
     def _listing(self, fact: Fact) -> tuple[str, str] | None:
         """Return the key of the item that lists the object of a fact, if it must be listed."""
         match fact:
-            case TenantFact():
+            case TenantFact() if fact.deleted_at is None:
                 item = tenant_listing(
                     Tenant(tenant=fact.tenant, name=fact.name, created_at=fact.created_at)
                 )

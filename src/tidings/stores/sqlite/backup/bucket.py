@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tidings.data_folder import only_process
 from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.backup.place import BackupPlace
+from tidings.stores.sqlite.backup.place import FILE_NAME, BackupPlace
 
 SCHEME: Final = "s3://"
 UPLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -40,7 +40,7 @@ class BackupBucket:
                 Bucket=self._bucket, Prefix=self._prefix
             )
             keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
-        return sorted(key.removeprefix(self._prefix) for key in keys)
+        return sorted(filter(FILE_NAME.fullmatch, (key.removeprefix(self._prefix) for key in keys)))
 
     def size(self, name: str) -> int:
         try:

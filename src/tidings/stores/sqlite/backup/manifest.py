@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from tidings.stores.sqlite.backup.place import BackupPlace
+from tidings.stores.sqlite.backup.place import FILE_NAME, BackupPlace
 
 FORMAT: Final = 1
 MANIFEST: Final = ".backup"
@@ -32,6 +32,7 @@ KEY_PAGE: Final = 2**32 - 1
 _RECORD: Final = struct.Struct("<16sII")
 _NUMBER: Final = struct.Struct("<I")
 _MANIFEST_BYTES_MAX: Final = 1024 * 1024
+_PAGE_BYTES_MIN: Final = 512
 
 
 class BackupDamaged(Exception):
@@ -151,11 +152,21 @@ def read_manifest(place: BackupPlace, backup_id: str, proof: Proof | None) -> Ma
         manifest = msgspec.json.decode(line, type=Manifest)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise BackupDamaged(f"{name} cannot be read: {error}") from None
-    if manifest.format != FORMAT or manifest.backup_id != backup_id:
+    if manifest.format != FORMAT:
         raise BackupDamaged(f"{name} has the format {manifest.format}, only {FORMAT} is known")
+    _refuse_foreign(manifest, backup_id)
     if proof is not None:
         proof.check(closing)
     return manifest
+
+
+def _refuse_foreign(manifest: Manifest, backup_id: str) -> None:
+    """Refuse a manifest that belongs to another file, or names files outside of the place."""
+    parts = (manifest.index, manifest.keys, manifest.erasures)
+    names = (*manifest.packs, *(part.name for part in parts))
+    are_known = all(FILE_NAME.fullmatch(name) for name in names)
+    if manifest.backup_id != backup_id or not are_known or manifest.page_size < _PAGE_BYTES_MIN:
+        raise BackupDamaged(f"{backup_id}{MANIFEST} is not the manifest of this backup")
 
 
 def backup_ids(place: BackupPlace) -> list[str]:

@@ -2,16 +2,19 @@
 """The folder in which backups are stored."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from tidings.data_folder import LOCK, only_process, sync_folder
+from tidings.data_folder import only_process, sync_folder
 from tidings.model.setup_error import SetupError
 
 PART: Final = ".part"
 """Ending of a file that is not complete."""
+FILE_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z\.(backup|erasures|index|keys|pages)")
+"""Names of the files of backups. Other files in the place belong to somebody else."""
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
@@ -19,7 +22,7 @@ class BackupPlace(Protocol):
     """Stores the files of backups."""
 
     def names(self) -> list[str]:
-        """Return the names of all complete files."""
+        """Return the names of all complete files of backups."""
         ...
 
     def size(self, name: str) -> int:
@@ -64,7 +67,7 @@ class BackupFolder:
         if not self.folder.is_dir():
             return []
         names = (entry.name for entry in os.scandir(self.folder) if entry.is_file())
-        return sorted(name for name in names if name != LOCK and not name.endswith(PART))
+        return sorted(filter(FILE_NAME.fullmatch, names))
 
     def size(self, name: str) -> int:
         try:
@@ -100,7 +103,8 @@ class BackupFolder:
             raise SetupError(f"{self.folder} cannot be created: {error.strerror}") from error
         with only_process(self.folder):
             for entry in self.folder.glob(f"*{PART}"):
-                entry.unlink()  # left by a backup that was killed
+                if FILE_NAME.fullmatch(entry.name.removesuffix(PART)):
+                    entry.unlink()  # left by a backup that was killed
             yield
 
 

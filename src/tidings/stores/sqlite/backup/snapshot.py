@@ -23,6 +23,8 @@ STEP_PAGES: Final = 1_000
 KEY_TREES: Final = ("keys", "keys_by_master")
 """Table and index that contain the wrapped data keys of authors."""
 _HEADER_BYTES: Final = 100
+_LOCK_BYTE: Final = 2**30
+"""Offset of the page that SQLite neither uses nor copies: other processes lock bytes in it."""
 _numbers = itertools.count()
 
 
@@ -142,6 +144,9 @@ class Snapshot:
                 with pages.backup("main", self._db, "main") as copying:
                     while not copying.done:
                         copying.step(STEP_PAGES)
+            lock_page = _LOCK_BYTE // self._page_size + 1
+            if lock_page <= self._db.pragma("page_count"):
+                take(lock_page, bytes(self._page_size))
         finally:
             files.unregister()
 

@@ -12,7 +12,6 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from tidings.data_folder import LOCK
 from tidings.model.ids import rfc3339
 from tidings.ports.world import Clock
 from tidings.stores.sqlite.backup.manifest import (
@@ -197,9 +196,13 @@ def _base(place: BackupPlace, last: Manifest | None) -> Base:
         index = read_index(place, last)
     except BackupDamaged:
         return Base(PageIndex.empty(0))
-    used = Counter(pack for _, pack, _ in index)
+    used, ends = Counter[int](), Counter[int]()
+    for _, pack, slot in index:
+        used[pack] += 1
+        ends[pack] = max(ends[pack], slot + 1)
     slots = [place.size(name) // last.page_size for name in last.packs]
-    good = [n for n, count in enumerate(slots) if used[n] and used[n] >= WORN_SHARE * count > 0]
+    whole = [n for n, count in enumerate(slots) if 0 < ends[n] <= count]
+    good = [n for n in whole if used[n] >= WORN_SHARE * slots[n]]
     kept = sorted(sorted(good, key=lambda number: -used[number])[: PACKS_MAX - 1])
     numbers = {number: at for at, number in enumerate(kept)}
     packs = tuple(last.packs[number] for number in kept)
@@ -229,9 +232,10 @@ def verify_new(place: BackupPlace, manifest: Manifest) -> None:
 
 
 def _retire(place: BackupPlace, keep: int | None) -> tuple[str, ...]:
-    """Remove the oldest backups, so that `keep` remain; return their ids."""
+    """Remove the oldest backups, so that `keep` remain that can be read; return their ids."""
     ids = backup_ids(place)
-    old = ids[: max(0, len(ids) - keep)] if keep is not None else []
+    good = [backup_id for backup_id in ids if _can_be_read(place, backup_id)]
+    old = [backup_id for backup_id in ids if keep and backup_id < good[-keep:][0]]
     for backup_id in old:
         place.remove(backup_id + MANIFEST)
     if old:
@@ -239,9 +243,17 @@ def _retire(place: BackupPlace, keep: int | None) -> tuple[str, ...]:
     return tuple(old)
 
 
+def _can_be_read(place: BackupPlace, backup_id: str) -> bool:
+    try:
+        read_manifest(place, backup_id, None)
+    except BackupDamaged:
+        return False
+    return True
+
+
 def remove_unused(place: BackupPlace) -> None:
     """Remove the files that no backup needs. Nothing is removed if a manifest cannot be read."""
-    used = {LOCK}
+    used: set[str] = set()
     for backup_id in backup_ids(place):
         try:
             manifest = read_manifest(place, backup_id, None)
@@ -250,5 +262,5 @@ def remove_unused(place: BackupPlace) -> None:
         parts = (manifest.index.name, manifest.keys.name, manifest.erasures.name)
         used |= {backup_id + MANIFEST, *manifest.packs, *parts}
     for name in place.names():
-        if name not in used and name.endswith((PAGES, INDEX, KEYS, ERASURES)):
+        if name not in used and not name.endswith(MANIFEST):
             place.remove(name)

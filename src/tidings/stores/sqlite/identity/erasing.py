@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deletion of users and tenants on SQLite: their data, and the ledger of erasures.
 
-The ledger is a file beside the embedded store. Backups do not contain this file. The table
+The ledger is a file beside the embedded store, and restored stores get the newest one. The table
 `known_erasures` is part of the store. If the store is replaced by an older one, the table lacks the
 later erasures, and the file still has them.
 """
