@@ -13,9 +13,12 @@ import pytest
 
 from tests.contract.backup_bench import Bench
 from tidings.actions.export.verifying import Verified
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.cli import backup, main, verify
-from tidings.data_folder import LOCK, only_process
-from tidings.model.ids import ChatId
+from tidings.data_folder import LAST_BACKUP, LOCK, only_process
+from tidings.keyrings import FileKeyring
+from tidings.model.ids import ChatId, from_rfc3339
+from tidings.model.limits import DAY_MS
 from tidings.ports.erasing import LedgerEntry
 from tidings.stores.sqlite.backup.manifest import BackupDamaged, Manifest
 from tidings.stores.sqlite.backup.place import BackupFolder
@@ -99,6 +102,20 @@ def test_at_least_one_backup_is_kept(command: str, keep: str, tmp_path: Path) ->
     with pytest.raises(SystemExit) as end:
         main([command, str(tmp_path), f"--keep={keep}", "--data", str(tmp_path)])
     assert end.value.code == 2
+
+
+def test_the_age_of_a_backup_is_right_after_the_clock_was_wrong(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = bench.store.folder
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    asyncio.run(FileKeyring(folder, SystemChance()).ensure())
+    bench.clock.time = SystemClock().now() + DAY_MS
+    bench.back_up()
+
+    assert main(["backup", str(bench.place.folder), "--data", str(folder)]) == 0
+
+    assert from_rfc3339((folder / LAST_BACKUP).read_text()) <= SystemClock().now()
 
 
 def test_a_backup_is_not_in_the_data_folder(

@@ -160,8 +160,10 @@ def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResul
     with suppress(OSError):
         os.nice(NICENESS)
     with _told("the backup failed, earlier backups have not changed"):
+        began_at = SystemClock().now()
         done = take_backup(config.data, place, proof, SystemClock(), __version__, keep)
-    _record_time(config.data, done.manifest.at)
+    # If the clock was wrong once, the times in manifests stay ahead of it. The age must not.
+    _record_time(config.data, began_at)
     return done
 
 
