@@ -15,6 +15,7 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.closing import drain
 from tidings.gateway.connection import WRITE_BYTES_MAX, Connection
 from tidings.gateway.conversation import State
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.wire.codes import Close
 
@@ -165,6 +166,17 @@ async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> N
     assert client.wire.closes == [], "a goodbye would only wait at the end of what is not read"
     assert len(client.wire.frames) == 2
     assert client.connection.conversation.state is State.CLOSED
+
+
+async def test_a_client_that_is_cut_off_counts_as_overloaded(bench: GatewayBench) -> None:
+    counts = declared.sockets_closed.counts
+    before = counts["1013"]
+    client = Client(Connection(bench.context))
+    client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX + 1
+    client.connection.close(Close.OVERLOADED)
+    client.goes()
+    assert client.wire.closes == []
+    assert counts["1013"] == before + 1
 
 
 async def test_answers_to_pings_pile_up_no_higher(client: Client) -> None:

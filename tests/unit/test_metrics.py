@@ -37,6 +37,13 @@ def test_a_histogram_counts_values_up_to_and_including_its_bounds() -> None:
     assert (histogram.counts, histogram.total) == ([2, 2, 2], 107.5)
 
 
+def test_a_value_below_zero_makes_no_total_smaller() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for value in (1.5, -1.0):
+        histogram.observe(value)
+    assert (histogram.counts, histogram.total) == ([1, 1, 0], 1.5)
+
+
 def test_values_of_several_owners_are_added_up_for_as_long_as_the_owners_exist() -> None:
     name = "a cache of this test"
     first, second = (LruCache[int, int](5, name=name) for _ in range(2))

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
@@ -15,9 +16,12 @@ from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
 from tidings.limiters import InProcessBuckets
 from tidings.model import limits
+from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable, Unauthenticated
+from tidings.ports.bus import Learnt
 from tidings.ports.log import Page
+from tidings.tasks import SLICE_SECONDS
 from tidings.wire.codes import Close
 
 
@@ -325,6 +329,30 @@ async def test_messages_of_another_process_come_when_this_one_reads_them(
     assert line.sequences(chat) == [1, 2, 3, 4, 5, 6, 7]
     assert all(told["content"] for told in line.of("entry")[1:])
     assert reads == 0
+
+
+async def test_many_messages_of_another_process_do_not_hold_up_the_event_loop(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat, 3)
+    state = await bench.core.appender.state(chat)
+    assert state is not None
+    turn, turns = 0, []
+
+    class Slow:
+        def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+            end = perf_counter() + 2 * SLICE_SECONDS
+            while perf_counter() < end:
+                pass
+            turns.append(turn)
+
+    monkeypatch.setattr(bench.hub, "of", lambda user: (Slow(),) if user == BOB else ())
+    bench.core.bus.publish(Learnt(await bench.core.store.log.tail(chat, 1), state))
+    while len(turns) < 3:
+        turn += 1
+        await asyncio.sleep(0)
+    assert len({*turns}) == 3
 
 
 async def test_who_is_removed_gets_that_as_the_last_entry(bench: GatewayBench) -> None:

@@ -3,6 +3,7 @@
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,30 @@ async def test_more_than_is_kept_while_a_page_is_read_is_read_as_well(bench: Gat
     line, chat, reads = await behind_while_posting(bench, KEPT_MAX + 1)
     assert line.sequences(chat) == list(range(2, 7 + KEPT_MAX + 1))
     assert reads == 2
+
+
+async def test_entries_that_come_twice_and_in_any_order_while_a_page_is_read_need_no_other_page(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+
+    async def post(chat: ChatId) -> None:
+        nonlocal reads
+        reads += 1
+        offers: list[Callable[[], None]] = []
+        deliver = line.deliver
+        monkeypatch.setattr(
+            line, "deliver", lambda *a, **k: offers.append(partial(deliver, *a, **k))
+        )
+        await bench.post(ANN, chat, KEPT_MAX)
+        monkeypatch.undo()
+        for offer in [*reversed(offers), *offers]:
+            offer()
+
+    line, chat = await behind(bench, post)
+    await line.until_entries(chat, 5 + KEPT_MAX)
+    assert line.sequences(chat) == list(range(2, 7 + KEPT_MAX))
+    assert reads == 1
 
 
 async def test_who_is_removed_while_a_page_is_read_gets_nothing_after_it(

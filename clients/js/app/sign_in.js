@@ -144,8 +144,8 @@ class SignIn {
     this.#wait = seconds;
     clearInterval(this.#waiting);
     this.#waiting = setInterval(() => {
-      this.#wait -= 1;
-      if (this.#wait <= 0) clearInterval(this.#waiting);
+      this.#wait = Math.max(0, this.#wait - 1);
+      if (!this.#wait) clearInterval(this.#waiting);
       this.update();
     }, 1_000);
   }

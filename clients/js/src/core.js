@@ -384,7 +384,7 @@ export class Core {
 
   /** Handle that the page came to the front or went to the back, or that the network came back. */
   woken() {
-    const { hidden = false } = globalThis.document ?? {};
+    const hidden = !!globalThis.document?.hidden;
     this.#conversation?.away(hidden);
     this.#tabs?.seen(hidden);
     if (!hidden) this.#keeper?.wake();

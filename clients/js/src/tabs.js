@@ -117,6 +117,7 @@ export class Tabs {
     this.leads = true;
     this.#events.leads(true);
     this.tell({ about: "leads" });
+    this.seen(); // this tab was the next one, but another one may be visible
     return new Promise((resolve) => (this.#resign = resolve));
   }
 

@@ -47,7 +47,8 @@ export class Tokens {
   }
 
   async #fetch() {
-    this.#until = Infinity; // callers meanwhile wait for the same token
+    // Callers meanwhile wait for the same token. If it does not come, it is asked for again then.
+    this.#until = this.#clock() + ANSWER_MS_MAX;
     const token = await this.#ask();
     const left = expiryOf(token) - this.#clock();
     this.#until = this.#clock() + Math.max(left - RENEW_MS_BEFORE, left / 2, RENEW_MS_MIN);

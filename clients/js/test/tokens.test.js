@@ -52,6 +52,26 @@ test("an application that never answers is asked again", async (context) => {
   assert.equal(await tokens.current(), "t");
 });
 
+test("a token that could not be renewed is asked for again on the open connection", async () => {
+  let wall = 0;
+  const answers = [tokenUntil(100), new Error("not now"), tokenUntil(1_000)];
+  const provider = () => {
+    const answer = answers.shift();
+    if (typeof answer !== "string") throw answer;
+    return answer;
+  };
+  const tokens = new Tokens(provider, () => wall);
+  await tokens.current();
+  wall = 60_000;
+  assert(tokens.isOld);
+  await assert.rejects(tokens.current(), /not now/);
+  assert(!tokens.isOld, "not at once");
+  wall = 95_000;
+  assert(tokens.isOld);
+  assert.equal(await tokens.current(), tokenUntil(1_000));
+  assert(!tokens.isOld);
+});
+
 test("a backend answers with a token, or says that nobody is signed in", async (context) => {
   const answers = [new Response("t"), new Response("", { status: 401 }), Response.error()];
   context.mock.method(globalThis, "fetch", async () => answers.shift());

@@ -27,7 +27,7 @@ from tidings.ports.bus import (
     ReceiptMoved,
     Typing,
 )
-from tidings.tasks import Tasks
+from tidings.tasks import Tasks, TurnBudget
 from tidings.wire.frames import (
     ReceiptFrame,
     TypingNotice,
@@ -116,6 +116,7 @@ class FanOut:
         self._open_entries = open_entries
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
+        self._slices = TurnBudget()
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
@@ -160,7 +161,10 @@ class FanOut:
         if any(self._connections.of(user) for user in event.state.members):
             await self._open_entries(event.entries)
             for entry in event.entries:
-                self._deliver(entry, event.state)
+                self._slices.do(self._deliver_learnt, (entry, event.state))
+
+    def _deliver_learnt(self, learnt: tuple[Entry, ChatState]) -> None:
+        self._deliver(*learnt)
 
     def _deliver(self, entry: Entry, state: ChatState) -> None:
         of, is_small = self._connections.of, state.is_small

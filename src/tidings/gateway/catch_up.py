@@ -181,7 +181,7 @@ class Pump:
         """
         progress = self._connection.progress
         await self._wait_for_room()
-        position.kept = []
+        position.kept = {}
         try:
             page = await self._context.verbs.read.entries(
                 self._user, chat, after=position.sent, limit=min(progress.room, limits.PAGE_MAX)
@@ -189,7 +189,7 @@ class Pump:
         except ChatNotFound:
             self._leave(chat, position)
             return
-        kept, position.kept = position.kept or [], None
+        kept, position.kept = position.kept or {}, None
         if progress.get(chat) is not position:
             return
         now = self._context.clock.now()
@@ -197,7 +197,7 @@ class Pump:
             if not self._send_next(position, entry.sequence, encode_entry(entry)):
                 break
             _OBSERVE_CATCH_UP((now - entry.created_at) / limits.SECOND_MS)
-        for sequence, frame in kept:
+        for sequence, frame in sorted(kept.items()):
             self._send_next(position, sequence, frame)
         position.head = max(position.head, page.head.sequence)
         progress.caught_up(position)

@@ -69,7 +69,8 @@ class Connection(WSListener):
         """Called with each frame that is sent, and with those that are left out because the client
         does not follow their chat; None for nearly all connections."""
         self._close_code = LOST
-        """Code with which the socket was closed; it was lost if neither side named one."""
+        """Code with which the socket was closed, or would have been if the client had read; it was
+        lost if neither side named one."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -257,13 +258,15 @@ class Connection(WSListener):
 
     def _disconnect(self, transport: WSTransport) -> None:
         """Close without writing the queued frames, because the lease to write has ended."""
+        code = self._context.write_lease.close_code()
         if backlog(transport):
-            self._drop(transport)
+            self._drop(transport, code)
         else:
-            self.close(self._context.write_lease.close_code())
+            self.close(code)
 
-    def _drop(self, transport: WSTransport) -> None:
+    def _drop(self, transport: WSTransport, code: Close) -> None:
         self.conversation.state, self._transport = State.CLOSED, None
+        self._close_code = code
         transport.disconnect(False)
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
@@ -318,7 +321,7 @@ class Connection(WSListener):
         if transport is None or transport.is_close_frame_sent:
             return
         if backlog(transport) > limits.OUTBOX_BYTES_MAX:
-            self._drop(transport)
+            self._drop(transport, code)
             return
         if code is Close.OVERLOADED and self._context.write_lease.is_expired:
             code = self._context.write_lease.close_code()  # after a pause every client seems slow

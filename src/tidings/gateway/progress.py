@@ -106,14 +106,15 @@ class Position:
         """Sequence of the entry of which the acknowledgement is timed; 0 if none is."""
         self.timed_at = 0
         """Time of that entry, its `created_at`."""
-        self.kept: list[tuple[int, bytes]] | None = None
-        """Frames that arrived while a page is being read; None if no page is being read, or if too
-        many frames arrived."""
+        self.kept: dict[int, bytes] | None = None
+        """Frames of the entries that arrived while a page is being read, by sequence; None if no
+        page is being read, or if too many entries arrived."""
 
     def keep(self, sequence: int, frame: bytes) -> None:
-        """Keep an entry that arrives while a page is being read."""
+        """Keep an entry that arrives while a page is being read. It may arrive twice: from the log,
+        which this process reads, and from a worker."""
         if self.kept is not None:
-            self.kept.append((sequence, frame))
+            self.kept[sequence] = frame
             if len(self.kept) > KEPT_MAX:
                 self.kept = None
 

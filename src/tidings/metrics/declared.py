@@ -36,9 +36,10 @@ delivery_seconds = _fast(
     "tidings_delivery_seconds",
     "histogram",
     "Age of an entry, since its created_at, when it is written to a socket. The path is local if "
-    "this process appended the entry, bus if a worker handed it over, or catch_up if it was read "
-    "from the log, which includes the time for which a device was offline. One live entry at a "
-    "time is timed in each chat of a connection.",
+    "this process appended the entry, or read it in order to append after it; bus if a worker "
+    "handed it over; or catch_up if it was read from the log for a device, which includes the time "
+    "for which the device was offline. One live entry at a time is timed in each chat of a "
+    "connection.",
     "path",
     source="gateway",
     starts=("local", "bus", "catch_up"),

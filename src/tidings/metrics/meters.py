@@ -39,9 +39,11 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value."""
+        """Count a value. One below zero, which clocks that differ can make, counts as zero: to
+        Prometheus, a total that shrinks would be a restart of the process."""
         self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+        if value > 0:
+            self.total += value
 
 
 class Histograms(dict[Key, Histogram]):
