@@ -204,48 +204,6 @@ test("a message of a tab is in the log once, although the leader dies before the
   assert.equal(other.state.snapshot().queued, 0);
 });
 
-test("tabs that lead in turn do not pile up requests for the lock", async (context) => {
-  let waiting = 0;
-  const request = FakeLocks.prototype.request;
-  /** @this {FakeLocks} @param {Parameters<typeof request>} details */
-  const counted = async function (...details) {
-    waiting += 1;
-    await request.apply(this, details).finally(() => (waiting -= 1));
-  };
-  context.mock.method(FakeLocks.prototype, "request", counted);
-  /** @type {Map<string, string>} */
-  const ids = new Map();
-  const channel = new BroadcastChannel("tidings http://test");
-  context.after(() => channel.close());
-  channel.onmessage = ({ data }) => ids.set(data.up ? "other" : "leader", data.from);
-  const { leader, other } = await twoTabs();
-  channel.onmessage = null;
-  const tabs = { leader, other };
-  for (const name of /** @type {const} */ (["other", "leader", "other", "leader", "other"])) {
-    channel.postMessage({ from: "", to: ids.get(name), about: "may" });
-    await until(() => tabs[name].state.snapshot().leads);
-    await live(tabs[name]);
-  }
-  assert.equal(waiting, 3, "that of the leader, and one of each tab");
-});
-
-test("a hidden tab that gets to lead says so, because another one may be visible", async (context) => {
-  const { leader, other } = await twoTabs();
-  /** @type {any} */
-  const page = globalThis;
-  const channel = new BroadcastChannel("tidings http://test");
-  context.after(() => {
-    delete page.document;
-    channel.close();
-  });
-  /** @type {string[]} */
-  const heard = [];
-  channel.onmessage = ({ data }) => heard.push(data.about);
-  page.document = { hidden: true };
-  await leader.stop();
-  await until(() => other.state.snapshot().leads && heard.includes("hidden"));
-});
-
 // Views.
 
 test("an entry that comes while the newest page is on its way is shown", async () => {
