@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Meters, what they cost their users, and the text that Prometheus reads."""
 
+import asyncio
 import gc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from tests.support.metrics import families_of
 from tidings.api.documents import _FROM_SERVER
+from tidings.api.metrics import READ_SECONDS_MIN, MetricsResponder
 from tidings.caches import LruCache
 from tidings.gateway.metering import (
     SENT,
@@ -126,6 +129,26 @@ def test_the_text_has_every_metric_with_its_type_unit_and_values() -> None:
     count = [s for s in sends.samples if s.name.endswith("_count") and s.labels["via"] == "socket"]
     assert inf[0].value == count[0].value >= 1
     assert families["process_cpu_seconds"].samples[0].value > 0
+
+
+async def test_whoever_asks_without_a_key_makes_the_server_read_once_a_second() -> None:
+    time, reads = 100.0, 0
+
+    async def read() -> str:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(0)
+        return f"text {reads}"
+
+    responder = MetricsResponder(read, lambda: time)
+    request = Request({"type": "http", "query_string": b""})
+    cancelled = asyncio.ensure_future(responder(request))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    answers = await asyncio.gather(*(responder(request) for _ in range(5)))
+    assert {answer.body for answer in answers} == {b"text 1"}
+    time += READ_SECONDS_MIN
+    assert (await responder(request)).body == b"text 2"
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.name)

@@ -386,7 +386,7 @@ export class Core {
   woken() {
     const hidden = !!globalThis.document?.hidden;
     this.#conversation?.away(hidden);
-    this.#tabs?.seen(hidden);
+    this.#tabs?.seen();
     if (!hidden) this.#keeper?.wake();
   }
 }

@@ -108,12 +108,13 @@ export class Tabs {
       // Another tab took the lock: it is in front, or believes that this one is dead.
     }
     this.#follow();
-    if (!this.#isOver) void this.#stand();
+    // A tab that stole the lock still waits for it in its turn, too.
+    if (!steal && !this.#isOver) void this.#stand();
   }
 
-  /** @returns {Promise<void>} */
+  /** @returns {Promise<void> | undefined} */
   #lead() {
-    if (this.#isOver) return Promise.resolve();
+    if (this.#isOver) return undefined;
     this.leads = true;
     this.#events.leads(true);
     this.tell({ about: "leads" });

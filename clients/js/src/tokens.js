@@ -59,7 +59,7 @@ export class Tokens {
   #ask() {
     return new Promise((resolve, reject) => {
       /** @type {any} */
-      const timer = setTimeout(reject, ANSWER_MS_MAX, new Unavailable("no token"));
+      const timer = setTimeout(reject, ANSWER_MS_MAX, new Unavailable("timeout"));
       timer.unref?.(); // Node need not wait for it
       const provide = async () => resolve(await this.#provider());
       provide().catch(reject);

@@ -204,23 +204,6 @@ test("a message of a tab is in the log once, although the leader dies before the
   assert.equal(other.state.snapshot().queued, 0);
 });
 
-test("a hidden tab that gets to lead says so, because another one may be visible", async (context) => {
-  const { leader, other } = await twoTabs();
-  /** @type {any} */
-  const page = globalThis;
-  const channel = new BroadcastChannel("tidings http://test");
-  context.after(() => {
-    delete page.document;
-    channel.close();
-  });
-  /** @type {string[]} */
-  const heard = [];
-  channel.onmessage = ({ data }) => heard.push(data.about);
-  page.document = { hidden: true };
-  await leader.stop();
-  await until(() => other.state.snapshot().leads && heard.includes("hidden"));
-});
-
 // Views.
 
 test("an entry that comes while the newest page is on its way is shown", async () => {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Which of the tabs of a browser leads. */
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { Tabs } from "../src/tabs.js";
+import { FakeLocks, until } from "./fake_server.js";
+
+const NAME = "tabs of a test";
+
+beforeEach(() => {
+  const value = { locks: new FakeLocks() };
+  Object.defineProperty(globalThis, "navigator", { value, configurable: true });
+});
+
+/**
+ * Two tabs, of which the first one leads, and the letters that they write.
+ *
+ * @param {import("node:test").TestContext} context
+ */
+async function twoTabs(context) {
+  const nothing = () => {};
+  const events = { leads: nothing, serve: nothing, discarded: nothing, signedOut: nothing };
+  /** @type {import("../src/tabs.js").Letter[]} */
+  const letters = [];
+  const channel = new BroadcastChannel(NAME);
+  channel.onmessage = ({ data }) => letters.push(data);
+  const tabs = [new Tabs(NAME, events), new Tabs(NAME, events)];
+  context.after(() => {
+    for (const one of [...tabs, channel]) one.close();
+  });
+  await until(() => tabs[0]?.leads);
+  return { first: /** @type {Tabs} */ (tabs[0]), second: /** @type {Tabs} */ (tabs[1]), letters };
+}
+
+test("tabs that lead in turn do not pile up requests for the lock", async (context) => {
+  let waiting = 0;
+  const request = FakeLocks.prototype.request;
+  /** @this {FakeLocks} @param {Parameters<typeof request>} details */
+  const counted = async function (...details) {
+    waiting += 1;
+    await request.apply(this, details).finally(() => (waiting -= 1));
+  };
+  context.mock.method(FakeLocks.prototype, "request", counted);
+  const { first, second, letters } = await twoTabs(context);
+  for (const [leader, next] of [
+    [first, second],
+    [second, first],
+    [first, second],
+    [second, first],
+  ]) {
+    letters.length = 0;
+    next?.tell({ about: "asks" });
+    const asks = () => letters.find((letter) => letter.about === "asks");
+    await until(asks);
+    leader?.tell({ to: asks()?.from, about: "may" });
+    await until(() => next?.leads && !leader?.leads);
+  }
+  assert.equal(waiting, 3, "that of the leader, and one of each tab");
+});
+
+test("a hidden tab that gets to lead says so, because another one may be visible", async (context) => {
+  const { first, second, letters } = await twoTabs(context);
+  /** @type {any} */
+  const page = globalThis;
+  context.after(() => delete page.document);
+  page.document = { hidden: true };
+  first.close();
+  await until(() => second.leads && letters.some((letter) => letter.about === "hidden"));
+});
