@@ -16,6 +16,7 @@ from tidings.caches import LruCache
 from tidings.gateway.metering import (
     SENT,
     count_closed,
+    count_unread_total,
     frame_readings,
     slot_of,
     socket_readings,
@@ -79,6 +80,25 @@ def test_the_name_of_a_frame_determines_where_it_is_counted() -> None:
     after = {key: count for _, key, count in frame_readings(None)}
     assert after == {**before, ("sent", "out"): before.get(("sent", "out"), 0) + 2}
     assert declared.frames.to_labels(Ping) == ("ping", "in")
+
+
+def test_a_frame_with_a_total_is_not_counted_as_a_count_of_one_inbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slot = slot_of(b'{"op":"unread","')
+    sent = [0] * len(SENT)
+    monkeypatch.setattr("tidings.gateway.metering.SENT", sent)
+    monkeypatch.setitem(declared.frames.counts, ("unread_total", "out"), 0)
+
+    def counted() -> float:
+        return sum(count for _, key, count in frame_readings(None) if key == ("unread", "out"))
+
+    count_unread_total()
+    assert counted() == 0, "not sent yet"
+    sent[slot] += 1
+    assert counted() == 0
+    sent[slot] += 1
+    assert counted() == 1
 
 
 def _server_ops() -> set[str]:

@@ -34,6 +34,7 @@ _OPS: Final = sorted(
 SENT: Final = [0] * 1_280
 """Number of frames sent to clients, by `slot_of` the frame. A list is the fastest counter."""
 
+_UNREAD_TOTAL: Final = ("unread_total", "out")
 _client_names: Final[dict[str, str]] = {}
 
 
@@ -46,9 +47,8 @@ def slot_of(frame: bytes) -> int:
 
 
 def count_unread_total() -> None:
-    """Count a frame `unread_total`, which is going to be counted as `unread` when it is sent."""
-    SENT[_SLOTS["unread"]] -= 1
-    declared.frames.counts["unread_total", "out"] += 1
+    """Count a frame `unread_total`. When it is sent, it counts as `unread` too."""
+    declared.frames.counts[_UNREAD_TOTAL] += 1
 
 
 _SLOTS: Final = {op: slot_of(f'{{"op":"{op}"'.encode()) for op in _OPS}
@@ -57,6 +57,7 @@ _SLOTS: Final = {op: slot_of(f'{{"op":"{op}"'.encode()) for op in _OPS}
 def frame_readings(_: object) -> list[Reading]:
     """Return the number of frames that were sent, by name."""
     sent = {op: SENT[slot] for op, slot in _SLOTS.items() if op != "unread_total"}
+    sent["unread"] = max(0, sent["unread"] - int(declared.frames.counts.get(_UNREAD_TOTAL, 0)))
     return [(declared.frames, (op, "out"), count) for op, count in sent.items() if count]
 
 
