@@ -40,11 +40,11 @@ from tidings.ports.log import Kept
 from tidings.ports.people import SigningKey, Tenant, TenantKey
 from tidings.ports.secrets import WrappedKey
 from tidings.ports.sessions import Revocation
-from tidings.stores.dynamodb.client.dynamo import open_client
+from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.export import exporting as tables_out
 from tidings.stores.dynamodb.export import importing as tables_in
 from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE, PAGE_ENTRIES
-from tidings.stores.dynamodb.export.scanning import whole_table
+from tidings.stores.dynamodb.export.scanning import open_patient, whole_table
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.tables import TABLES
 from tidings.stores.sqlite.export import exporting as folder_out
@@ -80,39 +80,32 @@ class TablesPlace(DynamoEngine):
         self.endpoint, self.prefix = endpoint, prefix
 
     @asynccontextmanager
-    async def source(self) -> AsyncIterator[Source]:
-        async with tables_out.open_source(
+    async def client(self) -> AsyncIterator[Dynamo]:
+        """A client of the tables, as patient as that of a command."""
+        async with open_patient(
             endpoint=self.endpoint,
             region=REGION,
             prefix=self.prefix,
             clock=SystemClock(),
             chance=SystemChance(),
             back_off=wait_patiently,
-        ) as source:
-            yield source
+        ) as dynamo:
+            yield dynamo
+
+    @asynccontextmanager
+    async def source(self) -> AsyncIterator[Source]:
+        async with self.client() as dynamo:
+            yield await tables_out.open_source(dynamo)
 
     @asynccontextmanager
     async def target(self) -> AsyncIterator[Target]:
-        async with tables_in.open_target(
-            endpoint=self.endpoint,
-            region=REGION,
-            prefix=self.prefix,
-            clock=SystemClock(),
-            chance=SystemChance(),
-            back_off=wait_patiently,
-        ) as target:
-            yield target
+        async with self.client() as dynamo:
+            yield await tables_in.open_target(dynamo)
 
     async def counted(self) -> dict[str, int]:
         """How many items each table holds."""
         counts = {}
-        async with open_client(
-            endpoint=self.endpoint,
-            region=REGION,
-            prefix=self.prefix,
-            clock=SystemClock(),
-            chance=SystemChance(),
-        ) as dynamo:
+        async with self.client() as dynamo:
             for table in TABLES:
                 look = Pattern("look", "Scan", (table.name,), "to count")
                 pages = [len(page) async for page in whole_table(dynamo, look)]

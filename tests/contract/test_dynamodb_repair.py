@@ -2,8 +2,7 @@
 """Tables that were restored one by one: a repair makes them agree with the logs."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -13,14 +12,12 @@ from tests.contract.engines import Store
 from tests.contract.moving_ground import Place, TablesPlace, fill
 from tests.contract.moving_places import Places
 from tests.contract.test_verify import verify
-from tests.support.dynamo_tables import REGION
 from tests.support.users import ANN, BOB, CAT, DAN
-from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.chats import Move
 from tidings.ports.log import Kept
 from tidings.ports.secrets import WrappedKey
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key
-from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.export.repairing import Repaired, repair_tables
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.listings import chat_listing
@@ -31,17 +28,9 @@ pytestmark = pytest.mark.usefixtures("dynamodb_endpoint")
 only_tables = pytest.mark.parametrize("place", ["dynamodb"], indirect=True)
 
 
-@asynccontextmanager
-async def client_of(place: Place) -> AsyncIterator[Dynamo]:
+def client_of(place: Place) -> AbstractAsyncContextManager[Dynamo]:
     assert isinstance(place, TablesPlace)
-    async with open_client(
-        endpoint=place.endpoint,
-        region=REGION,
-        prefix=place.prefix,
-        clock=SystemClock(),
-        chance=SystemChance(),
-    ) as dynamo:
-        yield dynamo
+    return place.client()
 
 
 async def repair(place: Place) -> Repaired:

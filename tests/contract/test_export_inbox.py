@@ -31,12 +31,10 @@ from tests.contract.moving_ground import (
 from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
 from tests.contract.moving_places import OTHER, Places
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import REGION
 from tests.support.users import ANN, some_users
 from tidings.actions.export import importing
 from tidings.actions.export.exporting import ChangedDuringExport, export_all
 from tidings.actions.export.importing import check, import_all
-from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.setup_error import SetupError
@@ -44,7 +42,6 @@ from tidings.ports.bus import Job
 from tidings.ports.export_engines import Source
 from tidings.ports.export_facts import Fact
 from tidings.ports.export_inbox_facts import CopyFact, converted
-from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.export import exporting_inbox
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
@@ -171,13 +168,7 @@ async def test_an_import_leaves_what_the_store_itself_would(places: Places) -> N
 
 
 async def _items(place: TablesPlace) -> dict[tuple[str, str], dict[str, Any]]:
-    async with open_client(
-        endpoint=place.endpoint,
-        region=REGION,
-        prefix=place.prefix,
-        clock=SystemClock(),
-        chance=SystemChance(),
-    ) as dynamo:
+    async with place.client() as dynamo:
         pages = [page async for page in whole_table(dynamo, SCAN_INBOX)]
     # What says nothing more may be among the read marks, and does not travel.
     return {

@@ -10,16 +10,13 @@ import pytest
 
 from tests.contract.moving_ground import LATER, FolderPlace, Place, TablesPlace, fill
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import REGION
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.export.verifying import Verified, verify_all
-from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Inspection
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.chat.items import receipt_key
-from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.export import inspecting as tables
 from tidings.stores.dynamodb.listings import chat_listing
 from tidings.stores.dynamodb.patterns import Pattern
@@ -42,15 +39,8 @@ async def verify(place: Place, after: ChatId | None = None) -> list[str]:
         async with open_inspection(place.folder) as store:
             return await found_in(store, after)
     assert isinstance(place, TablesPlace)
-    async with tables.open_inspection(
-        endpoint=place.endpoint,
-        region=REGION,
-        prefix=place.prefix,
-        clock=SystemClock(),
-        chance=SystemChance(),
-        back_off=wait_patiently,
-    ) as inspection:
-        return await found_in(inspection, after)
+    async with place.client() as dynamo:
+        return await found_in(await tables.open_inspection(dynamo), after)
 
 
 async def test_a_sound_store_has_no_violations_while_it_is_open(place: Place) -> None:
@@ -149,13 +139,7 @@ async def test_each_damage_of_the_tables_is_found(place: Place) -> None:
     async with place.open() as store:
         group, direct, *_ = await fill(store)
         epoch = store.deployment.epoch[:EPOCH_CHARS]
-    async with open_client(
-        endpoint=place.endpoint,
-        region=REGION,
-        prefix=place.prefix,
-        clock=SystemClock(),
-        chance=SystemChance(),
-    ) as dynamo:
+    async with place.client() as dynamo:
         for table, key in (
             ("listings", chat_listing("acme", direct)),
             ("delivery_state", receipt_key(CAT, group)),

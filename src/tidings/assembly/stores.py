@@ -123,9 +123,10 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
         return
     with optional_import():
         from tidings.stores.dynamodb.export import exporting as tables
+        from tidings.stores.dynamodb.export.scanning import open_patient
     with _nobody_else(config):
-        async with tables.open_source(**_where(config.store)) as source:
-            yield source
+        async with open_patient(**_where(config.store)) as dynamo:
+            yield await tables.open_source(dynamo)
 
 
 @asynccontextmanager
@@ -139,8 +140,9 @@ async def open_inspection(config: Config) -> AsyncIterator[Inspection]:
         return
     with optional_import():
         from tidings.stores.dynamodb.export import inspecting as tables
-    async with tables.open_inspection(**_where(config.store)) as found:
-        yield found
+        from tidings.stores.dynamodb.export.scanning import open_patient
+    async with open_patient(**_where(config.store)) as dynamo:
+        yield await tables.open_inspection(dynamo)
 
 
 @asynccontextmanager
@@ -154,9 +156,10 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
         return
     with optional_import():
         from tidings.stores.dynamodb.export import importing as tables
+        from tidings.stores.dynamodb.export.scanning import open_patient
     with _nobody_else(config):
-        async with tables.open_target(**_where(config.store)) as target:
-            yield target
+        async with open_patient(**_where(config.store)) as dynamo:
+            yield await tables.open_target(dynamo)
 
 
 async def repair_tables(config: Config, report: Callable[["Repaired"], None]) -> "Repaired":
@@ -171,7 +174,7 @@ async def repair_tables(config: Config, report: Callable[["Repaired"], None]) ->
         from tidings.stores.dynamodb.export.scanning import open_patient
     with _nobody_else(config):
         async with open_patient(**_where(config.store)) as dynamo:
-            await epoch_of(dynamo, config.store.prefix)
+            await epoch_of(dynamo)
             return await repair_tables(dynamo, report)
 
 

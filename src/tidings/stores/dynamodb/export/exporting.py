@@ -12,7 +12,6 @@ head of each log is read again at the end.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -42,7 +41,6 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
@@ -59,7 +57,7 @@ from tidings.stores.dynamodb.export.items import (
     to_tenants_fact,
     to_user_fact,
 )
-from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patient, whole_table
+from tidings.stores.dynamodb.export.scanning import ids_of, whole_table
 from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY
@@ -292,34 +290,17 @@ def _omitted_key(entry: Entry, now: int) -> list[SendKeyFact]:
     return [fact] if expires_at > now else []
 
 
-@asynccontextmanager
-async def open_source(
-    *,
-    endpoint: str | None,
-    region: str,
-    prefix: str,
-    clock: Clock,
-    chance: Chance,
-    back_off: BackOff,
-) -> AsyncIterator[DynamoSource]:
-    """Open the tables with this prefix for an export; no server may write to them meanwhile.
+async def open_source(dynamo: Dynamo) -> DynamoSource:
+    """Open the tables for an export; no server may write to them meanwhile.
 
     Raises:
         SetupError: The tables do not exist or are empty, or an import into them is unfinished.
         StoreUnavailable: The tables cannot be reached.
     """
-    async with open_patient(
-        endpoint=endpoint,
-        region=region,
-        prefix=prefix,
-        clock=clock,
-        chance=chance,
-        back_off=back_off,
-    ) as dynamo:
-        yield DynamoSource(dynamo, await epoch_of(dynamo, prefix))
+    return DynamoSource(dynamo, await epoch_of(dynamo))
 
 
-async def epoch_of(dynamo: Dynamo, prefix: str) -> str:
+async def epoch_of(dynamo: Dynamo) -> str:
     """Return the epoch of tables that are not empty.
 
     Raises:
@@ -328,7 +309,7 @@ async def epoch_of(dynamo: Dynamo, prefix: str) -> str:
     epoch = await first_answer(dynamo)
     await refuse_unfinished(dynamo)
     if epoch is None:
-        raise SetupError(f"the tables with the prefix {prefix!r} are empty")
+        raise SetupError(f"the tables with the prefix {dynamo.prefix!r} are empty")
     written_in(epoch)
     return str(epoch["value"])
 

@@ -10,8 +10,7 @@ After an upgrade, `fill_lists` and `fill_heads` use the same writes to add list 
 copies that older versions did not write.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -49,7 +48,6 @@ from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
-from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
 from tidings.stores.dynamodb.chat.delivering import fill_missing
@@ -69,7 +67,7 @@ from tidings.stores.dynamodb.export.items import (
     request_item,
     tenants_item,
 )
-from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
+from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.formats import EPOCH, PROCESS
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.identity.audit import audit_item
@@ -332,32 +330,15 @@ def _listing_of(item: Item) -> Item | None:
             return None
 
 
-@asynccontextmanager
-async def open_target(
-    *,
-    endpoint: str | None,
-    region: str,
-    prefix: str,
-    clock: Clock,
-    chance: Chance,
-    back_off: BackOff,
-) -> AsyncIterator[DynamoTarget]:
-    """Open the existing tables with this prefix for an import.
+async def open_target(dynamo: Dynamo) -> DynamoTarget:
+    """Open the existing tables for an import.
 
     Raises:
         SetupError: The tables do not exist.
         StoreUnavailable: The tables cannot be reached.
     """
-    async with open_patient(
-        endpoint=endpoint,
-        region=region,
-        prefix=prefix,
-        clock=clock,
-        chance=chance,
-        back_off=back_off,
-    ) as dynamo:
-        await first_answer(dynamo)
-        yield DynamoTarget(dynamo)
+    await first_answer(dynamo)
+    return DynamoTarget(dynamo)
 
 
 _conforms: type[Target] = DynamoTarget

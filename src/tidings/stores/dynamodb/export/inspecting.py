@@ -6,7 +6,6 @@ never found ahead of a log that grows meanwhile.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.export_engines import Inspection, Violation
@@ -20,7 +19,6 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.people import Tenant, TenantKey
-from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.chat.items import member_key
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
@@ -28,7 +26,7 @@ from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.exporting import DynamoSource, epoch_of
 from tidings.stores.dynamodb.export.items import to_member_fact
 from tidings.stores.dynamodb.export.repair_patterns import SCAN_LISTINGS, SCAN_RECEIPTS
-from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
+from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.listings import (
     chat_listing,
     key_listing,
@@ -120,31 +118,14 @@ async def without_member(dynamo: Dynamo, receipts: list[Item]) -> list[tuple[Cha
     return sorted(found)
 
 
-@asynccontextmanager
-async def open_inspection(
-    *,
-    endpoint: str | None,
-    region: str,
-    prefix: str,
-    clock: Clock,
-    chance: Chance,
-    back_off: BackOff,
-) -> AsyncIterator[DynamoInspection]:
-    """Open the tables with this prefix to verify them; servers may use them meanwhile.
+async def open_inspection(dynamo: Dynamo) -> DynamoInspection:
+    """Open the tables to verify them; servers may use them meanwhile.
 
     Raises:
         SetupError: The tables do not exist or are empty, or an import into them is unfinished.
         StoreUnavailable: The tables cannot be reached.
     """
-    async with open_patient(
-        endpoint=endpoint,
-        region=region,
-        prefix=prefix,
-        clock=clock,
-        chance=chance,
-        back_off=back_off,
-    ) as dynamo:
-        yield DynamoInspection(dynamo, await epoch_of(dynamo, prefix))
+    return DynamoInspection(dynamo, await epoch_of(dynamo))
 
 
 _conforms: type[Inspection] = DynamoInspection
