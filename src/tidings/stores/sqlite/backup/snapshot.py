@@ -16,8 +16,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE
+from tidings.stores.sqlite.engine.connections import open_to_read
 
 STEP_PAGES: Final = 1_000
 KEY_TREES: Final = ("keys", "keys_by_master")
@@ -158,17 +157,10 @@ def open_snapshot(folder: Path) -> Iterator[Snapshot]:
     Raises:
         SetupError: There is no store in the folder, or it cannot be read.
     """
-    path = folder / DATABASE
-    if not path.exists():
-        raise SetupError(f"there is no store in {folder}")
-    try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-            db.set_busy_timeout(5_000)
-            db.execute("PRAGMA mmap_size = 268435456; PRAGMA cache_size = -1024; BEGIN").fetchall()
-            db.execute("SELECT 1 FROM sqlite_schema").fetchall()  # the snapshot begins with a read
-            yield Snapshot(db)
-    except DISK_TROUBLE as error:
-        raise SetupError(f"{path} cannot be read: {error}") from error
+    with open_to_read(folder) as db:
+        db.execute("PRAGMA cache_size = -1024").fetchall()  # each page is read once
+        db.execute("SELECT 1 FROM sqlite_schema").fetchall()  # the snapshot begins with a read
+        yield Snapshot(db)
 
 
 def heads_of(db: apsw.Connection) -> tuple[int, int, str]:

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, thread_time
@@ -112,6 +112,25 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
     except DISK_TROUBLE as error:
         raise SetupError(f"{path} cannot be opened: {error}") from error
     return db
+
+
+@contextmanager
+def open_to_read(folder: Path) -> Iterator[apsw.Connection]:
+    """Open the store in a folder for one read transaction, whether or not a server uses it.
+
+    Raises:
+        SetupError: There is no store in the folder, or it cannot be read.
+    """
+    path = folder / DATABASE
+    if not path.exists():
+        raise SetupError(f"there is no store in {folder}")
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            db.set_busy_timeout(BUSY_MS)
+            db.execute("PRAGMA mmap_size = 268435456; BEGIN").fetchall()
+            yield db
+    except DISK_TROUBLE as error:
+        raise SetupError(f"{path} cannot be read: {error}") from error
 
 
 class Checkpoints:

@@ -2,15 +2,13 @@
 """Opens the embedded store to verify it, and compares the data that it derives from facts."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import apsw
-
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Inspection, Violation
-from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE
+from tidings.stores.sqlite.engine.connections import DATABASE, open_to_read
 from tidings.stores.sqlite.engine.schema import VERSION
 from tidings.stores.sqlite.export.exporting import SqliteSource
 from tidings.stores.sqlite.export.importing import refuse_unfinished
@@ -79,24 +77,16 @@ async def open_inspection(folder: Path) -> AsyncIterator[SqliteInspection]:
     Raises:
         SetupError: There is no store, it has another schema, or an import into it is not finished.
     """
-    path = folder / DATABASE
-    if not path.exists():
-        raise SetupError(f"there is no store in {folder}")
-    try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-            db.set_busy_timeout(5_000)
-            db.execute("BEGIN")
-            found = db.pragma("user_version")
-            if found != VERSION:
-                raise SetupError(
-                    f"the store has schema {found}, this version of Tidings verifies {VERSION}: "
-                    "start the server of this version once"
-                )
-            refuse_unfinished(db)
-            epoch = str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
-            yield SqliteInspection(db, epoch)
-    except DISK_TROUBLE as error:
-        raise SetupError(f"{path} cannot be read: {error}") from error
+    with open_to_read(folder) as db:
+        found = db.pragma("user_version")
+        if found != VERSION:
+            raise SetupError(
+                f"the store has schema {found}, this version of Tidings verifies {VERSION}: "
+                "start the server of this version once"
+            )
+        refuse_unfinished(db)
+        epoch = str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
+        yield SqliteInspection(db, epoch)
 
 
 _conforms: type[Inspection] = SqliteInspection
