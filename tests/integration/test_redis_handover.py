@@ -80,7 +80,8 @@ def a_parcel(sequence: int = 1) -> EncodedEntry:
 
 @asynccontextmanager
 async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[RedisHandoverReceiver]:
-    mailbox = RedisHandoverReceiver(link, name, step, quiet_seconds=0.05)
+    answerers = {"names": lambda asked: asked + name.encode()} if step.answers else {}
+    mailbox = RedisHandoverReceiver(link, name, step, answerers, quiet_seconds=0.05)
     mailbox.start()
     try:
         async with asyncio.timeout(60):
@@ -244,6 +245,7 @@ async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: Red
     ):
         cut_off = RedisHandover(broken, SystemChance())
         assert await cut_off.entries([a_parcel()], {"g1": [ANN]}) == {}
+        assert await cut_off.ask("names", b"") == {}
         assert broken.owes_comparison.is_set()
         doubts = step.doubts
 
@@ -301,3 +303,26 @@ async def test_who_listens_in_redis_reads_no_message(link: RedisLink) -> None:
     await pubsub.aclose()  # type: ignore[no-untyped-call]
     assert b"secret" not in heard["data"]
     assert ANN.encode() not in heard["data"]
+
+
+async def test_one_gateway_is_asked_or_all_of_them(link: RedisLink) -> None:
+    async with (
+        a_gateway(link, "g1", Step([])),
+        a_gateway(link, "g2", Step([])),
+        a_sender(link, 600.0) as handover,
+    ):
+        async with asyncio.timeout(60):
+            one = await handover.ask("names", b"I am ", ["g2", "gone"])
+            everyone = await handover.ask("names", b"I am ")
+
+    assert one == {"g2": b"I am g2"}
+    assert everyone == {"g1": b"I am g1", "g2": b"I am g2"}
+
+
+async def test_a_gateway_that_does_not_know_the_subject_is_left_out(link: RedisLink) -> None:
+    async with (
+        a_gateway(link, "g1", Step([], answers=False)),
+        a_gateway(link, "g2", Step([])),
+        a_sender(link, 0.5) as handover,
+    ):
+        assert await handover.ask("names", b"") == {"g2": b"g2"}

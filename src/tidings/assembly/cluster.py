@@ -2,7 +2,7 @@
 """Connects this process to the others: through Kafka for events, Redis for connections and
 limits."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ from tidings.tasks import Backlog
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
-    from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
+    from tidings.cluster.handover import Answerer, RedisHandover, RedisHandoverReceiver
     from tidings.cluster.pulse import DeliveryPulse
     from tidings.cluster.redis_link import RedisLink
     from tidings.cluster.registry import RedisRegistry
@@ -48,11 +48,14 @@ class ClusterLinks:
         """Return the part that finds and reaches users on other gateways."""
         return RemoteGateways(self.registry, self.handover, self.name)
 
-    def handover_receiver(self, target: HandoverTarget) -> "RedisHandoverReceiver":
-        """Return the receiver of handovers for this gateway; the caller starts and closes it."""
+    def handover_receiver(
+        self, target: HandoverTarget, answerers: "Mapping[str, Answerer] | None" = None
+    ) -> "RedisHandoverReceiver":
+        """Return the receiver of handovers and questions for this gateway; the caller starts and
+        closes it."""
         from tidings.cluster.handover import RedisHandoverReceiver
 
-        return RedisHandoverReceiver(self.link, self.name, target)
+        return RedisHandoverReceiver(self.link, self.name, target, answerers)
 
 
 @asynccontextmanager

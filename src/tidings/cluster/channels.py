@@ -64,7 +64,26 @@ class Hint(msgspec.Struct, tag="hint", frozen=True):
     """Gateway that knows of the event already, and ignores this message."""
 
 
-HandoverMessage = Entries | HandedOver | Notice | Compare | Hint
+class Question(msgspec.Struct, tag="question", frozen=True):
+    """Message to one gateway or to all: a question about what the gateway has in memory."""
+
+    request: int
+    reply_to: str
+    """Channel for the answer."""
+    subject: str
+    """What the question is about. A gateway that does not know the subject does not answer."""
+    asked: bytes
+
+
+class Answer(msgspec.Struct, tag="answer", frozen=True):
+    """Answer of a gateway to a question."""
+
+    request: int
+    gateway: str
+    answer: bytes
+
+
+HandoverMessage = Entries | HandedOver | Notice | Compare | Hint | Question | Answer
 
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(HandoverMessage).decode

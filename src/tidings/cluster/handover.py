@@ -8,18 +8,20 @@ there. Therefore the sender asks all gateways to compare heads as soon as Redis 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from tidings.cluster.channels import (
     QUIET_SECONDS,
+    Answer,
     Compare,
     Entries,
     HandedOver,
     HandoverMessage,
     Hint,
     Notice,
+    Question,
     Subscription,
     encode,
 )
@@ -27,7 +29,13 @@ from tidings.cluster.redis_link import RedisLink
 from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
-from tidings.ports.delivery import EncodedEntry, Handover, HandoverTarget, RegistryUnavailable
+from tidings.ports.delivery import (
+    EncodedEntry,
+    GatewayQuestions,
+    Handover,
+    HandoverTarget,
+    RegistryUnavailable,
+)
 from tidings.ports.world import Chance
 from tidings.tasks import Tasks
 
@@ -39,6 +47,9 @@ EVERY_GATEWAY: Final = "every"
 
 ANSWERS_MAX: Final = 10_000
 ANSWERS_AT_ONCE: Final = 200
+
+Answerer = Callable[[bytes], bytes]
+"""Answers the questions about one subject, from what a gateway has in memory."""
 
 
 class _AwaitedAnswer:
@@ -62,8 +73,30 @@ class _AwaitedAnswer:
             self.done.set_result(None)
 
 
+class _Questioned:
+    """Collects the answers to one question, until as many gateways have answered as heard it."""
+
+    __slots__ = ("answers", "done", "heard_by")
+
+    def __init__(self) -> None:
+        self.answers: dict[str, bytes] = {}
+        self.heard_by: int | None = None
+        """Number of gateways that got the question; None while it is being sent."""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answered(self, gateway: str, answer: bytes) -> None:
+        self.answers[gateway] = answer
+        self.check()
+
+    def check(self) -> None:
+        """End the wait if all gateways have answered."""
+        is_whole = self.heard_by is not None and len(self.answers) >= self.heard_by
+        if is_whole and not self.done.done():
+            self.done.set_result(None)
+
+
 class RedisHandover:
-    """Sends entries, notices and hints to gateways; workers and gateways use it."""
+    """Sends entries, notices, hints and questions to gateways."""
 
     def __init__(
         self, link: RedisLink, chance: Chance, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
@@ -77,6 +110,7 @@ class RedisHandover:
         self._answer_seconds_max = answer_seconds_max
         self._requests = 0
         self._waiting: dict[int, _AwaitedAnswer] = {}
+        self._questioned: dict[int, _Questioned] = {}
         self._reply_to = link.name("sender", chance.token(8).hex())
         self._subscription = Subscription(link, (self._reply_to,), self._take)
         self._notices: deque[tuple[str, bytes]] = deque()
@@ -146,6 +180,26 @@ class RedisHandover:
     def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
         self._send_soon(gateway or EVERY_GATEWAY, Hint(event, but_not))
 
+    async def ask(
+        self, subject: str, asked: bytes, gateways: Collection[str] | None = None
+    ) -> Mapping[str, bytes]:
+        self._requests += 1
+        request, waiting = self._requests, _Questioned()
+        self._questioned[request] = waiting
+        message = encode(Question(request, self._reply_to, subject, asked))
+        targets = [EVERY_GATEWAY] if gateways is None else gateways
+        try:
+            async with asyncio.timeout(self._answer_seconds_max):
+                messages = [(self._channel(gateway), message) for gateway in targets]
+                waiting.heard_by = sum(await self._link.publish(messages))
+                waiting.check()
+                await waiting.done
+        except (TimeoutError, RegistryUnavailable):
+            pass  # whoever asked sees who has not answered
+        finally:
+            del self._questioned[request]
+        return waiting.answers
+
     def _send_soon(self, gateway: str, message: HandoverMessage) -> None:
         if len(self._notices) >= NOTICES_MAX:
             self.dropped += 1
@@ -171,6 +225,8 @@ class RedisHandover:
     def _take(self, message: HandoverMessage) -> None:
         if isinstance(message, HandedOver) and (waiting := self._waiting.get(message.request)):
             waiting.answered(message.gateway, message.connections)
+        elif isinstance(message, Answer) and (asked := self._questioned.get(message.request)):
+            asked.answered(message.gateway, message.answer)
 
     async def _request_comparisons(self) -> None:
         """Ask all gateways to compare heads when Redis answers again after a failure."""
@@ -187,7 +243,7 @@ class RedisHandover:
             raise
 
 
-_conforms: type[Handover] = RedisHandover
+_conforms: tuple[type[Handover], type[GatewayQuestions]] = (RedisHandover, RedisHandover)
 
 
 class RedisHandoverReceiver:
@@ -198,12 +254,16 @@ class RedisHandoverReceiver:
         link: RedisLink,
         gateway: str,
         target: HandoverTarget,
+        answerers: Mapping[str, Answerer] | None = None,
         *,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
+        """Set up the receiver; `answerers` are the subjects about which the gateway can be
+        asked."""
         self._link = link
         self._gateway = gateway
         self._target = target
+        self._answerers = answerers or {}
         self._answers: deque[tuple[str, bytes]] = deque(maxlen=ANSWERS_MAX)
         self._has_answers = asyncio.Event()
         self._tasks = Tasks("registry")
@@ -238,16 +298,21 @@ class RedisHandoverReceiver:
                     self._target.hint(event)
             case Compare():
                 self._target.request_reconcile()
-            case HandedOver():
+            case Question(request, reply_to, subject, asked):
+                if (answerer := self._answerers.get(subject)) is not None:
+                    self._send_soon(reply_to, Answer(request, self._gateway, answerer(asked)))
+            case HandedOver() | Answer():
                 pass
 
     def _answer(self, request: int, reply_to: str) -> Callable[[list[str]], None]:
         def answer(connections: list[str]) -> None:
-            message = encode(HandedOver(request, self._gateway, frozenset(connections)))
-            self._answers.append((reply_to, message))
-            self._has_answers.set()
+            self._send_soon(reply_to, HandedOver(request, self._gateway, frozenset(connections)))
 
         return answer
+
+    def _send_soon(self, reply_to: str, message: HandoverMessage) -> None:
+        self._answers.append((reply_to, encode(message)))
+        self._has_answers.set()
 
     async def _send_answers(self) -> None:
         """Send all waiting answers in one round trip; a lost answer is not sent again."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports of delivery: store calls, registry, handover to gateways, push notices, text messages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -122,6 +122,21 @@ class HandoverTarget(Protocol):
 
     def request_reconcile(self) -> None:
         """Compare heads with the store, because a handover may have been lost."""
+        ...
+
+
+class GatewayQuestions(Protocol):
+    """Asks gateways about what they have in memory."""
+
+    async def ask(
+        self, subject: str, asked: bytes, gateways: Collection[str] | None = None
+    ) -> Mapping[str, bytes]:
+        """Ask these gateways, or all gateways if `gateways` is None.
+
+        Returns the answers by gateway. Gateways that did not answer within a second are omitted,
+        and so are those of an older version, which does not know the subject. If Redis is a
+        cluster, all gateways are asked, but not all answers may be waited for.
+        """
         ...
 
 
