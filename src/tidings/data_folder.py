@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tidings.model.ids import from_rfc3339
 from tidings.model.setup_error import SetupError
 
 LOCK: Final = "lock"
@@ -64,6 +65,13 @@ def only_process(folder: Path) -> Iterator[None]:
 def _open_itself(path: str, flags: int) -> int:
     """Open a file, but not the target of a link: another user may have made the link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def last_backup_at(folder: Path) -> int | None:
+    """Return the time of the newest backup of a folder; None if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        return from_rfc3339((folder / LAST_BACKUP).read_text())
+    return None
 
 
 def read_private_file(path: Path) -> str | None:

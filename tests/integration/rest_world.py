@@ -16,12 +16,15 @@ from tests.support.canary import canary
 from tests.support.clock import ManualClock
 from tests.support.settings import config_of
 from tests.support.short_waits import erasures_here
+from tidings.actions.state import StateVerbs
 from tidings.api.access import Access
-from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import make_limits
 from tidings.assembly.rest import make_identity_verbs, make_rest
+from tidings.assembly.state import StateReporter
+from tidings.gateway.hub import Hub
+from tidings.ports.processes import Trouble
 from tidings.ports.world import FailpointName
 
 Json = dict[str, Any]
@@ -62,6 +65,7 @@ class Rest:
     condition: Condition
     http: httpx.AsyncClient
     core: Core
+    state: StateVerbs
     _keys: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -216,11 +220,12 @@ async def open_rest(
     with erasures_here():
         async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
             access = access or Access(make_limits(config, None))
-            app = make_rest(core, condition, make_identity_verbs(core), access=access)
+            state = StateReporter(config, core, None, condition, Hub()).verbs()
+            app = make_rest(core, condition, make_identity_verbs(core), state, access=access)
             transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
             hooks = {"response": [texts_sent(core)]}
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://tidings", event_hooks=hooks
             ) as http:
-                yield Rest(app, clock, disk, condition, http, core)
+                yield Rest(app, clock, disk, condition, http, core, state)
     assert bool(broke) == disk.is_full

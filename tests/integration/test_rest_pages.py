@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from tests.integration.rest_world import Rest, problem
-from tidings.api.health import Trouble, load_pages
+from tidings.api.health import load_pages
+from tidings.ports.processes import Trouble
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

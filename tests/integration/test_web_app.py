@@ -212,9 +212,8 @@ async def demo_in(folder: Path, peer: str = "127.0.0.1") -> AsyncIterator[httpx.
     async with open_rest(folder) as rest:
         identity = make_identity_verbs(rest.core)
         await make_demo(rest.core, identity)
-        app = make_rest(
-            rest.core, rest.condition, identity, sign_in=SignIn(True, demo_of(identity))
-        )
+        sign_in = SignIn(True, demo_of(identity))
+        app = make_rest(rest.core, rest.condition, identity, rest.state, sign_in=sign_in)
         async with client_of(app, peer) as client:
             yield client
 
@@ -293,7 +292,7 @@ async def test_strangers_get_no_demo_person(tmp_path: Path) -> None:
         identity = make_identity_verbs(rest.core)
         await make_demo(rest.core, identity)
         sign_in = SignIn(False, demo_of(identity))
-        app = make_rest(rest.core, rest.condition, identity, sign_in=sign_in)
+        app = make_rest(rest.core, rest.condition, identity, rest.state, sign_in=sign_in)
         for stranger, (peer, headers) in STRANGERS.items():
             async with client_of(app, peer) as client:
                 ways = await client.get("/app.json", headers=headers)

@@ -6,6 +6,7 @@ from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.settings import config_of
 from tidings.assembly.system import SystemChance
@@ -15,6 +16,7 @@ from tidings.config.settings import Keys, Network, Process, Sqlite
 from tidings.config.values import PARSE
 from tidings.keyrings import ensure_root_key, why_weak
 from tidings.model.setup_error import SetupError
+from tidings.ports.processes import Setting
 
 STRONG = "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa"
 KEY = b64encode(bytes(range(32))).decode()
@@ -26,6 +28,11 @@ def load(
 ) -> Config:
     variables = {f"TIDINGS_{name}": value for name, value in environment.items()}
     return load_config(flags or {}, {"PATH": "/bin", **variables}, file)
+
+
+def without_sources(config: Config) -> Config:
+    """The settings alone, without the list of where they come from."""
+    return replace(config, settings=())
 
 
 def mistakes(
@@ -45,7 +52,7 @@ def toml(folder: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_without_settings_it_runs_on_loopback() -> None:
     config = load()
-    assert config == Config()
+    assert without_sources(config) == Config()
     assert (config.network.host, config.network.port) == ("127.0.0.1", 8080)
     assert (config.data, config.keys) == (Path("tidings-data"), Keys())
     assert (config.store, config.is_alone) == (Sqlite(), True)
@@ -72,7 +79,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         ROLES="relay,api, worker,gateway,",
         PUSH="OFF",
     )
-    assert config == config_of(
+    assert without_sources(config) == config_of(
         host="0.0.0.0",
         port=0,
         data=tmp_path,
@@ -93,6 +100,23 @@ def test_every_setting_belongs_to_a_section_or_has_a_default() -> None:
     chosen = {name for choice in CHOICES for name, _ in choice.settings()}
     always = {field for section in (Network, Process, Keys) for field in section.__struct_fields__}
     assert set(PARSE) <= chosen | always | set(with_defaults({}))
+
+
+def test_each_setting_in_effect_is_listed_with_its_source(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'drain_seconds = 1.5\nallowed_origins = ["http://localhost:3000"]\n')
+    config = load({"port": "0"}, file, HOST="::1", ROOT_KEY=STRONG)
+    listed = {setting.name: setting for setting in config.settings}
+    assert [*listed] == sorted(listed)
+    assert listed["port"] == Setting("port", "0", "--port")
+    assert listed["host"] == Setting("host", "::1", "TIDINGS_HOST")
+    assert listed["drain_seconds"] == Setting("drain_seconds", "1.5", f"{file}: drain_seconds")
+    assert listed["allowed_origins"].value == "http://localhost:3000"
+    assert listed["roles"] == Setting("roles", "gateway,api,worker,relay", "default")
+    assert listed["store"] == Setting("store", "sqlite", "default")
+    assert listed["metrics"].value is None
+    assert listed["root_key"] == Setting("root_key", None, "TIDINGS_ROOT_KEY", True)
+    assert listed["master_key"] == Setting("master_key", None, "default", True)
+    assert not {name for name in listed if name.startswith(("dynamodb_", "redis_", "push_"))}
 
 
 def test_flags_before_environment_before_file(tmp_path: Path) -> None:

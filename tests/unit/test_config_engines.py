@@ -61,8 +61,10 @@ def test_many_processes() -> None:
     assert config.push == Webhook(url="https://push.example/in", secret=STRONG)
     assert config.process.roles == ("gateway", "worker")
     assert not config.is_alone
+    shown = [setting.value or "" for setting in config.settings]
     for secret in ("pass", STRONG, "push.example"):
         assert secret not in repr(config)
+        assert secret not in " ".join(shown)
 
 
 @pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])

@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
+from tidings.actions.state import StateVerbs
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs, LoginVerbs
 from tidings.api import (
     audit,
@@ -29,6 +30,7 @@ from tidings.api import (
     reading,
     sign_in,
     stack,
+    state,
     tenants,
     unread,
     users,
@@ -62,6 +64,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *audit.OPERATIONS,
     *health.OPERATIONS,
     *metrics.OPERATIONS,
+    *state.OPERATIONS,
 )
 
 
@@ -72,6 +75,7 @@ def make_app(
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
     job_verbs: JobVerbs,
+    state_verbs: StateVerbs,
     dead_letters: DeadLetterJobs,
     exports: PersonExports,
     audit_trail: AuditTrail,
@@ -91,6 +95,7 @@ def make_app(
         "identity": identity_verbs,
         "logins": login_verbs,
         "job_verbs": job_verbs,
+        "state": state_verbs,
         "dead_letters": dead_letters,
         "exports": exports,
         "audit_reading": audit_reading,

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from tidings.api.callers import Guard
 from tidings.api.operations import operation
 from tidings.model.refusals import Unavailable
+from tidings.ports.processes import Trouble
 
 TAG: Final = "Health"
 _FOLDER: Final = Path(__file__).parent / "web"
@@ -26,8 +27,6 @@ _FILES: Final = {
     "/web/trying.js": ("trying.js", "text/javascript"),
 }
 
-Trouble = Literal["starting", "draining", "the store is broken"]
-"""Reason why requests cannot be served. The endpoint is public, so only the log has details."""
 METHODS: Final = ("GET", "HEAD")
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -20,6 +20,7 @@ from tidings.tasks import Backlog
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
     from tidings.cluster.handover import Answerer, RedisHandover, RedisHandoverReceiver
+    from tidings.cluster.processes import RedisProcesses
     from tidings.cluster.pulse import DeliveryPulse
     from tidings.cluster.redis_link import RedisLink
     from tidings.cluster.registry import RedisRegistry
@@ -42,6 +43,7 @@ class ClusterLinks:
     backlog: Backlog
     """Events that this process has not published or not delivered yet."""
     pulse: "DeliveryPulse"
+    processes: "RedisProcesses"
 
     @property
     def remote_gateways(self) -> RemoteGateways:
@@ -71,6 +73,7 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
     kafka, redis = config.cluster.kafka, config.cluster.redis
     with optional_import():
         from tidings.cluster.handover import RedisHandover
+        from tidings.cluster.processes import RedisProcesses
         from tidings.cluster.pulse import DeliveryPulse
         from tidings.cluster.redis_link import RedisLink
         from tidings.cluster.registry import RedisRegistry
@@ -90,7 +93,10 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
         publisher = _publisher(kafka, core, backlog)
         stack.push_async_callback(publisher.close)
         publisher.start()
-        yield ClusterLinks(name, kafka, link, registry, handover, publisher, backlog, pulse)
+        processes = RedisProcesses(link, core.clock)
+        yield ClusterLinks(
+            name, kafka, link, registry, handover, publisher, backlog, pulse, processes
+        )
 
 
 def _publisher(kafka: Kafka, core: Core, backlog: Backlog) -> "KafkaPublisher":

@@ -13,7 +13,9 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
+from tidings.gateway import connection_states
 from tidings.gateway.closing import RevocationCloser, drain
+from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import Admission, GatewayContext, WriteLease
 from tidings.gateway.erasures import SALT_BYTES, ErasureFrames
 from tidings.gateway.handover_receiver import HandoverReceiver
@@ -124,7 +126,8 @@ class Exchange:
         reconciler = HeadReconciler(hub, core.store.chats)
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
         self._handover_receiver = others.handover_receiver(
-            HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard)
+            HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard),
+            {connection_states.SUBJECT: OwnConnections(hub, core.clock, others.name).answer},
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:

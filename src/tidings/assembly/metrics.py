@@ -3,7 +3,6 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final
 
 from tidings import __version__
@@ -13,13 +12,12 @@ from tidings.api.callers import Authenticating
 from tidings.assembly import Core
 from tidings.assembly.cluster import ClusterLinks
 from tidings.config import Config, DynamoDb
-from tidings.data_folder import LAST_BACKUP
+from tidings.data_folder import last_backup_at
 from tidings.diagnosis import queue_depths, running_loops
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.metrics import declared
 from tidings.metrics.meters import Reading, Series, report, snapshot
-from tidings.model.ids import from_rfc3339
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unauthenticated
 from tidings.model.setup_error import SetupError
@@ -74,7 +72,7 @@ class ProcessMetrics:
         self._labels = _build_labels(config)
         self._epoch = core.store.deployment.epoch
         self._clock = core.clock
-        self._last_backup = config.data / LAST_BACKUP
+        self._folder = config.data
         self._backlog = others.backlog if others else None
         limits = ConnectionLimits(DESCRIPTORS_MAX)
         self._http = Http(make_metrics_app(metrics_text, core.chance), None, limits)
@@ -115,8 +113,8 @@ class ProcessMetrics:
             readings.append((declared.loop_failures, (loop.group, loop.step), loop.failures))
         if self._backlog is not None:
             readings.append((declared.bus_lag_seconds, "messages", self._backlog.seconds))
-        with suppress(OSError, ValueError):  # without a backup there is no file
-            age = self._clock.now() - from_rfc3339(self._last_backup.read_text())
+        if (backup_at := last_backup_at(self._folder)) is not None:
+            age = self._clock.now() - backup_at
             readings.append((declared.backup_age, (), age / SECOND_MS))
         return readings
 

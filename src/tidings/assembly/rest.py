@@ -30,6 +30,7 @@ from tidings.actions.identity.users import (
 )
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
+from tidings.actions.state import StateVerbs
 from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
@@ -46,6 +47,7 @@ def make_rest(
     core: Core,
     health: Health,
     identity: IdentityVerbs,
+    state: StateVerbs,
     *,
     access: Access | None = None,
     is_whole: bool = True,
@@ -60,6 +62,7 @@ def make_rest(
         identity_verbs=identity,
         login_verbs=core.logins,
         job_verbs=core.tenant_work.verbs,
+        state_verbs=state,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,

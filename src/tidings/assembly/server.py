@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 
 from tidings.actions.chat.deleting import Sweeper
 from tidings.api.access import Access
-from tidings.api.health import Trouble
 from tidings.api.sign_in import SignIn
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_links
@@ -21,6 +20,7 @@ from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.rest import make_identity_verbs, make_rest
+from tidings.assembly.state import StateReporter
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
@@ -29,6 +29,7 @@ from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
+from tidings.ports.processes import Trouble
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
@@ -69,6 +70,7 @@ class Server:
             self._sockets = Sockets(core, config, others, rate_limits)
         hub = self._sockets.hub if self._sockets else Hub()
         gateways = others.remote_gateways if others else None
+        self._reporter = StateReporter(config, core, others, health, hub)
         self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, gateways)
         self._remote_notices = _remote_notices(core, others) if others else None
         origins = frozenset(network.allowed_origins)
@@ -78,7 +80,13 @@ class Server:
         self._demo = demo_of(self._identity) if has_demo else None
         sign_in = SignIn(config.sms != "off", self._demo)
         rest = make_rest(
-            core, health, self._identity, access=access, is_whole=is_whole, sign_in=sign_in
+            core,
+            health,
+            self._identity,
+            self._reporter.verbs(),
+            access=access,
+            is_whole=is_whole,
+            sign_in=sign_in,
         )
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
@@ -91,6 +99,7 @@ class Server:
         core = self._core
         await self._metrics.open()
         self._tasks.repeat(measure_loop_lag)
+        self._tasks.repeat(self._reporter.report_when_due)
         if not isinstance(self._config.store, DynamoDb):
             await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
@@ -157,6 +166,7 @@ class Server:
         if self._remote_notices is not None:
             await self._remote_notices.close()
         await self._tasks.close()
+        await self._reporter.close()
         await self._metrics.close()
 
 

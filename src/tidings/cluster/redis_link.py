@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
-from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.redis_servers import RedisServers, Value
 from tidings.metrics.counts import report_counts
 from tidings.ports.delivery import RegistryUnavailable
 from tidings.wire.events import MessageCipher
@@ -22,7 +22,6 @@ ANSWER_SECONDS_MAX: Final = 0.25
 problem."""
 
 T = TypeVar("T")
-Value = str | int
 
 TROUBLE: Final = (RedisError, OSError)
 """Every exception that a failed call to Redis raises. A timeout is an OSError, too."""
@@ -154,6 +153,10 @@ class RedisLink:
     def open(self, channel: str, sealed: bytes) -> bytes | None:
         """Decrypt a message from a channel; return None if it was not encrypted for the channel."""
         return self._cipher.open(channel, sealed)
+
+    def seal(self, key: str, value: bytes) -> bytes:
+        """Encrypt a value that is stored under a key; `open` decrypts it."""
+        return self._cipher.seal(key, value)
 
     def _log_change(self, is_up: bool, trouble: Exception | None) -> None:
         """Log when Redis stops answering and when it answers again, not for each call."""

@@ -24,6 +24,9 @@ HASH_TAGS: Final = 64
 """Number of groups into which the keys of a cluster are divided. All keys of a group are on the
 same server, so a request about many users runs one script per group instead of one per user."""
 
+Value = str | int | bytes
+"""An argument of a script."""
+
 
 @dataclass(frozen=True, slots=True)
 class RedisServers:
@@ -77,7 +80,7 @@ class RedisConnections(Protocol):
         """Return the indexes of the keys, in groups that one script can access together."""
         ...
 
-    async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
+    async def run(self, script: str, keys: Sequence[str], values: Sequence[Value]) -> Any:  # noqa: ANN401
         """Run a script on keys of one group."""
         ...
 
@@ -116,7 +119,7 @@ class ServerConnections:
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))] if keys else []
 
-    async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
+    async def run(self, script: str, keys: Sequence[str], values: Sequence[Value]) -> Any:  # noqa: ANN401
         words = (len(keys), *keys, *values)
         execute: Callable[..., Awaitable[Any]] = self.redis.execute_command
         return await _known_or_new(script, lambda *how: execute(*how, *words))
@@ -164,7 +167,7 @@ class ClusterConnections:
             found.setdefault(key[key.index("{") : key.index("}")], []).append(index)
         return list(found.values())
 
-    async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
+    async def run(self, script: str, keys: Sequence[str], values: Sequence[Value]) -> Any:  # noqa: ANN401
         _ = await self._cluster.initialize()  # does something the first time only
         # The node is given, because otherwise the library would send the script to any node.
         node = self._cluster.get_node_from_key(keys[0])

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from tidings.config.addresses import FILE_SUFFIX, secrets_in_files
 from tidings.config.building import CHOICES, Choice, make_config, with_defaults
 from tidings.config.checks import ParsedSettings, combined_mistakes
+from tidings.config.effective import effective_settings
 from tidings.config.settings import Config
 from tidings.config.values import PARSE
 from tidings.model.setup_error import SetupError
@@ -60,11 +63,12 @@ def load_config(
         except ValueError as error:
             mistakes.append(f"{source}: {error}")
     wrong = given.keys() - values.keys()
-    mistakes += combined_mistakes(ParsedSettings(with_defaults(values), given, wrong))
+    completed = with_defaults(values)
+    mistakes += combined_mistakes(ParsedSettings(completed, given, wrong))
     if mistakes:
         listed = "\n".join(f"- {mistake}" for mistake in mistakes)
         raise SetupError(f"the configuration is not valid:\n{listed}")
-    return make_config(values)
+    return replace(make_config(values), settings=effective_settings(completed, given))
 
 
 # --- Where settings come from ------------------------------------------------------------------

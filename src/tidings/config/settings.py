@@ -15,6 +15,7 @@ import msgspec
 
 from tidings.model.addresses import Networks
 from tidings.model.limits import DAY_CODES_DEFAULT
+from tidings.ports.processes import Setting
 from tidings.ports.world import FailpointName
 
 DATA_DEFAULT: Final = Path("tidings-data")
@@ -218,6 +219,8 @@ class Sns(Section, frozen=True, kw_only=True):
 class Config(Section, frozen=True, kw_only=True):
     """All settings of a process, checked."""
 
+    secrets: ClassVar = ("settings",)
+
     data: Path = DATA_DEFAULT
     network: Network = Network()
     process: Process = Process()
@@ -231,6 +234,8 @@ class Config(Section, frozen=True, kw_only=True):
     sms: Literal["off", "log"] | Webhook | Sns = "log"
     """How login codes are sent."""
     sms_per_day: int = DAY_CODES_DEFAULT
+    settings: tuple[Setting, ...] = ()
+    """Every setting that is in effect, with its source; empty if they were not loaded."""
 
     @property
     def is_alone(self) -> bool:

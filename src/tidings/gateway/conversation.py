@@ -80,7 +80,9 @@ class Conversation:
         """Whether the device gets new erasures."""
         self.used_at = now
         """Monotonic time at which the client last asked for something, in milliseconds."""
-        self._opened_at = now
+        self.received_at: int | None = None
+        """Monotonic time of the last `received`; None if there was none."""
+        self.opened_at = now
         self._heard_at = now
         self._probed_at = now
         self._bad_frames = 0
@@ -108,6 +110,8 @@ class Conversation:
             self._bad_frames = 0
             if type(frame) not in _AUTOMATIC:
                 self.used_at = now
+            elif type(frame) is Received:
+                self.received_at = now
             return frame
         return self._receive_early(frame)
 
@@ -181,9 +185,9 @@ class Conversation:
         shows whether the token has expired.
         """
         if self.state is State.GREETING:
-            return Close.SILENT if now - self._opened_at > limits.HELLO_MS_MAX else None
+            return Close.SILENT if now - self.opened_at > limits.HELLO_MS_MAX else None
         if self.state is State.CHECKING:
-            is_stuck = now - self._opened_at > 2 * limits.HELLO_MS_MAX
+            is_stuck = now - self.opened_at > 2 * limits.HELLO_MS_MAX
             return Close.OVERLOADED if is_stuck else None
         if self.state is State.OPEN:
             if self.caller is None or wall >= self.caller.expires_at:

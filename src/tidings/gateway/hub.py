@@ -149,13 +149,18 @@ class Hub:
         pending = [bytes_ for connection in self._all if (bytes_ := connection.pending_bytes)]
         return {
             "connections": len(self._all),
-            "users": len(self._by_user),
+            "users": self.users,
             "away": sum(connection.conversation.is_away for connection in self._all),
             "by_heads": sum(connection.conversation.is_by_heads for connection in self._all),
             "behind": len(pending),
             "pending_bytes": sum(pending),
             "pending_bytes_most": max(pending, default=0),
         }
+
+    @property
+    def users(self) -> int:
+        """Number of users who have a connection."""
+        return len(self._by_user)
 
     def __len__(self) -> int:
         return len(self._all)

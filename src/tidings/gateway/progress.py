@@ -130,9 +130,10 @@ class DeliveryProgress:
     """Records which entries of each chat were sent on one connection."""
 
     def __init__(self, window: int = limits.WINDOW_ENTRIES) -> None:
-        self._window: Final = window
+        self.window: Final = window
         self._positions: dict[ChatId, Position] = {}
-        self._unacknowledged = 0
+        self.unacknowledged = 0
+        """Number of entries that were sent and that `received` has not confirmed yet."""
         self.unfollowed: dict[ChatId, Unfollowed] = {}
         """Chats of which the client gets only the head; none if it follows all its chats."""
         self.is_paused = False
@@ -141,12 +142,12 @@ class DeliveryProgress:
     @property
     def room(self) -> int:
         """Number of entries that may be sent before the client has to confirm with `received`."""
-        return 0 if self.is_paused else self._window - self._unacknowledged
+        return 0 if self.is_paused else self.window - self.unacknowledged
 
     @property
     def is_window_full(self) -> bool:
         """Whether the client has to confirm with `received` before it gets more."""
-        return self._unacknowledged >= self._window
+        return self.unacknowledged >= self.window
 
     def get(self, chat: ChatId) -> Position | None:
         """Return the progress of a chat; None if the connection does not follow it."""
@@ -166,7 +167,7 @@ class DeliveryProgress:
     def leave(self, chat: ChatId) -> None:
         """Stop following a chat."""
         if position := self._positions.pop(chat, None):
-            self._unacknowledged -= position.unacknowledged
+            self.unacknowledged -= position.unacknowledged
 
     def is_early(self, position: Position, sequence: int) -> bool:
         """Return True if an entry arrived too early: entries before it may still arrive.
@@ -210,8 +211,8 @@ class DeliveryProgress:
         assert sequence == position.sent + 1, f"{sequence} does not follow {position.sent}"
         position.sent = sequence
         position.unacknowledged += 1
-        self._unacknowledged += 1
-        if self._unacknowledged == self._window:
+        self.unacknowledged += 1
+        if self.unacknowledged == self.window:
             declared.window_full.counts[()] += 1
 
     def sent_own(self, chat: ChatId, sequence: int) -> None:
@@ -228,7 +229,7 @@ class DeliveryProgress:
             return
         position.received = sequence
         left = min(position.unacknowledged, position.sent - sequence)
-        self._unacknowledged -= position.unacknowledged - left
+        self.unacknowledged -= position.unacknowledged - left
         position.unacknowledged = left
 
     def caught_up(self, position: Position) -> bool:
