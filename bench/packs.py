@@ -23,6 +23,7 @@ from scripts.services.dynamodb_local import DynamoDBLocal
 from tidings.actions.chat.appender import Appender
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
+from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatState
 from tidings.model.entries import Entry, Person, SendKey
@@ -163,6 +164,7 @@ class Sending:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.requests: Requests = ()
         self.is_ready = True
         self._chat = chat
         self._answer = answer

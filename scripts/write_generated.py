@@ -4,7 +4,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts import command_line_page, metrics_page, package_picture, requirements_page, tables_page
+from scripts import (
+    command_line_page,
+    logs_page,
+    metrics_page,
+    package_picture,
+    requirements_page,
+    tables_page,
+)
 from scripts import cost_page as cost_page
 from scripts.observability import dashboard, rules
 from tidings.cli.schema import as_text
@@ -27,6 +34,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         (PAGE, tables_page.filled_in),
         (COST, cost_page.filled_in),
         (command_line_page.PAGE, command_line_page.filled_in),
+        (logs_page.PAGE, logs_page.filled_in),
         (metrics_page.PAGE, metrics_page.filled_in),
         (rules.PAGE, rules.filled_in),
         (package_picture.PAGE, package_picture.filled_in),

@@ -2,12 +2,14 @@
 """Fixtures that any suite may ask for."""
 
 import gc
+import logging
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
 from tests.attacks.report import note_attacks, tell_attacks
+from tests.support.log_lines import Undeclared, json_lines
 from tests.support.quick import keep_quick
 from tests.support.services import (
     aws_endpoint,
@@ -26,6 +28,7 @@ from tests.support.services import (
 __all__ = [
     "aws_endpoint",
     "dynamodb_endpoint",
+    "json_lines",
     "kafka_address",
     "own_dynamodb",
     "own_kafka",
@@ -40,6 +43,18 @@ __all__ = [
 # An example may take as long as a busy machine needs for it.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+_undeclared = Undeclared()
+
+
+@pytest.fixture(autouse=True)
+def declared_lines() -> Generator[None]:
+    """Fail a test in whose process the server logs an action or a field that is not declared."""
+    logging.getLogger("tidings").addHandler(_undeclared)
+    yield
+    found, _undeclared.found = _undeclared.found, []
+    assert not found, "see src/tidings/logs/declared.py"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from tidings.diagnosis import LoopState, report_queue, running_loops
+from tidings.logs.requests import Requests, current_requests, for_requests
 
 log = logging.getLogger("tidings.tasks")
 
@@ -20,6 +21,7 @@ BACK_OFF_SECONDS: Final = 1.0
 BACK_OFF_SECONDS_MAX: Final = 60.0
 
 Job = Callable[[], Awaitable[None]]
+_Queue = asyncio.Queue[tuple[Requests, Job]]
 SLICE_SECONDS: Final = 0.003
 
 
@@ -148,7 +150,8 @@ class TurnBudget:
 
     def _schedule(self) -> None:
         self._is_scheduled = True
-        asyncio.get_running_loop().call_soon(self._work)
+        # The calls belong to different requests.
+        asyncio.get_running_loop().call_soon(self._work, context=Context())
 
     def _work(self) -> None:
         waiting = self._waiting
@@ -179,7 +182,7 @@ class BackgroundQueue:
         self._waiting_max = waiting_max
         self._close_seconds = close_seconds
         self._waiting = 0
-        self._queues: list[asyncio.Queue[Job]] = [asyncio.Queue() for _ in range(workers)]
+        self._queues: list[_Queue] = [asyncio.Queue() for _ in range(workers)]
         self._started: set[int] = set()
         self._tasks = Tasks(name)
         self._is_closed = False
@@ -195,12 +198,13 @@ class BackgroundQueue:
         return self._is_closed or self._waiting >= self._waiting_max
 
     def put(self, key: str, job: Job) -> bool:
-        """Queue the function `job`; return False if the queue is full or closed."""
+        """Queue the function `job`, which runs for the requests of the caller; return False if the
+        queue is full or closed."""
         if self.is_full:
             return False
         self._waiting += 1
         worker = hash(key) % len(self._queues)
-        self._queues[worker].put_nowait(job)
+        self._queues[worker].put_nowait((current_requests(), job))
         if worker not in self._started:
             self._started.add(worker)
             self._tasks.start(self._work(self._queues[worker]))
@@ -225,18 +229,19 @@ class BackgroundQueue:
             )
         await self._tasks.close()
 
-    async def _work(self, queue: asyncio.Queue[Job]) -> None:
+    async def _work(self, queue: _Queue) -> None:
         while True:
-            job = await queue.get()
-            try:
-                await job()
-            except Exception as error:
-                # An unexpected error in one job must not end the worker.
-                log.error(
-                    "background job failed",
-                    exc_info=error,
-                    extra={"action": "task_failed", "group": self._name},
-                )
+            requests, job = await queue.get()
+            with for_requests(requests):
+                try:
+                    await job()
+                except Exception as error:
+                    # An unexpected error in one job must not end the worker.
+                    log.error(
+                        "background job failed",
+                        exc_info=error,
+                        extra={"action": "task_failed", "group": self._name},
+                    )
             self._waiting -= 1
             queue.task_done()
 

@@ -17,6 +17,7 @@ from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import AppendRequest
 from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
+from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
@@ -36,6 +37,7 @@ class Sending:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.requests: Requests = ()
         self.is_ready = True
         self.answer: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
         """The message, and whether it had been sent before."""

@@ -160,3 +160,14 @@ async def test_a_plain_request_id_comes_back_and_another_is_replaced(rest: Rest)
     for forged in ("", "a b", "x" * 65, "<script>"):
         answer = await rest.nobody.call("GET", "/healthz", headers={"X-Request-Id": forged})
         assert answer.headers["x-request-id"] != forged
+
+
+async def test_a_line_in_the_log_has_the_id_of_its_request(
+    rest: Rest, json_lines: list[dict[str, object]]
+) -> None:
+    acme, _ = await rest.tenant("acme"), await rest.tenant("globex")
+    path = "/v1/tenants/globex/settings"
+    answer = await acme.call("GET", path, headers={"X-Request-Id": "edge-7"})
+    assert answer.status_code == 404
+    (line,) = [told for told in json_lines if told["action"] == "cross_tenant"]
+    assert (line["request"], line["wanted"]) == ("edge-7", "globex")

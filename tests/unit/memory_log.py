@@ -11,6 +11,7 @@ from tests.support.clock import ManualClock
 from tidings.actions.chat.appender import Appender
 from tidings.assembly.system import SystemChance
 from tidings.buses.in_process import InProcessBus
+from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Person, SendKey
@@ -155,6 +156,7 @@ class Send:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.requests: Requests = ()
         self.is_ready = True
         self.answers: list[object] = []
         self.answered = asyncio.Event()

@@ -19,6 +19,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId
 from tidings.ports.log import Page
+from tidings.stores.sqlite.chat.runs import RunJob
 from tidings.wire.codes import Close
 from tidings.wire.frames import Fetch, encode
 
@@ -319,3 +320,26 @@ async def test_an_outsider_is_told_the_same_as_of_a_chat_that_is_not_there(
     expected = {"op": "refused", "code": "chat.not_found", "detail": "No such chat"}
     named = {"id": frame["id"]} if "id" in frame else {}
     assert refused == [expected | named | {"retryable": False}] * 4
+
+
+# The log.
+
+
+async def test_a_failed_write_is_logged_with_the_names_of_its_requests(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch, json_lines: list[dict[str, object]]
+) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(ANN)
+
+    def fails(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(RunJob, "bulk", fails)
+    monkeypatch.setattr(RunJob, "write", fails)
+    for number in ("1", "2"):
+        line.say("send", id=number, chat=chat, client_message_id=f"m{number}", content="x")
+    await answers(line, "refused", 2)
+
+    (failed,) = [told for told in json_lines if told["action"] == "write_failed"]
+    connection = line.of("welcome")[0]["connection"]
+    assert failed["requests"] == [f"{connection}/1", f"{connection}/2"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 
+from tidings.logs.requests import Requests
 from tidings.ports.world import FailpointName, Failpoints
 from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
@@ -54,6 +55,7 @@ class Thing:
         self._error = error
         self.done = asyncio.Event()
         self.entry_count = 0
+        self.requests: Requests = ()
 
     def prepare(self) -> int:
         return self._rows

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, combine_outcomes
 from tidings.api.operations import UNCOUNTED, Operation
+from tidings.logs.requests import set_requests
 from tidings.model.addresses import Networks, counted_address, is_trusted
 from tidings.ports.sessions import Bucket
 from tidings.ports.world import Chance
@@ -212,7 +213,7 @@ def _given(scope: Scope) -> str | None:
 
 
 class HeadersMiddleware:
-    """Middleware that adds the common headers to each answer."""
+    """Middleware that adds the common headers to each answer, and names the request in the log."""
 
     def __init__(self, app: ASGIApp, chance: Chance, access: Access) -> None:
         self._app = app
@@ -221,6 +222,7 @@ class HeadersMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})
+        set_requests((request_id(scope, self._chance),))
 
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":

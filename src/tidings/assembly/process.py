@@ -100,24 +100,22 @@ def dump_state_on_signal() -> None:
 def log_state() -> None:
     """Log the depths of all queues, all background loops, and the stacks of all tasks."""
     for name, depths in queue_depths():
-        _log("queue", queue=name, **depths)
+        log.info("state: queue", extra={"action": "state_queue", "queue": name, **depths})
     for loop in sorted(running_loops, key=lambda loop: (loop.group, loop.step)):
-        _log(
-            "loop",
-            group=loop.group,
-            step=loop.step,
-            failures=loop.failures,
-            last_error=loop.last_error,
-        )
+        facts = {
+            "action": "state_loop",
+            "group": loop.group,
+            "step": loop.step,
+            "failures": loop.failures,
+            "last_error": loop.last_error,
+        }
+        log.info("state: loop", extra=facts)
     tasks = asyncio.all_tasks()
     stacks = Counter(_stack(task.get_coro()) for task in islice(tasks, TASKS_MAX))
     for stack, count in stacks.most_common(STACKS_MAX):
-        _log("task", count=count, stack=stack)
-    _log("end", tasks=len(tasks), stacks=len(stacks))
-
-
-def _log(what: str, **facts: object) -> None:
-    log.info("state: %s", what, extra={"action": f"state_{what}", **facts})
+        log.info("state: task", extra={"action": "state_task", "count": count, "stack": stack})
+    ending = {"action": "state_end", "tasks": len(tasks), "stacks": len(stacks)}
+    log.info("state: end", extra=ending)
 
 
 def _stack(work: Any) -> Stack:  # noqa: ANN401 - coroutines and generators of any library

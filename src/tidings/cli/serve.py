@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import ROLES, Config, DynamoDb
+from tidings.logs.requests import current_requests, texts_of
 from tidings.model.ids import rfc3339
 from tidings.model.setup_error import SetupError
 
-_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""Attributes of every log record. All others are fields of its action."""
+_REQUESTS_MAX: Final = 20
+"""Maximum number of requests that one line names. A batch may have more."""
 _SOCKET: Final = "tidings.socket"
 _ADDRESS_TROUBLE: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
@@ -172,7 +176,7 @@ def _about_master_key(config: Config, source: Path | None) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """Formats a log record as JSON with time, level, logger, message and the fields of `extra`."""
+    """Formats a log record as JSON: time, level, logger, message, requests, fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -181,7 +185,9 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if requests := texts_of(current_requests()[:_REQUESTS_MAX]):
+            line |= {"request": requests[0]} if len(requests) == 1 else {"requests": requests}
+        line |= {name: value for name, value in vars(record).items() if name not in STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

@@ -150,7 +150,8 @@ class Subscription:
                     await self._listen(pubsub)
             except TROUBLE as trouble:
                 self._link.failures += 1
-                log.debug("subscription broke: %s", trouble)
+                extra = {"action": "subscription_broke", "error": str(trouble)}
+                log.debug("subscription broke", extra=extra)
             finally:
                 self._up.clear()
             raise_swallowed_cancellation()

@@ -15,6 +15,14 @@ from tidings.gateway.context import ConnectionCharges, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
+from tidings.logs.requests import Requests as LoggedRequests
+from tidings.logs.requests import (
+    current_requests,
+    enter_requests,
+    for_requests,
+    leave_requests,
+    set_requests,
+)
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import Move
@@ -121,8 +129,14 @@ class Requests:
         self._connection.start(self._counted(work, request))
         return True
 
+    def _named(self, request: str) -> LoggedRequests:
+        """Return the name of a request in the log."""
+        return ((self._connection.conversation.connection, request),)
+
     async def _counted(self, work: Work, request: str | None) -> None:
         set_requester(user_requester(self._user))
+        if request is not None:
+            set_requests(self._named(request))
         try:
             await work()
         except Refusal as refusal:
@@ -138,6 +152,13 @@ class Requests:
     # Sending.
 
     def _send(self, frame: SendFrame) -> None:
+        before = enter_requests(self._named(frame.id))
+        try:
+            self._accept(frame)
+        finally:
+            leave_requests(before)
+
+    def _accept(self, frame: SendFrame) -> None:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), frame.id)
             return
@@ -167,6 +188,10 @@ class Requests:
         self._answered()
 
     def _post(self, frame: SendFrame) -> None:
+        if not current_requests():  # the frame has waited for its turn
+            with for_requests(self._named(frame.id)):
+                self._post(frame)
+            return
         self._context.verbs.post(
             self._user,
             ChatId(frame.chat),

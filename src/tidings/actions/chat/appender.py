@@ -26,9 +26,11 @@ from tidings.actions.chat.chat_queue import (
     needs_no_key,
     prepared,
     requester_of,
+    requests_of,
 )
 from tidings.actions.chat.other_writers import OtherWriters
 from tidings.actions.chat.turns import WRITER_CHARS
+from tidings.logs.requests import for_requests, set_requests
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -136,6 +138,7 @@ class Appender:
         self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]], who: Requester
     ) -> None:
         set_requester(who)
+        set_requests(requests_of(chat_queue.waiting))
         try:
             await work()
         except Exception:
@@ -162,10 +165,7 @@ class Appender:
             request.refused(refusal)
 
     async def _prepare(self, chat_queue: ChatQueue) -> None:
-        """Prepare the first requests of the queue in parallel.
-
-        In a busy chat, many of them have to wait until the data key of their author is loaded.
-        """
+        """Prepare the first requests in parallel, because many may wait for their author's key."""
         first = islice(chat_queue.waiting, limits.PREPARED_AT_ONCE)
         requests = [request for request in first if not request.is_ready]
         async with asyncio.TaskGroup() as group:
@@ -209,6 +209,7 @@ class Appender:
                 for entry in entries
             ],
             settle=lambda outcome: self._settled(chat_queue, claimed, steps, outcome),
+            requests=requests_of(request for request, _ in steps),
             may_write=lambda: all(request.is_ready for request, _ in steps),
         )
 
@@ -354,7 +355,8 @@ class Appender:
             request.kept(entries)
         except Exception:
             # The entry is durable even if answering failed; the other requests continue.
-            log.exception("answering failed", extra={"action": "answer_failed"})
+            with for_requests(request.requests):
+                log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
             _ENTRIES[entry.kind] += 1
             self._bus.publish(Appended(entry, state))

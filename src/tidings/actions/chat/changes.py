@@ -8,6 +8,7 @@ from typing import assert_never
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.content.vault import Sealed, Vault
+from tidings.logs.requests import current_requests
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
@@ -65,6 +66,7 @@ class AwaitedChange:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.requests = current_requests()
         self._decide = decide
         self._content = content
         self.answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()

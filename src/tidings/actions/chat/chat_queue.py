@@ -14,6 +14,7 @@ import msgspec
 from tidings.actions.chat.turns import WriterTurn
 from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
+from tidings.logs.requests import Requests
 from tidings.metrics import declared
 from tidings.metrics.meters import report
 from tidings.model import limits
@@ -44,6 +45,8 @@ class AppendRequest(Protocol):
     is_claimed: bool
     """Whether the idempotency key is claimed for this send, and the log has no message with it."""
     attempts: int
+    requests: Requests
+    """The request of the client, for the log; none if nobody asked for the change."""
     was_looked_into: bool
     """Whether the log was read to its end for this request. A refusal by `decide` is final only
     after that, because the cached state may be outdated."""
@@ -373,3 +376,8 @@ def requester_of(chat_queue: ChatQueue) -> Requester:
     """
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)
+
+
+def requests_of(requests: Iterable[AppendRequest]) -> Requests:
+    """Return the names of the clients' requests, for the log."""
+    return tuple([name for request in requests for name in request.requests])

@@ -9,6 +9,7 @@ from tidings.actions.chat.changes import SealedContent, change, membership_of
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
+from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
@@ -42,7 +43,7 @@ class Send:
     __slots__ = (
         "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_retention",
         "_rule", "_sealed", "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key",
-        "was_looked_into",
+        "requests", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,7 @@ class Send:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.requests = current_requests()
         self._vault = vault
         self._chat = chat
         self._sender = key.sender

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tidings.logs.requests import set_requests
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -110,6 +111,7 @@ class DynamoLog:
         while waiting:
             run = waiting[0]
             set_requester(user_requester(run.entries[0].sender))
+            set_requests(run.requests)
             outcome = await self._runs.write(run)
             declared.commit_entries.of[()].observe(len(run.entries))
             waiting.popleft()

@@ -28,7 +28,6 @@ from tidings.stores.dynamodb.chat.items import (
     body_item,
     claim_item,
     entry_item,
-    entry_key,
     reactions_of,
 )
 from tidings.stores.dynamodb.chat.members import (
@@ -285,5 +284,5 @@ class Runs:
         except StoreUnavailable:
             log.warning(
                 "reactions to a redacted message were not deleted",
-                extra={"action": "reactions_left", **entry_key(chat, sequence)},
+                extra={"action": "reactions_left", "chat": chat, "sequence": sequence},
             )

@@ -209,8 +209,13 @@ class DynamoNotifications:
         except ConditionFailed:
             return  # the entry is already deleted
         except StoreUnavailable:
+            where = {
+                "tenant": newest.tenant,
+                "inbox": newest.inbox,
+                "sequence": newest.sequence - 1,
+            }
             log.warning(
-                "a broadcast will not be deleted", extra={"action": "broadcast_stays", **key}
+                "a broadcast will not be deleted", extra={"action": "broadcast_stays", **where}
             )
 
     async def retract_broadcast(self, tenant: str, inbox: str, sequence: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.entries import Entry, SendKey
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
@@ -41,6 +42,10 @@ class RunJob:
     @property
     def entry_count(self) -> int:
         return len(self._run.entries) if self._run is not None else 0
+
+    @property
+    def requests(self) -> Requests:
+        return self._run.requests if self._run is not None else ()
 
     def bulk(self) -> Bulk | None:
         run = self._prepared

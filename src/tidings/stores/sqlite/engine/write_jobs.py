@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
+from tidings.logs.requests import Requests
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.engine.connections import DISK_TROUBLE
 
@@ -34,6 +35,12 @@ class WriteJob(Protocol):
     @property
     def entry_count(self) -> int:
         """Return how many entries the prepared job appends to logs of chats."""
+        ...
+
+    @property
+    def requests(self) -> Requests:
+        """Return the requests for which a failed job is logged; none if somebody awaits it, who
+        gets the error."""
         ...
 
     def prepare(self) -> int:
@@ -78,6 +85,7 @@ class AwaitedWrite:
         self._act = act
         self._future = future
         self.entry_count = 0
+        self.requests: Requests = ()
 
     def prepare(self) -> int:
         return self._rows

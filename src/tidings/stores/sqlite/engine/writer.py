@@ -16,12 +16,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 import apsw
 
 from tidings.diagnosis import report_queue
+from tidings.logs.requests import for_requests
 from tidings.metrics import declared
 from tidings.metrics.meters import report
 from tidings.ports.world import Failpoints
@@ -101,7 +103,8 @@ class Writer:
             # can join it.
             self._is_busy = True
             self._idle.clear()
-            self._loop.call_soon(self._begin)
+            # It is not part of the request that happens to begin it.
+            self._loop.call_soon(self._begin, context=Context())
 
     async def write(self, act: Callable[[apsw.Connection], T], *, rows: int = 5) -> T:
         """Run a function in the next transaction, and return its result when it is durable.
@@ -233,7 +236,8 @@ class Writer:
         except DISK_TROUBLE:
             raise
         except Exception:
-            log.exception("write failed", extra={"action": "write_failed"})
+            with for_requests(job.requests):
+                log.exception("write failed", extra={"action": "write_failed"})
             self._db.execute("ROLLBACK TO job")
             outcome = _Lost
         self._db.execute("RELEASE job")
@@ -289,4 +293,5 @@ def _settle(job: WriteJob, outcome: object) -> None:
             job.settle(outcome)
     except Exception:
         # The other jobs must still be settled.
-        log.exception("settling failed", extra={"action": "settle_failed"})
+        with for_requests(job.requests):
+            log.exception("settling failed", extra={"action": "settle_failed"})

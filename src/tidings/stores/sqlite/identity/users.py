@@ -7,6 +7,7 @@ from typing import Final
 import apsw
 import msgspec
 
+from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.ids import UserKey, revoked_up_to, tenant_of, user_id, user_key
 from tidings.model.refusals import PhoneTaken, UserDeleted
@@ -71,6 +72,7 @@ class _UnawaitedWrite:
     def __init__(self, statements: Bulk) -> None:
         self._statements = statements
         self.entry_count = 0
+        self.requests: Requests = ()
 
     def prepare(self) -> int:
         return sum(len(rows) for _, rows in self._statements)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declares the actions in the log: what each means, and its fields.
+
+The level and the logger of an action are where it is logged. The reference page is made from both,
+and a test compares the declaration with every line of the code that logs.
+"""
+
+from typing import Final, NamedTuple
+
+MORE: Final = "…"
+"""Stands for further fields, whose names depend on what is described."""
+
+
+class Action(NamedTuple):
+    """An action in the log."""
+
+    meaning: str
+    fields: tuple[str, ...] = ()
+    """Fields that a line of this action may have, besides those that every line has."""
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    # The process, its connections and its requests.
+    "serving": Action("The server accepts connections.", ("url",)),
+    "stopping": Action("The server received a signal to stop, and closes its connections."),
+    "metrics_listening": Action("The listener for metrics is open.", ("host", "port")),
+    "tables_made": Action("Missing tables in DynamoDB were created.", ("prefix",)),
+    "proxy_not_named": Action(
+        "A proxy on this machine forwards requests, but `TIDINGS_TRUSTED_PROXIES` does not list "
+        "it. Rate limits by address are therefore off. Logged once."
+    ),
+    "accept_failed": Action(
+        "The server cannot accept new connections, most likely because it has no file descriptors "
+        "left.",
+        ("error",),
+    ),
+    "connections_refused": Action(
+        "All connections are in use and none is idle, or one address has used its share. Every "
+        "hundredth refusal is logged.",
+        ("count",),
+    ),
+    "welcomed": Action("A device is connected.", ("connection", "client")),
+    "rate_limited": Action("A request, message or handshake is over a rate limit.", ("policy",)),
+    "request_failed": Action(
+        "A bug of ours: the caller got a 500. Please report it.", ("method", "route")
+    ),
+    "was_paused": Action(
+        "The process was stopped for so long that others took over. Its sockets were closed.",
+        ("code",),
+    ),
+    "forgotten": Action(
+        "Redis had lost registrations of connections. They were made again.", ("count",)
+    ),
+    "loop_failed": Action("A background loop failed. It continues after a pause.", ("group",)),
+    "task_failed": Action("A background task failed.", ("group",)),
+    "jobs_dropped": Action(
+        "Background work was dropped when the process stopped.", ("group", "dropped")
+    ),
+    "check_failed": Action(
+        "The process that checks a notification against its schema failed. The post got 503.",
+        ("code",),
+    ),
+    # A dump of the state, on SIGUSR1.
+    "state_queue": Action("The numbers of a queue.", ("queue", MORE)),
+    "state_loop": Action(
+        "A background loop, and its last failure.", ("group", "step", "failures", "last_error")
+    ),
+    "state_task": Action("The place at which some tasks wait.", ("count", "stack")),
+    "state_end": Action("The dump is complete.", ("tasks", "stacks")),
+    # The store.
+    "store_broken": Action(
+        "The disk failed or is full. The server stops with exit code 1.", ("error",)
+    ),
+    "store_refuses": Action(
+        "DynamoDB refuses requests, for example for lack of a permission.", ("code", "pattern")
+    ),
+    "write_failed": Action("An unexpected error undid one write. Its sender got 503."),
+    "prepare_failed": Action("An unexpected error prevented a write. Its sender got 503."),
+    "run_failed": Action("An unexpected error prevented the append of some entries."),
+    "run_not_made": Action("An unexpected error met the preparation of some entries."),
+    "settle_failed": Action("Entries are durable, but their senders may not have been answered."),
+    "answer_failed": Action("A message is durable, but its sender may not have been answered."),
+    "reactions_left": Action(
+        "Reactions to a redacted message stay in the store. Nobody sees them.", ("chat", "sequence")
+    ),
+    "broadcast_stays": Action(
+        "An expired broadcast stays in the store. Nobody sees it.", ("tenant", "inbox", "sequence")
+    ),
+    "sweep_waits": Action("Expired data cannot be removed now. This is tried again."),
+    "ledger_unwritable": Action(
+        "The ledger of erasures cannot be written. The erasure was refused with 503."
+    ),
+    "erasures_replayed": Action(
+        "The store was restored, and the erasures since then were carried out again.",
+        ("erasures",),
+    ),
+    # Content and keys.
+    "content_tampered": Action(
+        "Encrypted content was changed in the store. Readers get `erased` in its place.",
+        ("chat", "sequence", "author", "bound_to"),
+    ),
+    "data_key_unusable": Action("A data key cannot be decrypted.", ("author", "reason")),
+    "signing_key_unusable": Action(
+        "A key that signs tokens cannot be decrypted.", ("key", "reason")
+    ),
+    "rotation_begun": Action("A rotation of the master key started.", ("key",)),
+    "rotation_finished": Action("A rotation of the master key is complete.", ("key", "secrets")),
+    # Tenants, users and their credentials.
+    "cross_tenant": Action(
+        "A key or token of one tenant was used for another tenant.", ("tenant", "wanted")
+    ),
+    "refresh_reused": Action(
+        "A used refresh token came back. It may have been stolen, so its session was ended.",
+        ("tenant", "user", "session"),
+    ),
+    "revocations_late": Action(
+        "The process was too busy to read the revocation feed in time. Its sockets were paused "
+        "and stay open. If it happens often, the process has too little CPU.",
+        ("seconds",),
+    ),
+    "revocations_unread": Action(
+        "The revocation feed cannot be read from the store. Sockets stay closed until it can."
+    ),
+    "revocations_failed": Action("An unexpected error met a revocation. It is read again."),
+    "quotas_wait": Action("The use of tenants cannot be added up now. This is tried again."),
+    "quota_failed": Action("The use of a tenant cannot be added up.", ("tenant",)),
+    "audit_failed": Action("A record of the audit trail could not be written."),
+    "audit_incomplete": Action(
+        "The outcome of an administrative action could not be recorded. The audit trail shows "
+        "`unknown`.",
+        ("act", "tenant", "outcome", "request"),
+    ),
+    # Texts and push notices.
+    "sms": Action("With `TIDINGS_SMS=log`: a text.", ("phone_number", "text")),
+    "code_failed": Action(
+        "A login code could not be sent. The reason is `provider`, `rejected`, `store` or "
+        "`provider_down`.",
+        ("reason", "tenant"),
+    ),
+    "code_withheld": Action(
+        "An SMS budget is used up: either a user cannot log in, or somebody abuses your texts to "
+        "earn money.",
+        ("used_up", "tenant"),
+    ),
+    "sms_failed": Action("Your webhook or SNS did not accept a text.", ("reason",)),
+    "sms_down": Action("The SMS provider is down."),
+    "sms_up": Action("The SMS provider works again."),
+    "push": Action("With `TIDINGS_PUSH=log`: a batch of push notices.", ("notices",)),
+    "push_trouble": Action(
+        "Your webhook does not accept push notices, or too many wait.",
+        ("tenant", "failed", "dropped"),
+    ),
+    # Delivery, and the services between the processes.
+    "subscriber_failed": Action("An unexpected error met an event inside the process."),
+    "taking_failed": Action("An unexpected error met the reading of events or jobs."),
+    "delivery_failed": Action("An unexpected error met a delivery. It is tried again."),
+    "event_dead_letter": Action(
+        "An event could not be delivered and is a dead letter in Kafka. The devices read its "
+        "entry from the log.",
+        ("reason", "partition", "offset"),
+    ),
+    "dead_letter_failed": Action("A dead letter could not be written. This is tried again."),
+    "commit_failed": Action("Kafka did not store how far the events are read."),
+    "kafka_trouble": Action(
+        "Kafka cannot be reached, or events for it were dropped. The relay delivers their entries.",
+        ("dropped",),
+    ),
+    "redis_down": Action("Redis does not answer.", ("error",)),
+    "redis_up": Action("Redis answers again."),
+    "subscription_broke": Action("A subscription in Redis broke. It is made again.", ("error",)),
+    "handover_refused": Action("A message in Redis is not one of ours. It was ignored."),
+    "handover_failed": Action("An unexpected error met a message from another process."),
+    "message_refused": Action(
+        "A message between processes was not encrypted by this deployment for this place. It was "
+        "ignored.",
+        ("destination", "refused"),
+    ),
+    "relay_waits": Action("The relay waits until the store answers."),
+    "relay_failed": Action("An unexpected error met the relay. It tries again.", ("chat",)),
+    "relay_gave_up": Action(
+        "The relay could not deliver the entries of a chat. The devices read them from the log.",
+        ("chat",),
+    ),
+    # Jobs.
+    "job": Action("A job of a tenant has finished a phase.", ("tenant", "kind", "phase")),
+    "job_failed": Action(
+        "An unexpected error met a delivery job, or a job of a tenant. It is tried again.",
+        ("tenant", "job", "kind"),
+    ),
+    "job_dead_letter": Action(
+        "A delivery job of a notification failed too often, and is a dead letter.",
+        ("tenant", "job"),
+    ),
+    "job_stays": Action("A delivery job in DynamoDB cannot be decoded, and stays there.", ("job",)),
+    "job_unreadable": Action(
+        "A record in the queue is not a delivery job.", ("partition", "offset", "message_id")
+    ),
+    "job_visible": Action("Another process has taken the same job from SQS, and does it again."),
+    "jobs_not_hidden": Action("SQS may give jobs that are being done to another process."),
+    "queue_refuses": Action("SQS refuses requests, for example for lack of a permission."),
+    "chat_deletion": Action("The deletion of a chat has finished a phase.", ("chat", "phase")),
+    "deleting_failed": Action("The deletion of a chat failed. It is tried again.", ("chat",)),
+}
