@@ -5,6 +5,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemClock
 from tidings.aws.transport import Throttled, Transport, Unanswered
 from tidings.buses.sqs import ATTEMPTS_MAX, SqsJobs
+from tidings.doctor.cluster_checks import look_at_sqs
+from tidings.doctor.findings import Subject
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import JobsUnavailable, Taken, encode_job
 
@@ -79,6 +82,15 @@ async def take(jobs: SqsJobs, count: int) -> list[Taken]:
         while len(taken) < count:
             taken += await jobs.take(100)
     return taken
+
+
+async def test_the_doctor_asks_the_queue(queue_url: str, tmp_path: Path) -> None:
+    config = config_of(data=tmp_path, jobs="sqs", sqs_queue_url=queue_url, sqs_region="eu-west-1")
+    found = [finding async for finding in look_at_sqs(Subject(config, SystemClock()))]
+    assert found[-1].what == "workers have 0 events of the queue left"
+    gone = config_of(data=tmp_path, jobs="sqs", sqs_queue_url=f"{queue_url}-x", sqs_region="x")
+    with pytest.raises(SetupError, match="sqs at"):
+        await anext(look_at_sqs(Subject(gone, SystemClock())))
 
 
 async def test_what_a_batch_leaves_over_is_sent_again(sqs_endpoint: str, queue_url: str) -> None:

@@ -23,6 +23,7 @@ from tidings.cli.admin import (
 from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import add_chat_options, chat
+from tidings.cli.doctor import add_doctor_options, doctor
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
@@ -57,12 +58,20 @@ def _with_settings(
     """Return a function that loads the settings and then runs the command."""
 
     def run(options: argparse.Namespace) -> int:
-        given = {name: getattr(options, name, None) for name in _FLAGS}
-        # The tenant key belongs to a command and is not a setting of the server.
-        environment = {name: text for name, text in os.environ.items() if name != TENANT_KEY}
-        return command(load_config(given, environment, Path(FILE_NAME)), options)
+        return command(load_config(*_given(options), Path(FILE_NAME)), options)
 
     return run
+
+
+def _given(options: argparse.Namespace) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Return the settings from flags, and those from the environment."""
+    flags = {name: getattr(options, name, None) for name in _FLAGS}
+    # The tenant key belongs to a command and is not a setting of the server.
+    return flags, {name: text for name, text in os.environ.items() if name != TENANT_KEY}
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    return doctor(*_given(options), options)
 
 
 def _version(_options: argparse.Namespace) -> int:
@@ -121,6 +130,13 @@ def _add_server_commands(
         parents=[address, folder],
         help="report every mistake in the settings, without starting",
     ).set_defaults(run=_with_settings(_check))
+    examined = commands.add_parser(
+        "doctor",
+        parents=[address, folder],
+        help="examine settings, machine, store and services, and say what to do",
+    )
+    examined.set_defaults(run=_doctor)  # wrong settings are findings, too
+    add_doctor_options(examined)
     key = commands.add_parser("keys", help="manage the master key")
     actions = key.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser(

@@ -2,7 +2,7 @@
 """Reads settings from flags, environment and file, checks them, and reports all mistakes at
 once."""
 
-from tidings.config.loading import FILE_NAME, load_config
+from tidings.config.loading import FILE_NAME, WrongSettings, load_config
 from tidings.config.settings import ROLES, Config, DynamoDb, Kafka, Redis, Sns, Sqs, Webhook
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "Sns",
     "Sqs",
     "Webhook",
+    "WrongSettings",
     "load_config",
 ]

@@ -40,13 +40,22 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Environment variables from which AWS tools read the region."""
 
 
+class WrongSettings(SetupError):
+    """At least one setting is wrong; the text lists all mistakes."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        listed = "\n".join(f"- {mistake}" for mistake in mistakes)
+        super().__init__(f"the configuration is not valid:\n{listed}")
+        self.mistakes = mistakes
+
+
 def load_config(
     flags: Mapping[str, str | None], environment: Mapping[str, str], file: Path
 ) -> Config:
     """Return the checked settings.
 
     Raises:
-        SetupError: At least one setting is wrong; the text lists all mistakes.
+        WrongSettings: At least one setting is wrong.
     """
     mistakes: list[str] = []
     given = _from_file(file, mistakes)
@@ -66,8 +75,7 @@ def load_config(
     completed = with_defaults(values)
     mistakes += combined_mistakes(ParsedSettings(completed, given, wrong))
     if mistakes:
-        listed = "\n".join(f"- {mistake}" for mistake in mistakes)
-        raise SetupError(f"the configuration is not valid:\n{listed}")
+        raise WrongSettings(mistakes)
     return replace(make_config(values), settings=effective_settings(completed, given))
 
 

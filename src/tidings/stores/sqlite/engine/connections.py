@@ -115,8 +115,11 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
 
 
 @contextmanager
-def open_to_read(folder: Path) -> Iterator[apsw.Connection]:
+def open_to_read(folder: Path, *, leaves_files: bool = True) -> Iterator[apsw.Connection]:
     """Open the store in a folder for one read transaction, whether or not a server uses it.
+
+    SQLite leaves two empty files behind if no server uses the store. Without `leaves_files` there
+    are none, but then no server may start during the transaction.
 
     Raises:
         SetupError: There is no store in the folder, or it cannot be read.
@@ -124,8 +127,11 @@ def open_to_read(folder: Path) -> Iterator[apsw.Connection]:
     path = folder / DATABASE
     if not path.exists():
         raise SetupError(f"there is no store in {folder}")
+    is_closed = not path.with_name(f"{DATABASE}-wal").exists()
+    how = "?immutable=1" if is_closed and not leaves_files else ""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        with closing(apsw.Connection(path.absolute().as_uri() + how, flags=flags)) as db:
             db.set_busy_timeout(BUSY_MS)
             db.execute("PRAGMA mmap_size = 268435456; BEGIN").fetchall()
             yield db
