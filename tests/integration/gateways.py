@@ -21,6 +21,7 @@ from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
+from tidings.gateway.connection_states import SUBJECT, OwnConnections
 from tidings.gateway.context import GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.hub import Hub
@@ -126,6 +127,7 @@ class Gateways:
         )
         hints: list[InboxEvent] = []
         deliveries = HandoverReceiver(hub, registration.request_reconcile, hints.append)
+        answerers = {SUBJECT: OwnConnections(hub, self.bench.clock, name).answer}
         context = replace(
             self.bench.context,
             hub=hub,
@@ -145,7 +147,7 @@ class Gateways:
             registration=registration,
             reconciler=reconciler,
             deliveries=deliveries,
-            mailbox=RedisHandoverReceiver(link, name, deliveries, quiet_seconds=0.05),
+            mailbox=RedisHandoverReceiver(link, name, deliveries, answerers, quiet_seconds=0.05),
             write_lease=write_lease,
             hints=hints,
         )

@@ -134,6 +134,40 @@ async def _metrics(town: Town, url: str, key: str) -> str:
     return answer.text
 
 
+async def test_one_api_knows_all_processes_and_the_connections_to_all_gateways(
+    cluster: Cluster, town: Town
+) -> None:
+    (ann,) = await some_people(town, "ann")
+    state: dict[str, Any] = {}
+
+    async def all_report() -> bool:
+        state.update(await _read(town, "/v1/state", ROOT_KEY))
+        return len(state["processes"]) == len(ROLES)
+
+    await until(all_report, describe=lambda: state)
+    roles = sorted(role for process in state["processes"] for role in process["roles"])
+    assert roles == sorted(ROLES.values())
+    assert {process["status"] for process in state["processes"]} == {"ready"}
+    assert (state["complete"], state["bus"], state["store"]["engine"]) == (
+        True,
+        "kafka",
+        "dynamodb",
+    )
+    path = f"/v1/tenants/{town.tenant}/users/ann/connections"
+    async with cluster.device(ann, "gateway-1"), cluster.device(ann, "gateway-2"):
+        found = await _read(town, path, await town.tenant_key())
+    gateways = {one["name"] for one in state["processes"] if one["roles"] == ["gateway"]}
+    assert {one["process"] for one in found["data"]} == gateways
+    assert found["complete"]
+
+
+async def _read(town: Town, path: str, key: str) -> dict[str, Any]:
+    answer = await town.http.get(path, headers={"Authorization": f"Bearer {key}"})
+    answer.raise_for_status()
+    read: dict[str, Any] = answer.json()
+    return read
+
+
 async def test_what_rest_does_reaches_every_gateway(cluster: Cluster, town: Town) -> None:
     ann, bob = await some_people(town, "ann", "bob")
     async with (

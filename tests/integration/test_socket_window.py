@@ -2,6 +2,7 @@
 """The window, and clients that do not read: they wait, they lose nothing, they hold up nobody."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.integration.socket_town import (
 from tests.support.canary import canary
 from tests.support.people import Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -125,3 +127,33 @@ async def test_a_slow_client_may_ask_for_more_than_it_can_take_at_once(
             slow.read_on()
             for number in range(200):
                 assert (await slow.frame("page"))["id"] == f"{number}"
+
+
+async def test_the_tenant_sees_the_connections_of_a_user(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    silent = bob.device("laptop")
+    silent.acknowledges = False
+    async with ann.device() as writer, bob.device("phone") as phone, silent:
+        await writer.send(chat)
+        for device in (phone, silent):
+            await until_entries(device, chat, 2)
+        phone.tell({"op": "received", "chat": chat, "sequence": 2})
+        await settled(phone)
+        first, second = await _connections(town, bob.user_id)
+        assert (first["device"], first["unacknowledged"]) == ("phone", 0)
+        assert first["last_received_at"] >= first["since"]
+        assert (second["device"], second["unacknowledged"]) == ("laptop", 2)
+        assert second["last_received_at"] is None
+        assert {one["window"] for one in (first, second)} == {WINDOW}
+        assert first["process"] == second["process"]
+    await until(lambda: _connections(town, bob.user_id), equals=[])
+
+
+async def _connections(town: Town, user: str) -> list[dict[str, Any]]:
+    answer = await town.http.get(
+        f"/v1/tenants/{town.tenant}/users/{user}/connections",
+        headers={"Authorization": f"Bearer {await town.tenant_key()}"},
+    )
+    answer.raise_for_status()
+    found: list[dict[str, Any]] = answer.json()["data"]
+    return found

@@ -99,7 +99,6 @@ class Server:
         core = self._core
         await self._metrics.open()
         self._tasks.repeat(measure_loop_lag)
-        self._tasks.repeat(self._reporter.report_when_due)
         if not isinstance(self._config.store, DynamoDb):
             await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
@@ -119,6 +118,7 @@ class Server:
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
         self._health.trouble = None
+        self._tasks.repeat(self._reporter.report_when_due)
         return url
 
     def _write_server_file(self, url: str) -> None:

@@ -10,8 +10,9 @@ import os
 import shutil
 import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Final, NamedTuple
 
 from tidings import __version__
@@ -53,7 +54,7 @@ _LATENCIES: Final[dict[str, tuple[Metric, tuple[object, ...]]]] = {
 
 
 class _Sample(NamedTuple):
-    """The meters of this process at one time of the event loop."""
+    """The meters of this process at one time of a monotonic clock."""
 
     at: float
     counts: dict[str, float]
@@ -125,7 +126,14 @@ class StateReporter:
     """Measures and reports the state of this process, and knows the states of the others."""
 
     def __init__(
-        self, config: Config, core: Core, others: ClusterLinks | None, health: Health, hub: Hub
+        self,
+        config: Config,
+        core: Core,
+        others: ClusterLinks | None,
+        health: Health,
+        hub: Hub,
+        *,
+        now: Callable[[], float] = monotonic,
     ) -> None:
         self._config = config
         self._core = core
@@ -135,8 +143,8 @@ class StateReporter:
         self.name = others.name if others else core.chance.token(NAME_BYTES).hex()
         """Name of this process, which is new at every start."""
         self._started_at = core.clock.now()
-        self._loop = asyncio.get_running_loop()
-        self._samples = deque([_sample(self._loop.time())], SAMPLES_MAX)
+        self._now = now
+        self._samples = deque([_sample(now())], SAMPLES_MAX)
         """Samples of the last minute, the oldest first."""
 
     def verbs(self) -> StateVerbs:
@@ -156,7 +164,11 @@ class StateReporter:
         if self._others is not None:
             await self._others.processes.report(self.own_state())
         await asyncio.sleep(REPORT_SECONDS)
-        self._samples.append(_sample(self._loop.time()))
+        self.sample()
+
+    def sample(self) -> None:
+        """Remember the meters; after a minute, rates and times begin with this sample."""
+        self._samples.append(_sample(self._now()))
 
     async def close(self) -> None:
         """Remove this process from the list of processes."""
@@ -167,7 +179,7 @@ class StateReporter:
         return await self._others.processes.states() if self._others is not None else ()
 
     def own_state(self) -> ProcessState:
-        first, last = self._samples[0], _sample(self._loop.time())
+        first, last = self._samples[0], _sample(self._now())
         return ProcessState(
             name=self.name,
             host=socket.gethostname(),
