@@ -31,6 +31,8 @@ export class ChatView extends View {
   #expiring = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
   #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
+  /** Entries that came while rows were loaded, which may be older. */
+  #late = /** @type {Entry[] | null} */ (null);
   /** Messages whose reactions must be read again. */
   #unsure = /** @type {Set<number>} */ (new Set());
 
@@ -140,6 +142,8 @@ export class ChatView extends View {
   async #append() {
     const page = await this.#core.ask({ chat: this.id, after: this.#to, limit: PAGE_ROWS });
     this.#rows = [...this.#rows, ...rowsOf(page)];
+    // The rows before the page may be older than its edits, redactions and reactions.
+    for (const entry of page.entries) this.#patch(entry);
     this.#to = page.entries.at(-1)?.sequence ?? this.#to;
     this.#isAtEnd = !page.more && this.#to >= (this.#core.at(this.id) ?? 0);
     this.#trim("front");
@@ -163,9 +167,13 @@ export class ChatView extends View {
    */
   #load(work) {
     const before = this.#loading ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(work);
+    const mine = before.catch(() => {}).then(() => ((this.#late = []), work()));
     this.#loading = mine;
-    return mine.then(() => this.changed());
+    return mine.finally(() => {
+      for (const entry of this.#late ?? []) this.#patch(entry);
+      this.#late = null;
+      this.changed();
+    });
   }
 
   /**
@@ -216,8 +224,9 @@ export class ChatView extends View {
   applied(entry, asOf) {
     // The list of chats shows who types, also in chats that are not loaded.
     this.#stopTyping(entry.sender);
+    this.#late?.push(entry);
     if (!this.#isLoaded) return;
-    if (entry.target) this.#patch(entry.target, entry);
+    if (entry.target) this.#patch(entry);
     else if (this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry, asOf)];
       this.#trim("front");
@@ -226,11 +235,9 @@ export class ChatView extends View {
     this.changed();
   }
 
-  /**
-   * @param {number} target
-   * @param {Entry} entry
-   */
-  #patch(target, entry) {
+  /** Change the row of an entry's target, if it is shown. @param {Entry} entry */
+  #patch(entry) {
+    const { target = 0 } = entry;
     const index = this.#rows.findIndex((row) => row.sequence === target);
     const row = this.#rows[index];
     if (!row) return;

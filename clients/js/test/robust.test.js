@@ -226,6 +226,48 @@ test("an entry that comes while the newest page is on its way is shown", async (
   assert.deepEqual(texts(tidings), ["one", "two", "three", "four"]);
 });
 
+test("a message that is redacted while the cache is read is not shown", async () => {
+  const server = twoMessages();
+  const storage = memory();
+  const before = client(server, { storage });
+  await before.start();
+  before.chat("c").subscribe(() => {});
+  await until(() => texts(before).length === 2);
+  await before.stop();
+
+  let applied = 0;
+  const page = async (/** @type {[string, number, number]} */ ...range) => {
+    const kept = await storage.page(...range);
+    server.append("c", { kind: "redacted", target: 1 });
+    await until(() => applied === 1);
+    return kept;
+  };
+  const tidings = client(server, { storage: { ...storage, page } });
+  tidings.on(({ type }) => void (type === "entry" && (applied += 1)));
+  await tidings.start();
+  await live(tidings);
+  tidings.chat("c").subscribe(() => {});
+  await until(() => tidings.chat("c").snapshot().isLoaded);
+  assert.deepEqual(texts(tidings), ["redacted", "two"]);
+});
+
+test("a message that is redacted while older ones are loaded is not shown", async () => {
+  const server = new FakeServer();
+  for (let n = 1; n <= 60; n += 1) server.append("c", { content: `${n}` });
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 50);
+  const page = server.page.bind(server);
+  server.page = (frame) => {
+    const answer = structuredClone(page(frame));
+    server.append("c", { kind: "redacted", target: 3 });
+    return answer;
+  };
+  await tidings.chat("c").older();
+  assert.deepEqual(texts(tidings).slice(0, 4), ["1", "2", "redacted", "4"]);
+});
+
 test("a chat is shown with a whole page, not with the few rows that came by themselves", async () => {
   const server = twoMessages();
   const tidings = client(server);
