@@ -126,6 +126,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "drop_job": root_of_all(204),
     "list_audit": root_of_all(200),
     "list_tenant_audit": tenant(200),
+    "explain": tenant(200),
     # Tenants, their keys and their users.
     "put_tenant": root(200),
     "delete_tenant": root(202),

@@ -272,6 +272,7 @@ NOTICE: Final[Json] = {
 }
 QUERIES: Final = {
     "get_published_keys": "?tenant={tenant}",
+    "explain": f"?user_id=owner&message_id={NOWHERE}.{MESSAGE}",
     "list_profiles": "?ids=owner,admin,nobody",
 }
 

@@ -52,8 +52,9 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
     assert unrecorded.keys() == {"post_notification", "stack_post"}
     assert all(reason.endswith(".") for reason in unrecorded.values())
     rest = [one for one in OPERATIONS if one not in ADMINISTRATIVE]
-    assert {one.name for one in rest if one.audit} == {"export_user", "download_export"}, (
-        "reading what a person wrote is recorded, too"
+    recorded = {one.name for one in rest if one.audit}
+    assert recorded == {"export_user", "download_export", "explain"}, (
+        "reading what a person wrote, or when they read, is recorded, too"
     )
     assert all(one.audit is not None for one in ADMINISTRATIVE)
 

@@ -204,6 +204,12 @@ def request_id(scope: Scope, chance: Chance) -> str:
     return known
 
 
+def known_request_id(scope: Scope) -> str:
+    """Return the request id that `request_id` has returned before."""
+    known: str = scope["state"][_REQUEST_ID]
+    return known
+
+
 def _given(scope: Scope) -> str | None:
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     for name, value in headers:

@@ -154,7 +154,7 @@ class Recorder:
         actor = actor_of(caller)
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
             return await operation.handler(**given)
-        path, body = request.path_params, given.get("data")
+        path, body = request.path_params, given.get("data", given.get("asked"))
         intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         target = _target([_part(name, path[name]) for name in names], audited.target, body)

@@ -86,13 +86,14 @@ class Guard:
         await self._access.count_arrival(scope, operation)
         set_requester(unknown_requester(self.address(scope)))
         caller = await self._caller(scope, operation)
+        if caller is not None:
+            scope["user"] = caller
         await self._access.count(scope, operation, caller)
         if operation is None:
             return
         if caller is not None:
             set_requester(_requester(caller))
             _check_key(caller, operation, scope["path_params"])
-            scope["user"] = caller
         if operation.query is None:
             check_no_query(scope["query_string"])
 

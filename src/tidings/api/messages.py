@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
@@ -123,7 +124,12 @@ class MessageChange(Body, frozen=True):
     ),
 )
 async def post_message(
-    user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
+    user: UserKey,
+    chat: ChatId,
+    data: NewMessage,
+    verbs: ChatVerbs,
+    request_id: str,
+    refusals: RefusalJournal,
 ) -> Answer[MessageRecord]:
     """Post a message. A client that lost the answer sends the request again: the same
     `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
@@ -132,6 +138,7 @@ async def post_message(
     entry, is_replay = await post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
+    refusals.repeated(request_id, entry.message_id, "POST /v1/chats/{chat_id}/messages", user)
     record = await _replayed(verbs, user, entry)
     return Answer(record, status=200, headers={"Idempotent-Replay": "true"})
 

@@ -3,6 +3,8 @@
 
 from starlette.routing import Router
 
+from tidings.actions.explain.explaining import Explain
+from tidings.actions.explain.messages import ExplainMessage
 from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.profiles import (
     GetProfile,
@@ -41,6 +43,7 @@ from tidings.assembly import Core
 from tidings.assembly.metrics import metrics_text, root_only
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers
+from tidings.ports.traces import NoTraces, Traces
 
 
 def make_rest(
@@ -52,8 +55,12 @@ def make_rest(
     access: Access | None = None,
     is_whole: bool = True,
     sign_in: SignIn | None = None,
+    traces: Traces | None = None,
 ) -> Router:
-    """Return the REST application; without `is_whole`, it answers only health checks."""
+    """Return the REST application; without `is_whole`, it answers only health checks.
+
+    `traces` asks the gateways; None if there are no sockets.
+    """
     if not is_whole:
         return make_health_app(health, metrics_text, root_only(core), core.chance)
     return make_app(
@@ -67,6 +74,7 @@ def make_rest(
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
+        explaining=make_explain(core, traces or NoTraces()),
         own_health=health,
         metrics_text=metrics_text,
         chance=core.chance,
@@ -75,6 +83,15 @@ def make_rest(
         access=access or Access(),
         ways_to_sign_in=sign_in or SignIn(),
     )
+
+
+def make_explain(core: Core, traces: Traces) -> Explain:
+    """Return the verb that explains what became of a message."""
+    store = core.store
+    message = ExplainMessage(
+        store.log, store.chats, store.receipts, core.deliveries, core.vault, traces, core.clock
+    )
+    return Explain(store.tenants, store.users, message, core.refusals)
 
 
 def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVerbs:

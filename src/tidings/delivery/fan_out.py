@@ -107,13 +107,18 @@ class FanOut:
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
+        handed: Callable[[ChatId, int], None] = lambda _chat, _sequence: None,
     ) -> None:
-        """Create the fan-out; `open_entries` decrypts the content of entries."""
+        """Create the fan-out; `open_entries` decrypts the content of entries.
+
+        `handed` is called after an entry was offered to connections.
+        """
         self._connections = connections
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
         self._open_entries = open_entries
+        self._handed = handed
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
@@ -174,6 +179,8 @@ class FanOut:
                 if frame is None:
                     frame = encode_entry(entry)
                 connection.deliver(entry, frame, is_small=is_small)
+        if frame is not None:
+            self._handed(entry.chat_id, entry.sequence)
 
     async def _notify_after_reading(self, event: ReceiptMoved | Typing) -> None:
         state = await self._read_state(event.chat)

@@ -2,7 +2,7 @@
 """Carries out the frames of a client, such as send, receipts, typing, fetch and follow."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Final, assert_never
@@ -203,11 +203,13 @@ class Requests:
             after=frame.after,
         )
 
-    def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+    def _sent(self, request: str, result: Entry | Refusal, is_replay: bool) -> None:
         if request == self._timed:
             self._timed = None
             if not isinstance(result, Refusal):
                 _OBSERVE_SEND(monotonic() - self._timed_at)
+        if is_replay and not isinstance(result, Refusal):
+            self._context.refusals.repeated(request, result.message_id, "socket", self._user)
         self._confirm_sent(request, result)
         self._answered()
 
@@ -328,7 +330,17 @@ class Requests:
             page = await self._context.verbs.read.entries(
                 self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
             )
-            self._connection.send(encode(page_frame(frame, page)))
+            answer = page_frame(frame, page)
+            self._connection.send(encode(answer))
+        self._note_fetched(chat, page.entries[: len(answer.entries)])
+
+    def _note_fetched(self, chat: ChatId, entries: Sequence[Entry]) -> None:
+        position = self._connection.progress.get(chat)
+        if position is not None and position.resync:
+            position.resync = "fetched"
+        if entries:
+            ends = sorted((entries[0].sequence, entries[-1].sequence))
+            self._context.journal.note(self._connection, "fetched", chat, *ends)
 
     async def _follow(self, frame: Follow) -> None:
         chat = ChatId(frame.chat)
