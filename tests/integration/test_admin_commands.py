@@ -84,6 +84,10 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     assert listed.endswith("  group  2 members  Team")
     assert await printed(say, "chats", "list", "acme", "--user", "bob") == [listed]
     assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
+    assert (await printed(say, "connections", "acme", "alice")) == ["alice is not connected."]
+    newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
+    assert newest.split("  ")[2:5] == ["put_user", "acme", "bob"]
+    assert "sqlite" in "\n".join(await printed(say, "state"))
     records = [json.loads(line) for line in await printed(say, "user", "export", "acme", "alice")]
     assert (records[0]["kind"], records[0]["user_id"]) == ("profile", "alice")
     assert [one["chat"] for one in records if one["kind"] == "membership"] == [chat]

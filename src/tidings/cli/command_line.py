@@ -27,6 +27,7 @@ from tidings.cli.doctor import add_doctor_options, doctor
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
+from tidings.cli.state import add_audit_options, add_connections_options, add_state_options, show
 from tidings.config import FILE_NAME, ROLES, Config, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -105,6 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     _add_server_commands(commands, address, folder)
     _add_admin_commands(commands, folder)
+    _add_state_commands(commands, folder)
     _add_client_commands(commands, folder)
     _add_data_commands(commands, folder)
     _add_backup_commands(commands, folder)
@@ -167,6 +169,23 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))
     add_jobs_options(dead, folder)
+
+
+def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    state = commands.add_parser(
+        "state", parents=[folder], help="show the processes, the store and the newest backup"
+    )
+    add_state_options(state)
+    connections = commands.add_parser(
+        "connections", parents=[folder], help="list the open connections of a user"
+    )
+    add_connections_options(connections)
+    acts = commands.add_parser(
+        "audit", parents=[folder], help="list the administrative acts, newest first"
+    )
+    add_audit_options(acts)
+    for parser in (state, connections, acts):
+        parser.set_defaults(run=_with_settings(show))
 
 
 def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
