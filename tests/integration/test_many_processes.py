@@ -137,13 +137,12 @@ async def test_one_api_knows_all_processes_and_the_connections_to_all_gateways(
     cluster: Cluster, town: Town
 ) -> None:
     (ann,) = await some_people(town, "ann")
-    state: dict[str, Any] = {}
-    found: dict[str, Any] = {}
+    state, found = dict[str, Any](), dict[str, Any]()
 
     async def all_report() -> bool:
         state.update((await _read(town, "/v1/state", ROOT_KEY)).json())
-        ready = [one for one in state["processes"] if one["status"] == "ready"]
-        return len(ready) == len(ROLES) and bool(state["complete"])
+        statuses = [process["status"] for process in state["processes"]]
+        return statuses == ["ready"] * len(ROLES)
 
     async def all_answer() -> bool:
         path = f"/v1/tenants/{town.tenant}/users/ann/connections"
