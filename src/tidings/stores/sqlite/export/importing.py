@@ -62,7 +62,7 @@ from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
-from tidings.stores.sqlite.engine.schema import migrate
+from tidings.stores.sqlite.engine.schema import OLDEST_READER, migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.identity.erasing import (
     LEDGER,
@@ -101,7 +101,7 @@ INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VAL
 _Statement = tuple[str, tuple[Any, ...]]
 _IMPORT: Final = "import"
 _LOG_PAGES_MAX: Final = 10_000
-_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
+_EPOCH_ROW: Final = f"deployment WHERE name NOT IN ('epoch', '{OLDEST_READER}')"
 _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
