@@ -157,14 +157,16 @@ class Recorder:
         path, body = request.path_params, given.get("data", given.get("asked"))
         intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
-        target = _target([_part(name, path[name]) for name in names], audited.target, body)
+        named = [_part(name, path[name]) for name in names]
+        target = _target(named, audited.target, body)
         called = request_id(request.scope, self._chance)
         if audited.is_frequent:
             about = {"target": target, "request_id": called}
             return await self._record_after(intent, about, operation.handler(**given))
         async with self._trail.act(intent, target, called) as recorded:
             answer = await operation.handler(**given)
-            recorded.target = target or _target([], audited.target, _content(answer))
+            if audited.target is not None and target == _target(named, None, None):
+                recorded.target = _target(named, audited.target, _content(answer))
         return answer
 
     async def _record_after(

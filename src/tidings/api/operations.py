@@ -44,7 +44,8 @@ class Audited:
     """Says how an operation is recorded in the audit trail."""
 
     target: str | None = None
-    """The field of the body or answer that contains the target; None if the path contains it."""
+    """The field of the body, or else of the answer, that contains the last part of the target; None
+    if the path contains all of it."""
     settings: tuple[str, ...] = ()
     """Paths, with dots, of the fields to record if the body is an arbitrary object."""
     is_frequent: bool = False

@@ -55,7 +55,9 @@ from tidings_client.events import (
 )
 from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.listed import (
+    ConnectionList,
     ListedChat,
+    ListedConnection,
     ListedDevice,
     ListedInbox,
     ListedKey,
@@ -65,6 +67,7 @@ from tidings_client.listed import (
 )
 from tidings_client.login import PhoneLogin
 from tidings_client.records import Profile, ProfileChange
+from tidings_client.root_api import DeploymentState, RootApi
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
 from tidings_client.tenant_api import (
@@ -92,7 +95,9 @@ __all__ = [
     "ClientClosed",
     "ClientStopped",
     "Connected",
+    "ConnectionList",
     "ContentErased",
+    "DeploymentState",
     "Disconnected",
     "Edited",
     "EntryEvent",
@@ -105,6 +110,7 @@ __all__ = [
     "InboxUnreadChanged",
     "ListPage",
     "ListedChat",
+    "ListedConnection",
     "ListedDevice",
     "ListedInbox",
     "ListedKey",
@@ -134,6 +140,7 @@ __all__ = [
     "Refused",
     "Renamed",
     "RoleChanged",
+    "RootApi",
     "SendExpired",
     "SendFailed",
     "Sent",

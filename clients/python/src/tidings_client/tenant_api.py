@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from tidings_client.listed import (
+    ConnectionList,
     ListedChat,
     ListedInbox,
     ListedKey,
@@ -173,6 +174,11 @@ class TenantApi:
         query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
         return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
 
+    async def connections(self, user: str) -> ConnectionList:
+        """Return the open connections of a user to all processes, oldest first."""
+        path = path_of("tenants", self._tenant, "users", user, "connections")
+        return await self._rest.ask(ConnectionList, "GET", path)
+
     async def chats(
         self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> ListPage[ListedChat]:
@@ -302,9 +308,8 @@ class TenantApi:
 
     async def audit(self, *, limit: int = 50, cursor: str | None = None) -> AuditPage:
         """Return a page of the acts of the last 400 days, by tenant keys and the operator."""
-        query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
         path = path_of("tenants", self._tenant, "audit")
-        return await self._rest.ask(AuditPage, "GET", path, query=query)
+        return await self._rest.ask(AuditPage, "GET", path, query=part_of(limit, cursor))
 
     async def _post(
         self,
