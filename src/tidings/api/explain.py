@@ -13,7 +13,7 @@ from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.explaining import Code, Explanation, Moment, What
 from tidings.model.ids import rfc3339
-from tidings.model.refusals import TenantNotFound, UserNotFound
+from tidings.model.refusals import InboxNotFound, TenantNotFound, UserNotFound
 
 TAG: Final = "Explain"
 UNKNOWN: Final = "unknown"
@@ -21,11 +21,14 @@ UNKNOWN: Final = "unknown"
 
 
 class ExplainQuery(Query, frozen=True, kw_only=True):
-    """Whose delivery to explain, and of what: a message by `message_id`, or a request that may have
-    made no message, by its `X-Request-Id` as `request_id`."""
+    """Whose delivery to explain, and of what: a message by `message_id`, a notification by
+    `notification_id` (with its `inbox`, if several inboxes have this id), or a request that may
+    have made no message, by its `X-Request-Id` as `request_id`."""
 
     user_id: str
     message_id: str | None = None
+    notification_id: str | None = None
+    inbox: str | None = None
     request_id: str | None = None
 
 
@@ -54,21 +57,23 @@ class ExplanationRecord(msgspec.Struct):
     tag=TAG,
     summary="Explain why a message did not arrive",
     key="tenant",
-    refusals=(TenantNotFound, UserNotFound),
+    refusals=(TenantNotFound, UserNotFound, InboxNotFound),
     audit=Audited(target="user_id", is_frequent=True),
     cost=rate_limits.page_cost(limits.TAIL_ENTRIES_MAX),
 )
 async def explain(
     caller: Caller, tenant: str, asked: ExplainQuery, explaining: Explain
 ) -> ExplanationRecord:
-    """Return what became of a message on its way to a user, as far as the server knows. What it
-    does not keep is `unknown`. The answer contains no content."""
+    """Return what became of a message or notification on its way to a user, as far as the server
+    knows. What it does not keep is `unknown`. The answer contains no content."""
     return _record(
         await explaining(
             caller,
             tenant,
             asked.user_id,
             message_id=asked.message_id,
+            notification_id=asked.notification_id,
+            inbox=asked.inbox,
             request_id=asked.request_id,
         )
     )

@@ -5,6 +5,7 @@ from starlette.routing import Router
 
 from tidings.actions.explain.explaining import Explain
 from tidings.actions.explain.messages import ExplainMessage
+from tidings.actions.explain.notifications import ExplainNotification
 from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.profiles import (
     GetProfile,
@@ -30,7 +31,7 @@ from tidings.actions.identity.users import (
     ProfileWriter,
     PutUser,
 )
-from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.actions.inbox.posted import DeadLetterJobs, FindNotification
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.state import StateVerbs
 from tidings.api.access import Access
@@ -91,7 +92,18 @@ def make_explain(core: Core, traces: Traces) -> Explain:
     message = ExplainMessage(
         store.log, store.chats, store.receipts, core.deliveries, core.vault, traces, core.clock
     )
-    return Explain(store.tenants, store.users, message, core.refusals)
+    find = FindNotification(core.inbox.configs, store.notifications, core.clock)
+    notification = ExplainNotification(
+        store.inbox_settings,
+        find,
+        store.notifications,
+        store.copies,
+        store.dead_letters,
+        core.inbox.views,
+        traces,
+        core.clock,
+    )
+    return Explain(store.tenants, store.users, message, notification, core.refusals)
 
 
 def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVerbs:

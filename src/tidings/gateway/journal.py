@@ -118,7 +118,7 @@ class DeliveryJournal:
         position = progress.get(chat)
         if position is None:
             is_by_heads = connection.conversation.is_by_heads
-            return ("heads_only" if is_by_heads else "catching_up"), None
+            return ("heads_only" if is_by_heads else "behind"), None
         if sequence <= position.start:
             return self._older(connection, position, question)
         if sequence <= position.received:

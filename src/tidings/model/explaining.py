@@ -32,7 +32,6 @@ Code = Literal[
     "fetched",
     "before_connection",
     "not_followed",
-    "catching_up",
     "not_dispatched",
     "behind",
     "unread",
@@ -72,9 +71,8 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "before_connection": "The message is older than what the server sends on this connection: the "
     "device has it from before, or shows it as history only.",
     "not_followed": "The device receives only the heads of chats, and does not follow this chat.",
-    "catching_up": "The device has just connected, and has not reached the chat yet.",
     "not_dispatched": "No worker has delivered the message yet.",
-    "behind": "The message is being read from the log for the device.",
+    "behind": "The device is connected, and the server is about to read the message for it.",
     "unread": "The notification is in the user's inbox, and the user has not read it.",
     "unknown": "What became of it is not kept.",
 }

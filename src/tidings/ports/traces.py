@@ -33,7 +33,6 @@ Progress = Literal[
     "resync_fetched",
     "before_connection",
     "heads_only",
-    "catching_up",
 ]
 """How far a message has come on one connection.
 

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.explain.messages import NEVER_ACCEPTED, ExplainMessage, replaced
+from tidings.actions.explain.notifications import ExplainNotification
 from tidings.actions.explain.refusals import KnownRequest, RefusalJournal
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.identity.users import existing
@@ -20,6 +21,7 @@ class Explain:
     tenants: Tenants
     users: UserStore
     message: ExplainMessage
+    notification: ExplainNotification
     refusals: RefusalJournal
 
     async def __call__(
@@ -29,23 +31,31 @@ class Explain:
         user: str,
         *,
         message_id: str | None = None,
+        notification_id: str | None = None,
+        inbox: str | None = None,
         request_id: str | None = None,
     ) -> Explanation:
         """Return the verdict and the timeline.
+
+        A message may be named together with the request that sent it. The inbox of a notification
+        is searched if it is not named.
 
         Raises:
             TenantNotFound: There is no such tenant, or the caller belongs to another one.
             Forbidden: The caller is a user.
             UserNotFound: The tenant has no such user.
+            InboxNotFound: There is no such inbox.
             Invalid: Nothing was named, or too much, or an id is malformed.
         """
         require_tenant(caller, tenant)
-        if message_id is None and request_id is None:
-            raise Invalid("message_id, notification_id or request_id must be given", "/message_id")
+        if (notification_id is None) == (message_id is None and request_id is None):
+            raise Invalid("either message_id, notification_id or request_id must be given", "")
         place = None if message_id is None else locate(message_id)
         if message_id is not None and place is None:
             raise Invalid("message_id: must be the id of a message", "/message_id")
         profile = await self._profile(tenant, user)
+        if notification_id is not None:
+            return await self.notification(notification_id, inbox, profile)
         known = None if request_id is None else self.refusals.find(request_id, tenant)
         if place is None:
             return await self._request(known, profile)

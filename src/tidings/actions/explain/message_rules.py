@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.explain.presence import absence, open_connections
 from tidings.model.chats import ReceiptWithTimes
 from tidings.model.entries import Entry
 from tidings.model.explaining import Code, DeliveryVerdict
@@ -54,7 +55,7 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def connections(self) -> list[ConnectionTrace]:
         """The open connections of the user, in all gateways that answered."""
-        return [one for gateway in self.traces.gateways for one in gateway.connections]
+        return open_connections(self.traces)
 
 
 Rule = Callable[[MessageFacts], DeliveryVerdict | None]
@@ -131,38 +132,10 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
     return None
 
 
-def _deactivated(facts: MessageFacts) -> DeliveryVerdict | None:
-    since = facts.profile.deactivated_at
-    return (
-        None if since is None else DeliveryVerdict("deactivated", "The user is deactivated.", since)
-    )
-
-
-def _unanswered(facts: MessageFacts) -> DeliveryVerdict | None:
-    if facts.connections or facts.traces.is_certain:
-        return None
-    text = "Whether the user is connected is not known: a gateway or the registry did not answer."
-    return DeliveryVerdict("unknown", text)
-
-
-def _offline(facts: MessageFacts) -> DeliveryVerdict | None:
-    if facts.connections:
-        return None
-    seen = facts.profile.last_seen_at
-    closed = [
-        step.at
-        for gateway in facts.traces.gateways
-        for step in gateway.steps
-        if step.step == "disconnected"
-    ]
-    if seen is None and not closed and not _has_moved(facts.receipt):
-        return DeliveryVerdict("never_connected", "No device of the user has ever connected.")
-    text = "The user is offline, and no device has confirmed the message."
-    if facts.muted_until is not None:
-        text += " The user has muted the chat."
-    return DeliveryVerdict(
-        "offline", text, max([*closed, *([] if seen is None else [seen])], default=None)
-    )
+def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
+    more = "" if facts.muted_until is None else " The user has muted the chat."
+    was_active = _has_moved(facts.receipt)
+    return absence(facts.profile, facts.traces, was_active=was_active, more=more)
 
 
 def _has_moved(receipt: ReceiptWithTimes | None) -> bool:
@@ -197,7 +170,6 @@ _ON_CONNECTION: Final[Sequence[tuple[Progress, Code, str]]] = (
         "Device {device} has the message from before, or shows it as history only.",
     ),
     ("heads_only", "not_followed", "Device {device} does not follow the chat."),
-    ("catching_up", "catching_up", "Device {device} has just connected and is catching up."),
 )
 """How far a message may have come on a connection, the furthest first, with the verdict."""
 
@@ -207,7 +179,7 @@ def _on_connection(facts: MessageFacts) -> DeliveryVerdict | None:
         for connection in facts.connections:
             if connection.progress == progress:
                 since = connection.since
-                if progress in ("before_connection", "heads_only", "catching_up"):
+                if progress in ("before_connection", "heads_only"):
                     since = connection.connected_at
                 return DeliveryVerdict(code, text.format(device=connection.device), since)
     return None
@@ -217,20 +189,18 @@ def _behind(facts: MessageFacts) -> DeliveryVerdict | None:
     since = facts.message.created_at
     if facts.dispatched is not None and facts.dispatched < facts.sequence:
         return DeliveryVerdict("not_dispatched", "No worker has delivered the message yet.", since)
-    return DeliveryVerdict("behind", "The server is about to read the message from the log.", since)
+    return DeliveryVerdict("behind", "The server is about to send the message.", since)
 
 
 RULES: Final[Sequence[Rule]] = (
+    _deleted,
     _own,
     _not_member,
-    _deleted,
     _removed,
     _gone,
     _read,
     _acknowledged,
-    _deactivated,
-    _unanswered,
-    _offline,
+    _absent,
     _on_connection,
     _behind,
 )

@@ -42,6 +42,8 @@ _STEPS: Final[dict[Step, What]] = {
     "resync_sent": "resync_sent",
     "disconnected": "disconnected",
 }
+_TOLD_BY_CONNECTION: Final = frozenset({"written_to_socket", "window_full", "socket_full"})
+"""Steps of open connections that follow from how far the message has come on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +134,16 @@ def _concerns(entry: Entry, message: Entry, user: UserKey) -> bool:
 def _timeline(facts: MessageFacts) -> Iterator[Moment]:
     """Yield what is known, in the order of cause and effect."""
     message, receipt, sequence = facts.message, facts.receipt, facts.sequence
-    log = f"log, sequence {sequence}"
-    if facts.member is not None and facts.member.joined > sequence:
-        yield Moment("joined", facts.member.joined_at, f"log, sequence {facts.member.joined}")
-    yield Moment("accepted", message.created_at, log)
+    yield Moment("accepted", message.created_at, f"log, sequence {sequence}")
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.traces.gateways:
         yield from gateway_moments(gateway, message.created_at)
-    if receipt is not None and facts.user != message.sender:
+    if receipt is not None and facts.user != message.sender and receipt.joined <= sequence:
         yield from _receipt_moments(facts, receipt)
     if facts.muted_until is not None:
         yield Moment("muted", None, f"chat of user {user_id(facts.user)}")
-    for entry in facts.later:
-        yield Moment(_CHANGES[entry.kind], entry.created_at, f"log, sequence {entry.sequence}")
+    yield from _changes(facts)
     yield from _end(facts)
 
 
@@ -165,6 +163,16 @@ _CHANGES: Final[dict[str, What]] = {
     "added": "joined",
     "removed": "removed",
 }
+
+
+def _changes(facts: MessageFacts) -> Iterator[Moment]:
+    """Yield how the message and the user's membership have changed."""
+    for entry in facts.later:
+        yield Moment(_CHANGES[entry.kind], entry.created_at, f"log, sequence {entry.sequence}")
+    member = facts.member
+    if member is not None and member.joined > facts.sequence:
+        if all(entry.sequence != member.joined for entry in facts.later):
+            yield Moment("joined", member.joined_at, f"log, sequence {member.joined}")
 
 
 def _end(facts: MessageFacts) -> Iterator[Moment]:
@@ -192,13 +200,18 @@ def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
         )
     is_open = {connection.connection for connection in gateway.connections}
     for step in gateway.steps:
-        is_told = step.step == "written_to_socket" and step.connection in is_open
+        is_told = step.step in _TOLD_BY_CONNECTION and step.connection in is_open
         if step.at >= since and not is_told:
             yield _moment(gateway.gateway, step)
     for connection in gateway.connections:
-        if connection.progress in ("written", "acknowledged"):
-            where = _device(connection.device, connection.connection)
-            yield Moment("written_to_socket", connection.written_at, where)
+        where = _device(connection.device, connection.connection)
+        match connection.progress:
+            case "written" | "acknowledged":
+                yield Moment("written_to_socket", connection.written_at, where)
+            case "window_full" | "socket_full" as held_back:
+                yield Moment(held_back, connection.since, where)
+            case _:
+                pass
 
 
 def _moment(gateway: str, step: TraceStep) -> Moment:
