@@ -139,6 +139,7 @@ async def test_what_an_act_makes_is_the_last_part_of_its_target(rest: Rest) -> N
     declare = operation("POST", path, tag="T", summary="Make it", key="tenant", audit=audit)
     scope = {
         "type": "http",
+        "state": {},
         "headers": [],
         "path_params": {"tenant": TENANT, "chat_id": "c1"},
         "user": TenantCaller(TENANT, "k1"),
