@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings state`, `connections` and `audit`: what they ask for, and what they print."""
+"""`tidings state`, `connections`, `explain` and `audit`: what they ask for, and what they print."""
 
 import json
 import os
@@ -158,9 +158,27 @@ def test_acts_are_listed_up_to_the_limit(say: Say) -> None:
     assert lines == ["T1  root  put_user  acme  bob  refused  user.deleted"]
 
 
+EXPLAINED = {
+    "verdict": "It is gone.",
+    "code": "erased",
+    "since": "unknown",
+    "timeline": [{"at": "T1", "what": "accepted", "where": "log, sequence 2"}],
+}
+
+
+def test_a_message_is_explained(say: Say) -> None:
+    lines, paths = say(EXPLAINED, "explain", "acme", "bob", "--message", "m.2", "--request", "r")
+    assert paths == ["/v1/tenants/acme/explain?user_id=bob&message_id=m.2&request_id=r"]
+    assert lines == ["erased  It is gone.  since unknown", "T1  accepted  log, sequence 2"]
+    words = ("explain", "acme", "bob", "--notification", "b1", "--inbox", "news")
+    _, paths = say(EXPLAINED, *words)
+    assert paths == ["/v1/tenants/acme/explain?user_id=bob&notification_id=b1&inbox=news"]
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
+        (EXPLAINED, ("explain", "acme", "bob", "--message", "m.2")),
         ({"data": [CONNECTION], "complete": True}, ("connections", "acme", "bob")),
         ({"data": [ACT], "next_cursor": None}, ("audit",)),
         (STATE, ("state",)),

@@ -7,7 +7,15 @@ import httpx
 import pytest
 
 from clients.python.tests.test_api import Hurry
-from tidings_client import ListedKey, ListPage, NewNotification, TenantApi, Unavailable
+from tidings_client import (
+    Explanation,
+    ListedKey,
+    ListPage,
+    Moment,
+    NewNotification,
+    TenantApi,
+    Unavailable,
+)
 
 POSTED = {"id": "b1", "recipients": 3, "estimated": True, "status": "done"}
 
@@ -198,4 +206,27 @@ async def test_lists_are_asked_for_page_by_page() -> None:
         "chats?limit=50&cursor=c2",
         "inboxes?limit=3",
         "inboxes/news/notifications?limit=50",
+    ]
+
+
+async def test_the_server_explains_what_became_of_a_message() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode().removeprefix("/v1/tenants/acme/explain?"))
+        moment = {"at": "unknown", "what": "erased", "where": "unknown"}
+        said = {"verdict": "It is gone.", "code": "erased", "since": "unknown"}
+        return httpx.Response(200, json={**said, "timeline": [moment]})
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        found = await api.explain_message("bob", "m.1", request_id="r1")
+        await api.explain_message("bob", request_id="r1")
+        await api.explain_notification("bob", "b1", inbox="news")
+    moments = [Moment("unknown", "erased", "unknown")]
+    assert found == Explanation("It is gone.", "erased", "unknown", moments)
+    assert asked == [
+        "user_id=bob&message_id=m.1&request_id=r1",
+        "user_id=bob&request_id=r1",
+        "user_id=bob&notification_id=b1&inbox=news",
     ]

@@ -27,7 +27,13 @@ from tidings.cli.doctor import add_doctor_options, doctor
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
-from tidings.cli.state import add_audit_options, add_connections_options, add_state_options, show
+from tidings.cli.state import (
+    add_audit_options,
+    add_connections_options,
+    add_explain_options,
+    add_state_options,
+    show,
+)
 from tidings.config import FILE_NAME, ROLES, Config, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -184,7 +190,11 @@ def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         "audit", parents=[folder], help="list the administrative acts, newest first"
     )
     add_audit_options(acts)
-    for parser in (state, connections, acts):
+    explained = commands.add_parser(
+        "explain", parents=[folder], help="explain why a message did not arrive"
+    )
+    add_explain_options(explained)
+    for parser in (state, connections, acts, explained):
         parser.set_defaults(run=_with_settings(show))
 
 

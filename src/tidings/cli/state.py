@@ -2,14 +2,15 @@
 """Commands that show what a running deployment does: its state, connections and audit trail.
 
 `tidings state` shows the processes, the store, the newest backup and the settings in effect,
-`tidings connections` the open connections of a user, and `tidings audit` who did what.
+`tidings connections` the open connections of a user, `tidings explain` what became of a message,
+and `tidings audit` who did what.
 """
 
 import argparse
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -57,6 +58,22 @@ def add_audit_options(parser: argparse.ArgumentParser) -> None:
         default=ACTS_DEFAULT,
         metavar="N",
         help=f"number of acts to show, the newest first ({ACTS_DEFAULT})",
+    )
+    _add_common(parser)
+
+
+def add_explain_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings explain`."""
+    parser.set_defaults(act=_explain)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant of the user")
+    parser.add_argument("user", metavar="USER", help="the user whom it did not reach")
+    parser.add_argument("--message", metavar="ID", help="the id of the message")
+    parser.add_argument("--notification", metavar="ID", help="the id of the notification")
+    parser.add_argument(
+        "--inbox", metavar="NAME", help="its inbox, if several have a notification with this id"
+    )
+    parser.add_argument(
+        "--request", metavar="ID", help="the X-Request-Id of a request, or the id of a frame"
     )
     _add_common(parser)
 
@@ -157,6 +174,26 @@ def _list_connections(where: str, root_key: str, options: argparse.Namespace) ->
         print("A process did not answer, so connections may be missing.")
     elif not found["data"]:
         print(f"{options.user} is not connected.")
+
+
+def _explain(where: str, root_key: str, options: argparse.Namespace) -> None:
+    query = {
+        "user_id": options.user,
+        "message_id": options.message,
+        "notification_id": options.notification,
+        "inbox": options.inbox,
+        "request_id": options.request,
+    }
+    asked = urlencode({name: value for name, value in query.items() if value is not None})
+    path = f"{where}/tenants/{quote(options.tenant, safe='')}/explain?{asked}"
+    answer = request("GET", path, root_key)
+    if options.json:
+        print(answer.decode())
+        return
+    found: Row = msgspec.json.decode(answer)
+    print_row(found["code"], found["verdict"], f"since {found['since']}")
+    for moment in found["timeline"]:
+        print_row(moment["at"], moment["what"], moment["where"])
 
 
 def _list_acts(where: str, root_key: str, options: argparse.Namespace) -> None:

@@ -61,10 +61,10 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "deactivated": "The user is deactivated and cannot connect.",
     "never_connected": "No device of the user has ever connected.",
     "offline": "The user has no connection, and no device has confirmed the message.",
-    "resync_not_fetched": "The device was told to load the chat again (`resync`), and has fetched "
-    "nothing of it on this connection.",
-    "window_full": "The message is held back until the device confirms earlier entries.",
-    "socket_full": "The message is held back because the device does not read from its socket.",
+    "resync_not_fetched": "The server asked the device to load the chat again (`resync`), and "
+    "the device has fetched nothing of it on this connection.",
+    "window_full": "The message waits until the device confirms earlier entries.",
+    "socket_full": "The message waits because the device does not read from its socket.",
     "written": "The message was written to the device's socket, and the device has not confirmed "
     "it.",
     "fetched": "The device fetched the message, and has not confirmed it.",

@@ -107,6 +107,26 @@ class AuditPage(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """A step of a message on its way. What the server does not keep is `unknown`."""
+
+    at: str
+    what: str
+    where: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What became of a message or notification on its way to a user."""
+
+    verdict: str
+    """One sentence."""
+    code: str
+    """The stable code of the verdict."""
+    since: str
+    """Since when the verdict holds, or `unknown`."""
+    timeline: list[Moment]
+
+
 class TenantApi:
     """The REST requests that a tenant can make, one method for each.
 
@@ -303,6 +323,33 @@ class TenantApi:
         No request that starts after the answer shows the notification.
         """
         await self._rest.request("DELETE", self._path(inbox, "notifications", notification_id))
+
+    # Questions.
+
+    async def explain_message(
+        self, user: str, message_id: str | None = None, *, request_id: str | None = None
+    ) -> Explanation:
+        """Return what became of a message on its way to a user.
+
+        For a message that was perhaps never accepted, `request_id` is the `X-Request-Id` of the
+        request that sent it, or the id of its frame.
+        """
+        about = {"message_id": message_id, "request_id": request_id}
+        return await self._explain(user, about)
+
+    async def explain_notification(
+        self, user: str, notification_id: str, *, inbox: str | None = None
+    ) -> Explanation:
+        """Return what became of a notification on its way to a user.
+
+        The inbox must be named if several inboxes have a notification with this id.
+        """
+        return await self._explain(user, {"notification_id": notification_id, "inbox": inbox})
+
+    async def _explain(self, user: str, about: dict[str, str | None]) -> Explanation:
+        given = {name: value for name, value in about.items() if value is not None}
+        path, query = path_of("tenants", self._tenant, "explain"), {"user_id": user} | given
+        return await self._rest.ask(Explanation, "GET", path, query=query)
 
     # The audit trail.
 

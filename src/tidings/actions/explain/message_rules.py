@@ -151,13 +151,13 @@ _ON_CONNECTION: Final[Sequence[tuple[Progress, Code, str]]] = (
     (
         "window_full",
         "window_full",
-        "Held back: device {device} has not confirmed the entries before it.",
+        "The message waits until device {device} confirms the entries before it.",
     ),
-    ("socket_full", "socket_full", "Held back: device {device} does not read from its socket."),
+    ("socket_full", "socket_full", "The message waits: device {device} does not read its socket."),
     (
         "resync",
         "resync_not_fetched",
-        "Device {device} was told to load the chat again and has not fetched it.",
+        "The server asked device {device} to load the chat again; it has not fetched it.",
     ),
     (
         "resync_fetched",
