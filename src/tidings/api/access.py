@@ -48,7 +48,9 @@ Refreshing a session is not one of them, because all users of an office may do i
 time."""
 _SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
-HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, Tidings-After, X-Request-Id"
+HEADERS: Final = (
+    "Authorization, Content-Type, Idempotency-Key, Tidings-After, Traceparent, X-Request-Id"
+)
 EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
 REMEMBERED_SECONDS: Final = 600
 _PREFLIGHT: Final = Response(

@@ -50,10 +50,15 @@ from tidings.api.requests import (
     read_query,
     read_value,
 )
+from tidings.logs.requests import current_requests, texts_of
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.ids import tenant_of
 from tidings.model.refusals import Invalid, NotFound, RateLimited, Refusal
+from tidings.tracing import spans
+from tidings.tracing.spans import REQUEST, TRACEPARENT, Span, Tracer, in_span
+
+_STATUS: Final = "http.response.status_code"
 
 Source = Callable[[Request], object]
 """Reads the value of one argument from a request."""
@@ -236,8 +241,10 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = monotonic()
         request = Request(scope, receive)
+        span = None if spans.tracer is None else self._begin_span(request, spans.tracer)
         try:
-            response = await self._respond(request)
+            with nullcontext() if span is None else in_span(span):
+                response = await self._respond(request)
         except Refusal as refusal:
             declared.refusals.counts[refusal.code, "rest"] += 1
             self._keep_refusal(request, refusal)
@@ -246,6 +253,9 @@ class Endpoint:
             response = answer_failure(request.method, self.path, error)
         of_status = declared.requests_seconds.of[self.path, str(response.status_code)]
         of_status.observe(monotonic() - began)
+        if span is not None:
+            status = response.status_code
+            span.end({_STATUS: status}, error=str(status) if status >= 500 else None)
         await response(scope, receive, send)
 
     def _keep_refusal(self, request: Request, refusal: Refusal) -> None:
@@ -255,6 +265,18 @@ class Endpoint:
             tenant = _tenant_of(caller, request)
             request_id, via = known_request_id(request.scope), f"{request.method} {self.path}"
             self._refusals.refused(request_id, refusal.code, via, tenant, user)
+
+    def _begin_span(self, request: Request, tracer: Tracer) -> Span | None:
+        route = self.path or "unknown"
+        attributes = {
+            "http.request.method": request.method,
+            "http.route": route,
+            REQUEST: texts_of(current_requests())[0],
+        }
+        trace = request.headers.get(TRACEPARENT)
+        return tracer.begin(
+            f"{request.method} {route}", trace, kind="server", attributes=attributes
+        )
 
     async def _respond(self, request: Request) -> Response:
         check_host(request.headers)

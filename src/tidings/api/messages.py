@@ -12,6 +12,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
@@ -28,6 +29,7 @@ from tidings.model.refusals import (
     SendConflict,
     UserDeleted,
 )
+from tidings.tracing.spans import current_span
 from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
 
 REACTIONS_TAG: Final = "Reactions"
@@ -212,8 +214,12 @@ async def post(
     """Post a message; when it is durable, return it, and True if an earlier request has stored
     it."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
+    request_span = current_span()
+    span = None if request_span is None else request_span.child("send")
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
+        if span is not None:
+            span.end(error=outcome.code if isinstance(outcome, Refusal) else None)
         if answered.done():
             return
         if isinstance(outcome, Refusal):
@@ -230,6 +236,8 @@ async def post(
         message.ttl_seconds,
         answer,
         after=message.after,
+        requests=current_requests(),
+        span=span,
     )
     began = monotonic()
     sent = await answered

@@ -17,7 +17,7 @@ from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_lin
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
-from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag
+from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag, open_tracer
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.state import StateReporter
@@ -210,6 +210,7 @@ async def _server(
     """Open everything that a server needs, and yield the server, which is not open yet."""
     await make_local_tables(config)
     async with (
+        open_tracer(config),
         open_core(config, broken) as core,
         open_cluster_links(config, core) as others,
         run_delivery(config, core, others),

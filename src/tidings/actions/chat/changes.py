@@ -22,6 +22,7 @@ from tidings.model.roles import Member
 from tidings.ports.chats import InviteStore
 from tidings.ports.log import Declined
 from tidings.ports.world import Clock
+from tidings.tracing.spans import Span
 
 Decide = Callable[[ChatState, int], list[Entry]]
 
@@ -66,6 +67,7 @@ class AwaitedChange:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
+        self.span: Span | None = None
         self.requests = current_requests()
         self._decide = decide
         self._content = content

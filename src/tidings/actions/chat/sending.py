@@ -9,7 +9,7 @@ from tidings.actions.chat.changes import SealedContent, change, membership_of
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
-from tidings.logs.requests import current_requests
+from tidings.logs.requests import Requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
@@ -29,6 +29,7 @@ from tidings.model.refusals import (
 from tidings.model.retention import KEEP_ALL
 from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
+from tidings.tracing.spans import CHAT_NAME, MESSAGE_ID, SEQUENCE, Attributes, Span
 
 Answer = Callable[[Entry | Refusal, bool], None]
 """Callback that is called once, with the message or a refusal. The second argument is True if the
@@ -43,7 +44,7 @@ class Send:
     __slots__ = (
         "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_retention",
         "_rule", "_sealed", "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key",
-        "requests", "was_looked_into",
+        "requests", "span", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -57,12 +58,15 @@ class Send:
         answer: Answer,
         meter: Meter | None,
         retention: Retention | None,
+        requests: Requests,
+        span: Span | None,
     ) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
-        self.requests = current_requests()
+        self.requests = requests
+        self.span = None if span is None else span.child("append", attributes={CHAT_NAME: chat})
         self._vault = vault
         self._chat = chat
         self._sender = key.sender
@@ -130,16 +134,22 @@ class Send:
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
             self._meter.count()
+        if self.span is not None:
+            self.span.end(_facts(entries[0]))
         self._answer(entries[0], False)
 
     def replayed(self, entry: Entry) -> None:
         declared.repeats.counts[()] += 1
+        if self.span is not None:
+            self.span.end({**_facts(entry), "tidings.repeat": 1})
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:
         raise AssertionError(f"a message has no target that could be at fault: {declined}")
 
     def refused(self, refusal: Refusal) -> None:
+        if self.span is not None:
+            self.span.end(error=refusal.code)
         self._answer(refusal, False)
 
 
@@ -164,11 +174,14 @@ class Post:
         answer: Answer,
         *,
         after: int | None = None,
+        requests: Requests = (),
+        span: Span | None = None,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
         `after` is a sequence that the log had reached when the client first sent the message. If
         this is a repeat, the answer has the stored entry, whose content is still encrypted.
+        `requests` names the request in the log; `span` is its span, if it is traced.
         """
         try:
             check_content(content)
@@ -187,8 +200,16 @@ class Post:
         expires_at = self.clock.now() + limits.SEND_KEY_MS
         key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
-        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention)
+        send = Send(
+            self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, requests,
+            span,
+        )  # fmt: skip
         self.appender.propose(chat, send)
+
+
+def _facts(entry: Entry) -> Attributes:
+    """Return what a span says about a message. It contains no content and no user."""
+    return {MESSAGE_ID: entry.message_id, SEQUENCE: entry.sequence}
 
 
 def check_content(content: str) -> None:
