@@ -16,6 +16,7 @@ const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
 const DAY_MS = 86_400_000;
 const REREAD_MS = 300;
+const LATE_MAX = 100;
 const SEQUENCE_MAX = 2 ** 53 - 1;
 
 /** @extends {View<ChatSnapshot>} */
@@ -31,8 +32,8 @@ export class ChatView extends View {
   #expiring = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
   #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
-  /** Entries that came while rows were loaded, which may be older. */
-  #late = /** @type {Entry[] | null} */ (null);
+  /** The last changes of messages, because rows that are loaded meanwhile may be older. */
+  #late = /** @type {Entry[]} */ ([]);
   /** Messages whose reactions must be read again. */
   #unsure = /** @type {Set<number>} */ (new Set());
 
@@ -74,6 +75,7 @@ export class ChatView extends View {
 
   /** Forget everything, because the user has signed out. */
   clear() {
+    this.#late = [];
     this.#show([], 0, 0);
     this.#isLoaded = false;
     this.#receipts.clear();
@@ -167,11 +169,10 @@ export class ChatView extends View {
    */
   #load(work) {
     const before = this.#loading ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(() => ((this.#late = []), work()));
+    const mine = before.catch(() => {}).then(work);
     this.#loading = mine;
-    return mine.finally(() => {
-      for (const entry of this.#late ?? []) this.#patch(entry);
-      this.#late = null;
+    return mine.then(() => {
+      for (const entry of this.#late) this.#patch(entry);
       this.changed();
     });
   }
@@ -224,7 +225,7 @@ export class ChatView extends View {
   applied(entry, asOf) {
     // The list of chats shows who types, also in chats that are not loaded.
     this.#stopTyping(entry.sender);
-    this.#late?.push(entry);
+    if (entry.target) this.#late = [...this.#late, entry].slice(-LATE_MAX);
     if (!this.#isLoaded) return;
     if (entry.target) this.#patch(entry);
     else if (this.#isAtEnd && entry.sequence > this.#to) {
@@ -275,6 +276,7 @@ export class ChatView extends View {
 
   /** Begin again, because the entries so far are not valid any more. */
   restarted() {
+    this.#late = [];
     if (this.#isLoaded) this.latest().catch(() => {});
   }
 
@@ -350,12 +352,12 @@ export class ChatView extends View {
    * @param {string} content
    */
   edit(sequence, content) {
-    return this.#core.rest.request("PATCH", this.#path(sequence), { content });
+    return this.#request("PATCH", sequence, { content });
   }
 
   /** @param {number} sequence */
   redact(sequence) {
-    return this.#core.rest.request("DELETE", this.#path(sequence));
+    return this.#request("DELETE", sequence);
   }
 
   /**
@@ -363,7 +365,7 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   react(sequence, emoji) {
-    return this.#reaction("PUT", sequence, emoji);
+    return this.#request("PUT", `${sequence}/reactions/${encodeURIComponent(emoji)}`);
   }
 
   /**
@@ -371,22 +373,16 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   unreact(sequence, emoji) {
-    return this.#reaction("DELETE", sequence, emoji);
+    return this.#request("DELETE", `${sequence}/reactions/${encodeURIComponent(emoji)}`);
   }
 
   /**
    * @param {string} method
-   * @param {number} sequence
-   * @param {string} emoji
+   * @param {number | string} path - What follows the path of the messages.
+   * @param {unknown} [body]
    */
-  #reaction(method, sequence, emoji) {
-    const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
-    return this.#core.rest.request(method, path);
-  }
-
-  /** @param {number} sequence */
-  #path(sequence) {
-    return `/v1/chats/${this.id}/messages/${sequence}`;
+  #request(method, path, body) {
+    return this.#core.rest.request(method, `/v1/chats/${this.id}/messages/${path}`, body);
   }
 }
 
