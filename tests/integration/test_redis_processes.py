@@ -3,6 +3,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from tests.support.users import ANN
 from tidings.cluster.processes import RedisProcesses
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import RedisRegistry
 from tidings.gateway.connection_states import AllConnections, OwnConnections, RemoteConnections
 from tidings.ports.delivery import RegistryUnavailable
 from tidings.ports.processes import Lags, Latencies, ProcessState, Quantiles, Rates
@@ -95,6 +97,9 @@ async def test_without_redis_a_report_is_lost_and_the_list_unknown() -> None:
         await listed.forget("a")
         with pytest.raises(RegistryUnavailable):
             await listed.states()
+        questions: Any = None  # nobody is asked
+        remote = RemoteConnections(RedisRegistry(link, "g1"), questions, "g1")
+        assert await remote.of(ANN) == ([], False)
 
 
 @pytest.fixture

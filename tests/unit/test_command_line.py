@@ -48,6 +48,17 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"tidings {__version__}\n"
 
 
+def test_config_show_lists_settings_with_their_sources(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDINGS_ROOT_KEY", ROOT_KEY)
+    assert main(["config", "show", "--port", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"port  0  --port", "metrics  (none)  default"} <= set(lines)
+    assert "root_key  (secret)  TIDINGS_ROOT_KEY" in lines
+    assert ROOT_KEY not in "".join(lines)
+
+
 def test_as_a_module() -> None:
     command = [sys.executable, "-m", "tidings", "version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)

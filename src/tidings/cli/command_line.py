@@ -27,6 +27,7 @@ from tidings.cli.doctor import add_doctor_options, doctor
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
+from tidings.cli.server_access import print_row
 from tidings.cli.state import (
     add_audit_options,
     add_connections_options,
@@ -91,6 +92,13 @@ def _check(_config: Config, _options: argparse.Namespace) -> int:
     return 0
 
 
+def _show(config: Config, _options: argparse.Namespace) -> int:
+    for setting in config.settings:
+        value = "(secret)" if setting.is_secret else setting.value or "(none)"
+        print_row(setting.name, value, setting.source)
+    return 0
+
+
 def _fail(reason: str, exit_code: int) -> int:
     print(f"tidings: {reason}", file=sys.stderr)
     return exit_code
@@ -138,6 +146,11 @@ def _add_server_commands(
         parents=[address, folder],
         help="report every mistake in the settings, without starting",
     ).set_defaults(run=_with_settings(_check))
+    actions.add_parser(
+        "show",
+        parents=[address, folder],
+        help="list the settings in effect with their sources, without starting",
+    ).set_defaults(run=_with_settings(_show))
     examined = commands.add_parser(
         "doctor",
         parents=[address, folder],
