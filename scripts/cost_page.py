@@ -233,6 +233,7 @@ def _send(members: int, content: int, readers: int) -> UseCase:
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
     yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
+    yield UseCase(f"log page of {PAGE}, for the tenant", chat_costs.inspect_log(2, PAGE, SMALL))
     yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
     lists = [design.chat_list(CHATS) for design in _DESIGNS]
     for direct in (CHATS, FEW):

@@ -102,6 +102,7 @@ BODIES: dict[str, Json] = {
     "put_settings": {"inbox": {"keep_days": 3}},
     "put_inbox": {"title": "News"},
     "stack_redact": {"id": "b1"},
+    "unseal_entries": {"reason": "a test"},
 }
 
 

@@ -230,3 +230,19 @@ async def test_the_server_explains_what_became_of_a_message() -> None:
         "user_id=bob&request_id=r1",
         "user_id=bob&notification_id=b1&inbox=news",
     ]
+
+
+async def test_content_of_a_chat_is_asked_for_with_a_reason() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"data": [{"sequence": 2}], "next_after": None, "head": 2})
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server/", "acme", "sk_key", world=Hurry(), transport=transport)
+    assert await api.log("c1", after=1) == await api.unseal("c1", "Ticket 1") == [{"sequence": 2}]
+    assert asked[0].url.raw_path == b"/v1/tenants/acme/chats/c1/entries?after=1&limit=50"
+    assert asked[1].url.raw_path == b"/v1/tenants/acme/chats/c1/unseal"
+    assert json.loads(asked[1].content) == {"reason": "Ticket 1", "after": 0, "limit": 50}
+    await api.close()

@@ -24,6 +24,7 @@ from tidings.api import (
     explain,
     health,
     inboxes,
+    inspection,
     jobs,
     keys,
     members,
@@ -53,6 +54,7 @@ from tidings.ports.world import Chance
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *tenants.OPERATIONS,
     *users.OPERATIONS,
+    *inspection.OPERATIONS,
     *auth.OPERATIONS,
     *chats.OPERATIONS,
     *members.OPERATIONS,

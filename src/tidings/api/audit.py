@@ -202,7 +202,7 @@ def _part(name: str, value: str) -> str:
 
 def _sent_fields(body: object, audited: Audited) -> tuple[str, ...]:
     if not isinstance(body, dict):
-        return _fields(body)
+        return _fields(body, audited.quoted)
     found = ((name, _within(body, name)) for name in audited.settings)
     return tuple(f"{name}={str(value).lower()}" for name, value in found if _is_plain(value))
 
@@ -220,10 +220,11 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str) and bool(_WORD.fullmatch(value))
 
 
-def _fields(body: object) -> tuple[str, ...]:
+def _fields(body: object, quoted: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the fields that were sent.
 
-    Only booleans are returned with their values, because they are never secret.
+    Booleans and the fields in `quoted` are returned with their values, because they are never
+    secret.
     """
     if not isinstance(body, msgspec.Struct):
         return ()
@@ -234,7 +235,10 @@ def _fields(body: object) -> tuple[str, ...]:
         value = getattr(body, name)
         if name in defaults and value == defaults[name]:
             continue
-        sent.append(f"{name}={str(value).lower()}" if isinstance(value, bool) else name)
+        if isinstance(value, bool):
+            sent.append(f"{name}={str(value).lower()}")
+        else:
+            sent.append(f"{name}={value}" if name in quoted else name)
     return tuple(sent)
 
 

@@ -28,7 +28,7 @@ from tidings.actions.identity.tenants import (
     RevokeTenantKey,
 )
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import EraseUserContent, ListUsers, PutUser
+from tidings.actions.identity.users import EraseUserContent, GetUser, ListUsers, PutUser
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
@@ -58,6 +58,7 @@ class IdentityVerbs:
     revoke_tenant_key: RevokeTenantKey
     put_user: PutUser
     list_users: ListUsers
+    get_user: GetUser
     make_token: MakeToken
     signing_keys: SigningKeyVerbs
     token_issuers: TokenIssuerVerbs

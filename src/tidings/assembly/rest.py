@@ -27,6 +27,7 @@ from tidings.actions.identity.tenants import (
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
 from tidings.actions.identity.users import (
     EraseUserContent,
+    GetUser,
     ListUsers,
     ProfileWriter,
     PutUser,
@@ -127,6 +128,7 @@ def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVer
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
         put_user=PutUser(tenants, writer, core.quotas),
         list_users=ListUsers(tenants, users, cursors),
+        get_user=GetUser(tenants, users),
         make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
         signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from tidings.cli.api_request import add_log_options
 from tidings.cli.server_access import (
     Row,
     add_server_option,
@@ -112,6 +113,8 @@ def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
         action.add_argument("--prefix", help="only users whose ids begin with this")
     if name == "chats":
         action.add_argument("--user", metavar="USER", help="only the chats of this user")
+        log = actions.add_parser("log", parents=[folder], help="print the log of a chat")
+        add_log_options(log)
 
 
 def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from tidings.cli.admin import (
     administer,
     jobs,
 )
+from tidings.cli.api_request import add_api_options, api
 from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import add_chat_options, chat
@@ -185,6 +186,11 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         add_list_options(listed, folder)
     for parser in (tenant, token, user, job, *lists):
         parser.set_defaults(run=_with_settings(administer))
+    request = commands.add_parser(
+        "api", parents=[folder], help="send any request to the REST API, with the root key"
+    )
+    request.set_defaults(run=_with_settings(api))
+    add_api_options(request)
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))
     add_jobs_options(dead, folder)

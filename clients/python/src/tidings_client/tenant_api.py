@@ -222,7 +222,23 @@ class TenantApi:
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[PostedNotification], "GET", path, query=query)
 
-    # Moderation.
+    # Inspection and moderation.
+
+    async def log(self, chat: str, *, after: int = 0, limit: int = 50) -> list[dict[str, Any]]:
+        """Return entries of a chat's log that follow a sequence, without content and reactions."""
+        path = path_of("tenants", self._tenant, "chats", chat, "entries")
+        query = {"after": str(after), "limit": str(limit)}
+        page = await self._rest.ask(dict[str, Any], "GET", path, query=query)
+        return list(page["data"])
+
+    async def unseal(
+        self, chat: str, reason: str, *, after: int = 0, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Return entries of a chat's log with content. The audit trail records the reason."""
+        path = path_of("tenants", self._tenant, "chats", chat, "unseal")
+        body = {"reason": reason, "after": after, "limit": limit}
+        page = await self._rest.ask(dict[str, Any], "POST", path, body)
+        return list(page["data"])
 
     async def remove_member(self, chat: str, user: str) -> None:
         """Remove any member from a group. The others see an entry with the sender `~tenant`."""
