@@ -60,36 +60,33 @@ class DeliveryJournal:
         self, connection: ClientConnection, step: Step, chat: ChatId, first: int, last: int
     ) -> None:
         """Record a step of one connection, which concerns the entries `first` to `last`."""
-        told = connection.conversation
-        if told.user is not None:
-            now = self._clock.now()
-            record = _Step(now, step, told.user, told.connection, told.device, chat, first, last)
-            self._steps.append(record)
+        self._keep(connection, step, chat, first, last)
 
     def closed(self, connection: ClientConnection) -> None:
         """Record that a connection has closed, and which entries its client did not confirm."""
-        told = connection.conversation
-        if told.user is None:
-            return
         for chat, first, last in connection.progress.unconfirmed(UNCONFIRMED_CHATS_MAX):
-            self.note(connection, "unconfirmed", chat, first, last)
-        now = self._clock.now()
-        self._steps.append(
-            _Step(now, "disconnected", told.user, told.connection, told.device, None, 0, 0)
-        )
+            self._keep(connection, "unconfirmed", chat, first, last)
+        self._keep(connection, "disconnected", None, 0, 0)
+
+    def _keep(
+        self, connection: ClientConnection, step: Step, chat: ChatId | None, first: int, last: int
+    ) -> None:
+        told, now = connection.conversation, self._clock.now()
+        assert told.user is not None, "the journal begins after hello"
+        kept = _Step(now, step, told.user, told.connection, told.device, chat, first, last)
+        self._steps.append(kept)
 
     # Questions.
 
     def steps(self, question: TraceQuestion) -> list[TraceStep]:
         """Return the steps that concern a message or notification, and when connections of its user
         closed."""
-        found = [
-            TraceStep(
-                at=step.at, step=step.step, connection=step.connection, device=step.device or None
-            )
+        first = self._arrivals(question)[:1]
+        found = [TraceStep(at=at, step="handed_to_gateway") for at in first]
+        found += [
+            TraceStep(at=step.at, step=step.step, connection=step.connection, device=step.device)
             for step in self._of(question)
         ]
-        found += [TraceStep(at=at, step="handed_to_gateway") for at in self._arrivals(question)[:1]]
         return sorted(found, key=lambda step: step.at)
 
     def trace(self, connection: ClientConnection, question: TraceQuestion) -> ConnectionTrace:

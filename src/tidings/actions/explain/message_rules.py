@@ -27,8 +27,10 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     message: Entry
     """The message, with the reason in `gone` if its content is gone."""
+    is_deleted: bool
+    """Whether the chat was deleted."""
     deleted_at: int | None
-    """When the chat was deleted; None if it exists."""
+    """When the chat was deleted, if that is known."""
     member: Member | None
     """The user's membership now."""
     later: Sequence[Entry]
@@ -82,7 +84,7 @@ def _not_member(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _deleted(facts: MessageFacts) -> DeliveryVerdict | None:
-    if facts.deleted_at is None:
+    if not facts.is_deleted:
         return None
     return DeliveryVerdict("chat_deleted", "The chat was deleted.", facts.deleted_at)
 
@@ -99,16 +101,15 @@ def _removed(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _gone(facts: MessageFacts) -> DeliveryVerdict | None:
-    match facts.message.gone:
-        case "redacted":
-            found = (entry.created_at for entry in facts.later if entry.kind == "redacted")
-            return DeliveryVerdict("redacted", "The message was redacted.", next(found, None))
-        case "expired":
-            return DeliveryVerdict("expired", "The message has expired.", facts.message.expires_at)
-        case "erased":
-            return DeliveryVerdict("erased", "The content of the sender was erased.")
-        case None:
-            return None
+    message = facts.message
+    if message.gone == "redacted":
+        found = (entry.created_at for entry in facts.later if entry.kind == "redacted")
+        return DeliveryVerdict("redacted", "The message was redacted.", next(found, None))
+    if message.gone == "expired":
+        return DeliveryVerdict("expired", "The message has expired.", message.expires_at)
+    if message.gone == "erased":
+        return DeliveryVerdict("erased", "The content of the sender was erased.")
+    return None
 
 
 def _read(facts: MessageFacts) -> DeliveryVerdict | None:
@@ -134,14 +135,12 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
     more = "" if facts.muted_until is None else " The user has muted the chat."
-    was_active = _has_moved(facts.receipt)
+    was_active = facts.receipt is not None and _has_moved(facts.receipt)
     return absence(facts.profile, facts.traces, was_active=was_active, more=more)
 
 
-def _has_moved(receipt: ReceiptWithTimes | None) -> bool:
+def _has_moved(receipt: ReceiptWithTimes) -> bool:
     """Return True if the user has received, read or sent something in the chat since joining."""
-    if receipt is None:
-        return False
     return max(receipt.receipt.delivered, receipt.receipt.read) > receipt.joined
 
 

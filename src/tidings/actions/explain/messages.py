@@ -105,7 +105,8 @@ class ExplainMessage:
             user=user,
             now=now,
             message=message,
-            deleted_at=_deleted_at(state, entries),
+            is_deleted=state.is_deleted,
+            deleted_at=entries[-1].created_at if entries[-1].kind == "deleted" else None,
             member=member,
             later=[entry for entry in entries[1:] if _concerns(entry, message, user)],
             is_later_complete=is_complete,
@@ -115,12 +116,6 @@ class ExplainMessage:
             traces=await self.traces.find(TraceQuestion(user, chat, message.sequence)),
             dispatched=None if reached is None else reached[chat],
         )
-
-
-def _deleted_at(state: ChatState, entries: Sequence[Entry]) -> int | None:
-    if not state.is_deleted:
-        return None
-    return entries[-1].created_at if entries[-1].kind == "deleted" else state.active_at
 
 
 def _concerns(entry: Entry, message: Entry, user: UserKey) -> bool:
@@ -180,7 +175,7 @@ def _end(facts: MessageFacts) -> Iterator[Moment]:
         yield Moment("expired", facts.message.expires_at)
     if facts.message.gone == "erased":
         yield Moment("erased")
-    if facts.deleted_at is not None:
+    if facts.is_deleted:
         yield Moment("chat_deleted", facts.deleted_at)
 
 
@@ -199,8 +194,10 @@ def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
             "connected", connection.connected_at, _device(connection.device, connection.connection)
         )
     is_open = {connection.connection for connection in gateway.connections}
+    written = {step.connection for step in gateway.steps if step.step == "written_to_socket"}
     for step in gateway.steps:
         is_told = step.step in _TOLD_BY_CONNECTION and step.connection in is_open
+        is_told |= step.step == "unconfirmed" and step.connection in written
         if step.at >= since and not is_told:
             yield _moment(gateway.gateway, step)
     for connection in gateway.connections:
@@ -230,5 +227,5 @@ def _device(device: str | None, connection: str) -> str:
 
 def replaced(explanation: Explanation, verdict: DeliveryVerdict, *moments: Moment) -> Explanation:
     """Return an explanation with another verdict, and with more moments."""
-    timeline = in_order((*moments, *explanation.timeline))
+    timeline = in_order((*explanation.timeline, *moments))
     return msgspec.structs.replace(explanation, verdict=verdict, timeline=timeline)
