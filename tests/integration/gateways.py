@@ -21,14 +21,14 @@ from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
-from tidings.gateway import connection_states, tracing
+from tidings.gateway import connection_states, journals
 from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
+from tidings.gateway.journals import ClusterJournals, LocalJournal
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
-from tidings.gateway.tracing import ClusterTraces, LocalTraces
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
@@ -52,7 +52,7 @@ class Gateway:
     registration: GatewayRegistration
     reconciler: HeadReconciler
     deliveries: HandoverReceiver
-    traces: ClusterTraces
+    journals: ClusterJournals
     mailbox: RedisHandoverReceiver
     write_lease: WriteLease
     hints: list[InboxEvent]
@@ -131,7 +131,7 @@ class Gateways:
         )
         hints: list[InboxEvent] = []
         journal = DeliveryJournal(self.bench.clock)
-        local = LocalTraces(hub, journal, name)
+        local = LocalJournal(hub, journal, name)
         deliveries = HandoverReceiver(
             hub,
             registration.request_reconcile,
@@ -140,7 +140,7 @@ class Gateways:
         )
         answerers = {
             connection_states.SUBJECT: OwnConnections(hub, self.bench.clock, name).answer,
-            tracing.SUBJECT: local.answer,
+            journals.SUBJECT: local.answer,
         }
         context = replace(
             self.bench.context,
@@ -162,7 +162,7 @@ class Gateways:
             registration=registration,
             reconciler=reconciler,
             deliveries=deliveries,
-            traces=ClusterTraces(registry, handover, local),
+            journals=ClusterJournals(registry, handover, local),
             mailbox=RedisHandoverReceiver(link, name, deliveries, answerers, quiet_seconds=0.05),
             write_lease=write_lease,
             hints=hints,

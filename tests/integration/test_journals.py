@@ -10,8 +10,8 @@ import pytest
 from tests.integration.gateways import Gateways, some_gateways
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB
-from tidings.gateway.tracing import ClusterTraces
-from tidings.ports.traces import FoundTraces, TraceQuestion
+from tidings.gateway.journals import ClusterJournals
+from tidings.ports.journals import FoundJournals, JournalQuestion
 
 
 @pytest.fixture
@@ -20,7 +20,10 @@ async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
         yield made
 
 
-def known(found: FoundTraces) -> dict[str, tuple[list[str | None], list[str]]]:
+Known = dict[str, tuple[list[str | None], list[str]]]
+
+
+def known(found: FoundJournals) -> Known:
     """How far the message has come on each gateway, and the steps that it knows."""
     return {
         one.gateway: (
@@ -38,17 +41,18 @@ async def test_the_gateway_with_the_connection_is_asked_and_later_all(gateways: 
     await gateways.bench.post(ANN, chat)
     await gateways.post.hand(two)
     await line.until_entries(chat, 2)
-    question = TraceQuestion(BOB, chat, 2)
-    outside = ClusterTraces(one.registry, one.handover, None)
-    steps = ["handed_to_gateway"]
-    for traces, beside in ((one.traces, {"g1": ([], [])}), (two.traces, {}), (outside, {})):
-        found = await traces.find(question)
+    question = JournalQuestion(BOB, chat, 2)
+    outside = ClusterJournals(one.registry, one.handover, None)
+    steps, nothing = ["handed_to_gateway"], Known(g1=([], []))
+    cases = ((one.journals, nothing), (two.journals, Known()), (outside, Known()))
+    for journals, beside in cases:
+        found = await journals.find(question)
         assert (found.is_certain, known(found)) == (True, {**beside, "g2": (["written"], steps)})
     await line.hang_up()
     await two.registry.close()
     found = await outside.find(question)
-    gone = ([], [*steps, "unconfirmed", "disconnected"])
-    assert (found.is_certain, known(found)) == (True, {"g1": ([], []), "g2": gone})
+    gone = Known(g2=([], [*steps, "unconfirmed", "disconnected"]))
+    assert (found.is_certain, known(found)) == (True, nothing | gone)
 
 
 async def test_nothing_is_certain_if_a_gateway_or_redis_does_not_answer(
@@ -58,9 +62,9 @@ async def test_nothing_is_certain_if_a_gateway_or_redis_does_not_answer(
         one, two = [await gateways.open(name) for name in ("g1", "g2")]
         await two.line().live(BOB)
         await two.mailbox.close()
-        question = TraceQuestion(BOB)
-        found = await one.traces.find(question)
+        question = JournalQuestion(BOB)
+        found = await one.journals.find(question)
         assert (found.is_certain, known(found)) == (False, {"g1": ([], [])})
         await asyncio.to_thread(own_redis.stop)
-        found = await one.traces.find(question)
+        found = await one.journals.find(question)
         assert (found.is_certain, known(found)) == (False, {"g1": ([], [])})

@@ -18,7 +18,7 @@ from tidings.actions.explain.explaining import Explain
 from tidings.actions.identity.caller import Root
 from tidings.assembly.rest import make_explain, make_identity_verbs
 from tidings.gateway.journal import DeliveryJournal
-from tidings.gateway.tracing import LocalTraces
+from tidings.gateway.journals import LocalJournal
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.explaining import Explanation
@@ -26,7 +26,7 @@ from tidings.model.ids import ChatId, UserKey, message_id, user_id, user_key
 from tidings.model.notifications import Copy, InboxConfig, Posting
 from tidings.model.refusals import Invalid, Refusal, TenantNotFound, UserNotFound
 from tidings.ports.bus import DeadLetter
-from tidings.ports.traces import NoTraces
+from tidings.ports.journals import NoJournals
 from tidings.wire.frames import encode_entry
 
 NOWHERE = ChatId("0" * 26)
@@ -68,8 +68,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         await make_identity_verbs(bench.core).put_tenant(Root(), "acme", None)
         for user in (ANN, BOB, CAT, DAN):
             await bench.core.store.users.put(user, display_name=None, phone_number=None, now=1)
-        traces = LocalTraces(bench.hub, bench.context.journal)
-        yield Desk(bench, make_explain(bench.core, traces))
+        journals = LocalJournal(bench.hub, bench.context.journal)
+        yield Desk(bench, make_explain(bench.core, journals))
 
 
 def steps(explained: Explanation) -> list[str]:
@@ -148,7 +148,7 @@ async def test_whoever_is_offline_may_have_been_sent_it(desk: Desk) -> None:
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat)
     assert await desk.code(BOB, chat, 2) == "never_connected"
-    nobody_answers = desk.with_message(traces=NoTraces())
+    nobody_answers = desk.with_message(journals=NoJournals())
     assert await nobody_answers.code(BOB, chat, 2) == "unknown"
     line = await desk.line().live(BOB)
     await line.until_entries(chat, 2)
@@ -162,7 +162,7 @@ async def test_whoever_is_offline_may_have_been_sent_it(desk: Desk) -> None:
     assert "muted" not in steps(await desk.about(BOB, chat, 2))
     await bench.core.verbs.mark(BOB, chat, 0, 2)
     await bench.post(ANN, chat)
-    forgotten = desk.with_message(traces=LocalTraces(bench.hub, DeliveryJournal(bench.clock)))
+    forgotten = desk.with_message(journals=LocalJournal(bench.hub, DeliveryJournal(bench.clock)))
     used = await forgotten.about(BOB, chat, 3)
     assert (used.verdict.code, used.verdict.since) == ("offline", None), "it is not kept since when"
     await bench.core.store.users.set_active(BOB, False, bench.clock.time)
@@ -289,7 +289,7 @@ async def test_a_request_that_made_no_message(desk: Desk) -> None:
 async def test_a_notification(desk: Desk) -> None:
     bench, inbox = desk.bench, desk.bench.core.inbox
     await inbox.configs.put("acme", "news", InboxConfig(title="News", late_joiners=False))
-    message = {"title": "Hello", "body": ""}
+    message: dict[str, object] = {"title": "Hello", "body": ""}
     posting = Posting(users=["ann", "bob"], message=message)
     notice = (await inbox.post("acme", "news", posting, None)).notification_id
     assert (await desk.ask(BOB, notification_id=notice)).verdict.code == "queued"

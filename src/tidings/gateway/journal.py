@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.traces import ConnectionTrace, Progress, Step, TraceQuestion, TraceStep
+from tidings.ports.journals import ConnectionProgress, JournalQuestion, JournalStep, Progress, Step
 from tidings.ports.world import Clock
 
 ENTRIES_MAX: Final = 16_384
@@ -78,18 +78,20 @@ class DeliveryJournal:
 
     # Questions.
 
-    def steps(self, question: TraceQuestion) -> list[TraceStep]:
+    def steps(self, question: JournalQuestion) -> list[JournalStep]:
         """Return the steps that concern a message or notification, and when connections of its user
         closed."""
         first = self._arrivals(question)[:1]
-        found = [TraceStep(at=at, step="handed_to_gateway") for at in first]
+        found = [JournalStep(at=at, step="handed_to_gateway") for at in first]
         found += [
-            TraceStep(at=step.at, step=step.step, connection=step.connection, device=step.device)
+            JournalStep(at=step.at, step=step.step, connection=step.connection, device=step.device)
             for step in self._of(question)
         ]
         return sorted(found, key=lambda step: step.at)
 
-    def trace(self, connection: ClientConnection, question: TraceQuestion) -> ConnectionTrace:
+    def progress_of(
+        self, connection: ClientConnection, question: JournalQuestion
+    ) -> ConnectionProgress:
         """Return how far a message has come on an open connection."""
         told = connection.conversation
         progress: Progress | None = None
@@ -98,7 +100,7 @@ class DeliveryJournal:
             progress, since = self._progress(connection, question.chat, question)
             if progress in ("written", "acknowledged"):
                 written_at = self._written_at(connection, question)
-        return ConnectionTrace(
+        return ConnectionProgress(
             connection=told.connection,
             device=told.device or "",
             connected_at=self._wall(connection, told.opened_at),
@@ -109,7 +111,7 @@ class DeliveryJournal:
         )
 
     def _progress(
-        self, connection: ClientConnection, chat: ChatId, question: TraceQuestion
+        self, connection: ClientConnection, chat: ChatId, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
         progress, sequence = connection.progress, question.sequence
         position = progress.get(chat)
@@ -129,7 +131,7 @@ class DeliveryJournal:
         return "behind", None
 
     def _older(
-        self, connection: ClientConnection, position: Position, question: TraceQuestion
+        self, connection: ClientConnection, position: Position, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
         """Return the progress of a message that is not sent by itself on this connection."""
         for step in self._of(question):
@@ -139,7 +141,7 @@ class DeliveryJournal:
             return "resync", self._last(connection, "resync_sent")
         return ("resync_fetched" if position.resync else "before_connection"), None
 
-    def _written_at(self, connection: ClientConnection, question: TraceQuestion) -> int | None:
+    def _written_at(self, connection: ClientConnection, question: JournalQuestion) -> int | None:
         """Return when an entry was written to a connection; None if the journal no longer knows.
 
         A connection that read the entry from the log has a record of its own. Any other connection
@@ -156,7 +158,7 @@ class DeliveryJournal:
         later = (at for at in self._arrivals(question) if at >= max(opened, waited))
         return next(later, None)
 
-    def _of(self, question: TraceQuestion) -> list[_Step]:
+    def _of(self, question: JournalQuestion) -> list[_Step]:
         chat, sequence = question.chat, question.sequence
         return [
             step
@@ -165,7 +167,7 @@ class DeliveryJournal:
             and (step.chat is None or (chat is not None and step.covers(chat, sequence)))
         ]
 
-    def _arrivals(self, question: TraceQuestion) -> list[int]:
+    def _arrivals(self, question: JournalQuestion) -> list[int]:
         key = question.chat or question.notification, question.sequence
         return [at for name, sequence, at in self._entries if (name, sequence) == key]
 

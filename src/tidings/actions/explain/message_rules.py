@@ -16,8 +16,8 @@ from tidings.model.entries import Entry
 from tidings.model.explaining import Code, DeliveryVerdict
 from tidings.model.ids import UserKey
 from tidings.model.roles import Member
+from tidings.ports.journals import ConnectionProgress, FoundJournals, Progress
 from tidings.ports.people import User
-from tidings.ports.traces import ConnectionTrace, FoundTraces, Progress
 
 
 class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     receipt: ReceiptWithTimes | None
     profile: User
     muted_until: int | None
-    traces: FoundTraces
+    journals: FoundJournals
     dispatched: int | None
     """The sequence up to which workers have delivered the chat; None if this process delivers."""
 
@@ -55,9 +55,9 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
         return next((entry for entry in self.later if entry.kind in ("added", "removed")), None)
 
     @property
-    def connections(self) -> list[ConnectionTrace]:
+    def connections(self) -> list[ConnectionProgress]:
         """The open connections of the user, in all gateways that answered."""
-        return open_connections(self.traces)
+        return open_connections(self.journals)
 
 
 Rule = Callable[[MessageFacts], DeliveryVerdict | None]
@@ -136,7 +136,7 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
     more = "" if facts.muted_until is None else " The user has muted the chat."
     was_active = facts.receipt is not None and _has_moved(facts.receipt)
-    return absence(facts.profile, facts.traces, was_active=was_active, more=more)
+    return absence(facts.profile, facts.journals, was_active=was_active, more=more)
 
 
 def _has_moved(receipt: ReceiptWithTimes) -> bool:

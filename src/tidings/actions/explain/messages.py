@@ -20,9 +20,9 @@ from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, What,
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.delivery import DeliveryStore
+from tidings.ports.journals import GatewayJournal, JournalQuestion, Journals, JournalStep, Step
 from tidings.ports.log import Log
 from tidings.ports.people import User
-from tidings.ports.traces import GatewayTrace, Step, TraceQuestion, Traces, TraceStep
 from tidings.ports.world import Clock
 
 PAGES_MAX: Final = 4
@@ -55,7 +55,7 @@ class ExplainMessage:
     receipts: Receipts
     deliveries: DeliveryStore | None
     vault: Vault
-    traces: Traces
+    journals: Journals
     clock: Clock
 
     async def __call__(self, chat: ChatId, sequence: int, profile: User) -> Explanation:
@@ -113,7 +113,7 @@ class ExplainMessage:
             receipt=receipt,
             profile=profile,
             muted_until=muted if muted is not None and muted > now else None,
-            traces=await self.traces.find(TraceQuestion(user, chat, message.sequence)),
+            journals=await self.journals.find(JournalQuestion(user, chat, message.sequence)),
             dispatched=None if reached is None else reached[chat],
         )
 
@@ -132,7 +132,7 @@ def _timeline(facts: MessageFacts) -> Iterator[Moment]:
     yield Moment("accepted", message.created_at, f"log, sequence {sequence}")
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
-    for gateway in facts.traces.gateways:
+    for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, message.created_at)
     if receipt is not None and facts.user != message.sender and receipt.joined <= sequence:
         yield from _receipt_moments(facts, receipt)
@@ -187,7 +187,7 @@ def _device_of(facts: MessageFacts) -> str | None:
     return None
 
 
-def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
+def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
     """Yield the steps that a gateway knows, and the user's connections there."""
     for connection in gateway.connections:
         yield Moment(
@@ -211,7 +211,7 @@ def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
                 pass
 
 
-def _moment(gateway: str, step: TraceStep) -> Moment:
+def _moment(gateway: str, step: JournalStep) -> Moment:
     if step.connection is None:
         return Moment("handed_to_gateway", step.at, f"gateway {gateway}")
     where = _device(step.device, step.connection)
