@@ -5,6 +5,7 @@ After a release, `python -m tests.integration.previous_store` writes the store o
 """
 
 import asyncio
+import re
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -54,15 +55,20 @@ def dump(folder: Path) -> str:
     everything = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
     made = db.execute(everything).fetchall()
     tables = [(name, sql) for kind, name, sql in made if kind == "table"]
-    lines = [f"{sql};" for _, sql in tables]
+    lines = [_on_one_line(sql) for _, sql in tables]
     for name, _ in tables:
         rows = db.execute(f"SELECT * FROM {name}").fetchall()
         values = [", ".join(map(apsw.format_sql_value, row)) for row in rows]
         lines += [f"INSERT INTO {name} VALUES ({row});" for row in values]
-    lines += [f"{sql};" for kind, _, sql in made if kind != "table"]
+    lines += [_on_one_line(sql) for kind, _, sql in made if kind != "table"]
     lines.append(f"PRAGMA user_version = {db.pragma('user_version')};")
     db.close()
     return "\n".join(lines) + "\n"
+
+
+def _on_one_line(statement: object) -> str:
+    """Return a statement without comments and line breaks."""
+    return " ".join(re.sub(r"--[^\n]*", "", str(statement)).split()) + ";"
 
 
 async def _write() -> None:

@@ -41,7 +41,8 @@ def test_two_gateways_two_workers_and_one_of_the_others(services: dict[str, Any]
 
 def test_every_image_is_of_one_version(services: dict[str, Any]) -> None:
     images = [service["image"] for service in services.values()]
-    images += [name.removesuffix(" AS build") for name in dockerfile("FROM")]
+    images += [name.removeprefix("BASE=") for name in dockerfile("ARG")]
+    assert {name.removesuffix(" AS build") for name in dockerfile("FROM")} == {"${BASE}"}
     assert [name for name in images if not re.search(r":\d+\.\d+\.\d+(-[a-z]+)?$", name)] == []
 
 
@@ -127,7 +128,7 @@ def test_keys_are_asked_for_and_not_in_the_file(services: dict[str, Any]) -> Non
 
 
 def test_tidings_runs_without_rights(services: dict[str, Any]) -> None:
-    assert dockerfile("USER") == ["tidings"]
+    assert dockerfile("USER") == ["10001:10001"], "a number, which Kubernetes can judge"
     for service in (service for service in services.values() if roles(service)):
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
