@@ -64,6 +64,8 @@ class Startable(Protocol):
 
 Service = TypeVar("Service", bound=Startable)
 
+MEMORY_FOLDER: Final = "/dev/shm"
+"""Where files are in memory: there the tables are in a file, which can have an index."""
 TABLES_MAX: Final = 1_000
 SETS_WITH_STREAMS_MAX: Final = 40
 
@@ -75,7 +77,8 @@ def shared_dynamodb(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DynamoDBLocal | str]:
     """Yield the DynamoDB Local of the whole run, or the address of one that runs already."""
-    service = DynamoDBLocal(tmp_path_factory.mktemp("dynamodb"))
+    folder = tmp_path_factory.mktemp("dynamodb")
+    service = DynamoDBLocal(folder, durable=folder.is_relative_to(MEMORY_FOLDER))
     if (address := _running_already(service)) is not None:
         yield address
         asyncio.run(drop_spare(address))
@@ -87,12 +90,16 @@ def shared_dynamodb(
 def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
     """Return the endpoint of a DynamoDB Local with its tables in memory.
 
-    It becomes slow after a thousand tables, and after the changes of few streams, even if the
-    tables were deleted. It is then restarted at the same address before the next module.
+    Without an index, it becomes slow after a thousand tables, and after the changes of few streams,
+    even if the tables were deleted. It is then restarted at the same address before the next
+    module.
     """
     if isinstance(shared_dynamodb, str):
         return shared_dynamodb
-    if dynamo_tables.made > TABLES_MAX or dynamo_tables.made_with_streams > SETS_WITH_STREAMS_MAX:
+    is_slow = (
+        dynamo_tables.made > TABLES_MAX or dynamo_tables.made_with_streams > SETS_WITH_STREAMS_MAX
+    )
+    if is_slow and not shared_dynamodb.is_durable:
         shared_dynamodb.restart()
         dynamo_tables.made = dynamo_tables.made_with_streams = 0
         forget_tables(shared_dynamodb.address)
