@@ -112,7 +112,7 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         ("tenant", at, "Messages a day"),
         ("users", f"{at}/users", "Ann"),
         ("user", f"{at}/users/ann", "Unread in news"),
-        ("explain", f"{at}/explain/bob/{harbour.chat}.2", "accepted"),
+        ("explain", f"{at}/explain/{harbour.chat}.2/bob", "accepted"),
         ("chats", f"{at}/chats", "Boats"),
         ("chat", f"{at}/chats/{harbour.chat}", "redacted"),
         ("inboxes", f"{at}/inboxes", "tide"),

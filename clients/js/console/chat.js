@@ -105,15 +105,18 @@ export class ChatScreen extends Screen {
       void this.open();
     };
     const rows = entries.map((entry) => [
-      mono(entry.sequence),
+      number(entry.sequence),
       this.#what(entry),
       who(this, entry.sender),
       when(entry.created_at),
+      entry.kind === "message"
+        ? link(this.to("explain", `${this.id}.${entry.sequence}`), "Why did it not arrive?")
+        : null,
     ]);
     return card(
       "Log",
       [
-        table("Log", ["Sequence", "Entry", "By", "When"], rows),
+        table("Log", ["Sequence", "Entry", "By", "When", ""], rows),
         h("div", { class: "more" }, [
           first > 1 ? button("Older", go(Math.max(0, first - 1 - PAGE))) : null,
           last < this.#chat.head ? button("Newer", go(last)) : null,

@@ -165,6 +165,7 @@ export class NotificationScreen extends Screen {
         ["Label", one.label ?? "–"],
         ["Id", mono(one.id)],
       ]),
+      link(this.to("explain", `${this.params["inbox"]}/${one.id}`), "Why did it not arrive?"),
     ]);
   }
 

@@ -6,7 +6,7 @@ import { CapacityScreen } from "./capacity.js";
 import { ChatScreen, MessageScreen } from "./chat.js";
 import { ChatsScreen } from "./chats.js";
 import { DeadLettersScreen } from "./dead_letters.js";
-import { ExplainedScreen, ExplainScreen } from "./explain.js";
+import { ExplainedScreen, ExplainScreen, ExplainWhatScreen } from "./explain.js";
 import { InboxesScreen } from "./inboxes.js";
 import { KeysScreen } from "./keys.js";
 import { NotificationScreen, NotificationsScreen } from "./notifications.js";
@@ -26,6 +26,7 @@ export const SCREENS = [
   SettingsScreen,
   TenantScreen,
   ExplainScreen,
+  ExplainWhatScreen,
   ExplainedScreen,
   UsersScreen,
   UserScreen,
