@@ -2,6 +2,7 @@
 """The Compose deployment, as far as it can be read without running it."""
 
 import re
+import tomllib
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,13 @@ def test_tidings_runs_without_rights(services: dict[str, Any]) -> None:
     for service in (service for service in services.values() if roles(service)):
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
+
+
+def test_the_image_has_everything_that_a_wheel_has() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    copied = [name for line in dockerfile("COPY") for name in line.split()[:-1]]
+    assert [name for name in included if not name.startswith(tuple(copied))] == []
 
 
 def test_the_image_is_built_from_files_that_are_there_and_sent() -> None:
