@@ -24,7 +24,6 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about one message and one user of its tenant."""
 
     user: UserKey
-    now: int
     message: Entry
     """The message, with the reason in `gone` if its content is gone."""
     is_deleted: bool
@@ -39,10 +38,12 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `later` reaches the end of the log."""
     receipt: ReceiptWithTimes | None
     profile: User
-    muted_until: int | None
     journals: FoundJournals
-    dispatched: int | None
-    """The sequence up to which workers have delivered the chat; None if this process delivers."""
+    is_muted: bool = False
+    """Whether the user has muted the chat; only known if the user is offline."""
+    dispatched: int | None = None
+    """The sequence up to which workers have delivered the chat; only known if a connection lacks
+    the message, and None if this process delivers."""
 
     @property
     def sequence(self) -> int:
@@ -134,7 +135,7 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
-    more = "" if facts.muted_until is None else " The user has muted the chat."
+    more = " The user has muted the chat." if facts.is_muted else ""
     was_active = facts.receipt is not None and _has_moved(facts.receipt)
     return absence(facts.profile, facts.journals, was_active=was_active, more=more)
 

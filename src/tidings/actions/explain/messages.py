@@ -92,18 +92,13 @@ class ExplainMessage:
         self, state: ChatState, profile: User, entries: Sequence[Entry], is_complete: bool
     ) -> MessageFacts:
         user, chat, message = profile.user, state.chat_id, entries[0]
-        now = self.clock.now()
-        await self.vault.open([message], now)
+        await self.vault.open([message], self.clock.now())
         member = state.members.get(user)
         receipt: ReceiptWithTimes | None = None
         if member is not None and not state.is_deleted:
             receipt = await self.receipts.find(user, chat, member.joined)
-        row = None if receipt is None else await self.chats.row(user, chat, now)
-        muted = None if row is None else row.muted_until
-        reached = None if self.deliveries is None else await self.deliveries.reached([chat])
-        return MessageFacts(
+        facts = MessageFacts(
             user=user,
-            now=now,
             message=message,
             is_deleted=state.is_deleted,
             deleted_at=entries[-1].created_at if entries[-1].kind == "deleted" else None,
@@ -112,10 +107,23 @@ class ExplainMessage:
             is_later_complete=is_complete,
             receipt=receipt,
             profile=profile,
-            muted_until=muted if muted is not None and muted > now else None,
             journals=await self.journals.find(JournalQuestion(user, chat, message.sequence)),
-            dispatched=None if reached is None else reached[chat],
         )
+        return await self._completed(facts)
+
+    async def _completed(self, facts: MessageFacts) -> MessageFacts:
+        """Return the facts with those that matter only in some cases."""
+        chat, connections = facts.message.chat_id, facts.connections
+        if facts.receipt is not None and not connections:
+            now = self.clock.now()
+            row = await self.chats.row(facts.user, chat, now)
+            is_muted = row is not None and (row.muted_until or 0) > now
+            return msgspec.structs.replace(facts, is_muted=is_muted)
+        is_behind = any(connection.progress == "behind" for connection in connections)
+        if is_behind and self.deliveries is not None:
+            reached = (await self.deliveries.reached([chat]))[chat]
+            return msgspec.structs.replace(facts, dispatched=reached)
+        return facts
 
 
 def _concerns(entry: Entry, message: Entry, user: UserKey) -> bool:
@@ -136,7 +144,7 @@ def _timeline(facts: MessageFacts) -> Iterator[Moment]:
         yield from gateway_moments(gateway, message.created_at)
     if receipt is not None and facts.user != message.sender and receipt.joined <= sequence:
         yield from _receipt_moments(facts, receipt)
-    if facts.muted_until is not None:
+    if facts.is_muted:
         yield Moment("muted", None, f"chat of user {user_id(facts.user)}")
     yield from _changes(facts)
     yield from _end(facts)
