@@ -103,6 +103,28 @@ export class Screen {
     this.desk.say(done);
     await this.open();
   }
+
+  /**
+   * Ask before something is deleted for good; then show the job that does it.
+   *
+   * @param {{title: string, text: string, name: string}} question
+   * @param {string} path
+   */
+  async remove(question, path) {
+    let job = "";
+    const isDone = await this.desk.ask({
+      ...question,
+      verb: "Delete for good",
+      isDangerous: true,
+      request: `DELETE ${path}`,
+      act: async () => {
+        ({ job } = await this.server.ask("DELETE", path));
+      },
+    });
+    if (!isDone) return;
+    this.desk.say("The deletion has begun.");
+    this.desk.go("tenants", this.tenant, "jobs", job);
+  }
 }
 
 /** Return the address of a screen. @param {...string} parts */

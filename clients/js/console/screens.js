@@ -8,6 +8,7 @@ import { ChatsScreen } from "./chats.js";
 import { DeadLettersScreen } from "./dead_letters.js";
 import { ExplainedScreen, ExplainScreen, ExplainWhatScreen } from "./explain.js";
 import { InboxesScreen } from "./inboxes.js";
+import { JobScreen } from "./job.js";
 import { KeysScreen } from "./keys.js";
 import { NotificationScreen, NotificationsScreen } from "./notifications.js";
 import { OverviewScreen, SettingsScreen } from "./overview.js";
@@ -37,5 +38,6 @@ export const SCREENS = [
   NotificationsScreen,
   NotificationScreen,
   KeysScreen,
+  JobScreen,
   TenantAuditScreen,
 ];
