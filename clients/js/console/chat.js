@@ -86,7 +86,7 @@ export class ChatScreen extends Screen {
       label(one.role, one.role === "member" ? "plain" : "accent"),
       mark(one.delivered, head),
       mark(one.read, head),
-      when(one.read_at),
+      one.read_at ? when(one.read_at) : "–",
       isGroup ? button("Remove", () => void this.#remove(one.user_id), "danger") : null,
     ]);
     return card(
@@ -109,7 +109,11 @@ export class ChatScreen extends Screen {
       who(this, entry.sender),
       when(entry.created_at),
       entry.kind === "message"
-        ? link(this.to("explain", `${this.id}.${entry.sequence}`), "Why did it not arrive?")
+        ? h(
+            "a",
+            explaining(this.to("explain", `${this.id}.${entry.sequence}`), entry.sequence),
+            "Explain",
+          )
         : null,
     ]);
     return card(
@@ -216,6 +220,16 @@ export class ChatScreen extends Screen {
 export class MessageScreen extends ChatScreen {
   static path = "tenants/:tenant/chats/:chat/:sequence";
 }
+
+/**
+ * @param {string} href
+ * @param {number} sequence
+ */
+const explaining = (href, sequence) => ({
+  href,
+  title: "Why did it not arrive?",
+  "aria-label": `Explain message ${sequence}`,
+});
 
 /** @param {any} entry */
 const isSealed = (entry) =>

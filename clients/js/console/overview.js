@@ -9,6 +9,7 @@ import {
   figure,
   figures,
   label,
+  link,
   mono,
   number,
   seconds,
@@ -20,6 +21,7 @@ import { Screen } from "./screen.js";
 /** @typedef {import("./parts.js").Tone} Tone */
 
 const BACKUP_OLD_SECONDS = 26 * 3_600;
+const BUS_LATE_SECONDS = 10;
 
 export class OverviewScreen extends Screen {
   static path = "overview";
@@ -29,9 +31,15 @@ export class OverviewScreen extends Screen {
   static refresh = 3;
 
   #state = /** @type {any} */ (null);
+  #hasDeadLetters = false;
 
   async load() {
-    this.#state = await this.server.get("/v1/state");
+    const [state, dead] = await Promise.all([
+      this.server.get("/v1/state"),
+      this.server.get("/v1/jobs/aside", { limit: 1 }),
+    ]);
+    this.#state = state;
+    this.#hasDeadLetters = dead.data.length > 0;
   }
 
   aside() {
@@ -46,7 +54,9 @@ export class OverviewScreen extends Screen {
 
   render() {
     const state = this.#state;
-    return state ? [this.#totals(state), this.#processes(state), this.#store(state)] : null;
+    return state
+      ? [this.#totals(state), this.#alarms(state), this.#processes(state), this.#store(state)]
+      : null;
   }
 
   /** @param {any} state */
@@ -79,6 +89,31 @@ export class OverviewScreen extends Screen {
         totals.rates.refusals > 1 ? "warn" : "plain",
       ),
     ]);
+  }
+
+  /** What needs somebody, with the name of its runbook. @param {any} state */
+  #alarms({ processes, store, backups }) {
+    const some = (/** @type {(one: any) => boolean} */ test) => processes.some(test);
+    const isOld =
+      store.engine === "sqlite" && !((backups.age_seconds ?? Infinity) < BACKUP_OLD_SECONDS);
+    const found = /** @type {(readonly [unknown, import("./parts.js").Child, string])[]} */ ([
+      [some(({ status }) => status !== "ready"), "A process is not ready.", "TidingsDown"],
+      [
+        some(({ lags }) => lags.failing_loops > 0),
+        "A background loop fails.",
+        "TidingsLoopFailing",
+      ],
+      [
+        some(({ lags }) => lags.bus_seconds > BUS_LATE_SECONDS),
+        "Events wait in the bus.",
+        "TidingsBusLate",
+      ],
+      [this.#hasDeadLetters, link("#/jobs", "There are dead letters."), "TidingsJobsAside"],
+      [isOld, "There is no backup of the last day.", "TidingsBackupOld"],
+    ]).filter(([isSo]) => isSo);
+    if (!found.length) return null;
+    const rows = found.map(([, text, runbook]) => [text, mono(runbook)]);
+    return card("Needs attention", table("Needs attention", ["What", "Runbook"], rows));
   }
 
   /** @param {any} state */
@@ -167,7 +202,7 @@ export class SettingsScreen extends Screen {
 /** @param {any} process */
 function lags({ lags: { bus_seconds: bus, sees_revocations: sees, failing_loops: failing } }) {
   const found = [
-    bus !== null && bus > 10 ? label(`bus ${seconds(bus)}`, "bad") : null,
+    bus !== null && bus > BUS_LATE_SECONDS ? label(`bus ${seconds(bus)}`, "bad") : null,
     sees ? null : label("revocations", "bad"),
     failing ? label(`${number(failing)} loops fail`, "bad") : null,
   ].filter(Boolean);
