@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds promtool, which checks alert rules: the installed program, or that of Debian's package."""
+"""Finds the programs of Prometheus: the installed ones, or those of Debian's package."""
 
 import shutil
 from pathlib import Path
@@ -11,15 +11,15 @@ from scripts.services.obtaining import Unavailable
 NAME: Final = "promtool"
 
 
-def obtain() -> Path:
-    """Return the path of the program; unpack the package of Prometheus if necessary.
+def obtain(name: str = NAME) -> Path:
+    """Return the path of a program; unpack the package of Prometheus if necessary.
 
-    The program is linked statically, so the packages on which that of Prometheus depends are not
-    unpacked.
+    By default this is promtool, which checks alert rules. The programs are linked statically, so
+    the packages on which that of Prometheus depends are not unpacked.
     """
-    if (installed := shutil.which(NAME)) is not None:
+    if (installed := shutil.which(name)) is not None:
         return Path(installed)
-    found = obtain_files("prometheus", alone=True) / "usr" / "bin" / NAME
+    found = obtain_files("prometheus", alone=True) / "usr" / "bin" / name
     if not found.is_file():
-        raise Unavailable(f"the package prometheus does not contain {NAME}")
+        raise Unavailable(f"the package prometheus does not contain {name}")
     return found

@@ -23,9 +23,11 @@ MAY_SLEEP: dict[str, set[str]] = {
     },
     "a fault lasts for a while": {
         "clients/python/tests/chaos_proxy.py",
+        "tests/faults/faulty_server.py",
         "tests/faults/many/fleet.py",
         "tests/faults/many/nemesis.py",
         "tests/faults/sabotage_ack_before_commit.py",
+        "tests/faults/test_alerts_fire.py",
         "tests/faults/test_inbox_kill.py",
     },
     "time is simulated, so waiting takes none": {"tests/unit/test_turns.py"},

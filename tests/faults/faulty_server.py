@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server with faults that a test switches on and off, by files in its data folder.
+
+Run in place of `python -m tidings`.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tidings.actions.chat.deleting import Sweeper
+from tidings.api.endpoints import Endpoint
+from tidings.cli import main
+from tidings.delivery.job_runner import JobRunner
+from tidings.model.refusals import StoreUnavailable
+from tidings.stores.sqlite.chat.chats import SqliteChats
+from tidings.stores.sqlite.engine.writer import Writer
+
+FAULTS: Final = Path("faults")
+COMMIT_SECONDS: Final = 1.5
+FAULTY_PATH: Final = "/v1/chats/{chat_id}"
+
+
+def is_on(fault: str) -> bool:
+    """Whether a fault is on. The working folder is the data folder."""
+    return (FAULTS / fault).exists()
+
+
+def failing(fault: str, error: Callable[[], Exception], honest: Any) -> Any:
+    """A method that raises while a fault is on."""
+
+    async def fail(self: Any, *arguments: Any, **more: Any) -> Any:
+        if is_on(fault) and (not isinstance(self, Endpoint) or self.path == FAULTY_PATH):
+            raise error()
+        return await honest(self, *arguments, **more)
+
+    return fail
+
+
+def commit_slowly(self: Writer) -> None:
+    if is_on("slow-disk"):
+        time.sleep(COMMIT_SECONDS)
+    honest_commit(self)
+
+
+def a_bug() -> Exception:
+    return RuntimeError("a fault of the test")
+
+
+honest_commit = Writer._commit
+
+if __name__ == "__main__":
+    Writer._commit = commit_slowly  # type: ignore[method-assign]
+    for owner, name, fault, error in (
+        (Sweeper, "sweep", "loop", a_bug),
+        (JobRunner, "_deliver", "jobs", a_bug),
+        (Endpoint, "_respond", "bug", a_bug),
+        (SqliteChats, "list_heads", "lists", StoreUnavailable),
+    ):
+        setattr(owner, name, failing(fault, error, getattr(owner, name)))
+    sys.exit(main())
