@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_costs, inbox_costs
+from tidings.tools import chat_costs, identity_costs, inbox_costs, inspection_costs
 from tidings.tools.capacity_plan import Machine, fleet, plan
 from tidings.tools.capacity_report import as_text
 from tidings.tools.charges import Prices, Units, total
@@ -210,7 +210,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("mark unread", chat_costs.mark_unread())
     yield UseCase("hide a chat", chat_costs.hide_chat())
     yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2, SMALL))
-    yield UseCase("explain a message, 1:1", chat_costs.explain(2, 4, SMALL))
+    yield UseCase("explain a message, 1:1", inspection_costs.explain(2, 4, SMALL))
     yield from _reads()
 
 
@@ -234,7 +234,9 @@ def _send(members: int, content: int, readers: int) -> UseCase:
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
     yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
-    yield UseCase(f"log page of {PAGE}, for the tenant", chat_costs.inspect_log(2, PAGE, SMALL))
+    yield UseCase(
+        f"log page of {PAGE}, for the tenant", inspection_costs.inspect_log(2, PAGE, SMALL)
+    )
     yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
     lists = [design.chat_list(CHATS) for design in _DESIGNS]
     for direct in (CHATS, FEW):
