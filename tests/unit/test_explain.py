@@ -86,8 +86,10 @@ async def test_a_message_that_waits_is_followed_to_the_end(desk: Desk) -> None:
     assert await desk.code(BOB, chat, 3) == "written"
     held = await desk.about(BOB, chat, 5)
     assert (held.verdict.code, held.verdict.since) == ("window_full", bench.clock.time)
+    bench.clock.time += 5
     line.say("received", chat=chat, sequence=3)
     await line.until_entries(chat, 4)
+    assert (await desk.about(BOB, chat, 5)).verdict.since == bench.clock.time, "read from the log"
     line.say("received", chat=chat, sequence=5)
     confirmed = await desk.about(BOB, chat, 5)
     assert confirmed.verdict.code == "acknowledged"
