@@ -188,6 +188,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "download_export": tenant(200),
     "post_message": chat(201),
     "list_messages": chat(200),
+    "list_replies": chat(200),
     "list_entries": chat(200),
     "get_message": chat(200),
     "find_message": chat(200, missing=NO_MESSAGE),

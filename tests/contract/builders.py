@@ -48,6 +48,13 @@ def message(
     )
 
 
+def reply(sender: UserKey, target: int, *, expires_at: int | None = None) -> Entry:
+    """A message that answers the one at this sequence."""
+    entry = message(sender, expires_at=expires_at)
+    entry.reply_to = target
+    return entry
+
+
 def people(users: Sequence[UserKey], role: Role = "member") -> tuple[Person, ...]:
     """These users, all with the same role."""
     return tuple(Person(user, role) for user in users)

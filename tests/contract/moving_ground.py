@@ -19,6 +19,7 @@ from tests.contract.builders import (
     redacted,
     removed,
     renamed,
+    reply,
     request,
     role,
 )
@@ -251,6 +252,9 @@ async def _a_group(store: Store) -> ChatId:
         role(CAT, "admin"),
         removed(DAN, by=tenant_itself("acme")),
         renamed("Garden & Küche"),
+        reply(CAT, 3),
+        reply(ANN, 5),
+        reply(BOB, 3, expires_at=LATER + 1),
     ):
         assert await append(store, state, change) == Kept()
     assert await store.chats.mute(chat.chat_id, CAT, LATER + 5)

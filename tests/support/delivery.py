@@ -91,7 +91,7 @@ class DeliveryDeployment:
             else:
                 future.set_result(result)
 
-        post = Post(self.appender, self.vault, self.clock)
+        post = Post(self.appender, self.store.log, self.vault, self.clock)
         cmid = f"m{next(_numbers)}"
         post(sender, chat, cmid, canary(text), None, ttl_seconds, answer)
         return await future

@@ -12,7 +12,7 @@ from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, 
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.metrics import declared
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
     ChatBusy,
@@ -24,6 +24,7 @@ from tidings.model.refusals import (
     MessageNotFound,
     QuotaReached,
     Refusal,
+    ReplyUnknown,
     SendConflict,
     UserDeleted,
 )
@@ -91,13 +92,15 @@ async def remove_reaction(
 
 class NewMessage(Body, frozen=True, kw_only=True):
     """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
-    had seen in the chat when it first sent the message; a repeat must have the same value."""
+    had seen in the chat when it first sent the message; a repeat must have the same value.
+    `reply_to` is the sequence of a message in the same chat whose content is not gone."""
 
     client_message_id: ClientMessageId
     content: Content
     content_type: ContentType | None = None
     ttl_seconds: TtlSeconds | None = None
     after: Sequence | None = None
+    reply_to: Sequence | None = None
 
 
 class MessageChange(Body, frozen=True):
@@ -117,6 +120,7 @@ class MessageChange(Body, frozen=True):
         ContentEmpty,
         ContentTooLarge,
         SendConflict,
+        ReplyUnknown,
         UserDeleted,
         ChatBusy,
         QuotaReached,
@@ -223,6 +227,7 @@ async def post(
         message.ttl_seconds,
         answer,
         after=message.after,
+        options=None if message.reply_to is None else SendOptions(message.reply_to),
     )
     began = monotonic()
     sent = await answered

@@ -161,7 +161,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         delete=DeleteChat(appender, store.deletions, Erasures(store.ledger, clock)),
         rename=Rename(appender),
         members=ListMembers(chats, store.receipts, base.profiles),
-        post=Post(appender, vault, clock, quotas, base.retention),
+        post=Post(appender, log, vault, clock, quotas, base.retention),
         read=ReadPage(log, vault, clock),
         edit=Edit(appender, log, vault, clock),
         redact=Redact(appender, log),

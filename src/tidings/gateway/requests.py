@@ -201,6 +201,7 @@ class Requests:
             frame.ttl_seconds,
             partial(self._sent, frame.id),
             after=frame.after,
+            options=frame.options,
         )
 
     def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:

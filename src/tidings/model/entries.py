@@ -44,13 +44,29 @@ class Person(msgspec.Struct, frozen=True):
     role: Role
 
 
+class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Fields of a send that most messages do not have."""
+
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+
+    @property
+    def digested(self) -> str:
+        """Text that makes the digest of a send with these options differ from all others.
+
+        Options that a send does not have add nothing, so that versions with and without an option
+        agree on the digest.
+        """
+        return msgspec.json.encode(self).decode()
+
+
 class Entry(msgspec.Struct, kw_only=True):
     """One entry of a chat's log.
 
     `box` is the encrypted content as it is stored. `content` is the decrypted content, which exists
     only in memory, on the way to a reader. A message without a box is a tombstone. Entries are
-    written once. Only box, box_key, edited_at, redacted and reactions of a message ever change, and
-    only together with a later entry that records the change.
+    written once. Only box, box_key, edited_at, redacted, reactions and reply_count of a message
+    ever change, and only together with a later entry that records the change.
     """
 
     chat_id: ChatId
@@ -80,6 +96,10 @@ class Entry(msgspec.Struct, kw_only=True):
     reactions: dict[str, int] | None = None
     mine: tuple[str, ...] = ()
     """Reactions of the user for whom this entry was read."""
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    reply_count: int = 0
+    """Number of messages that answer this one, up to `limits.REPLY_COUNT_MAX`; tombstones count."""
 
     target: int | None = None
     emoji: str | None = None
@@ -95,6 +115,11 @@ class Entry(msgspec.Struct, kw_only=True):
     def message_id(self) -> str:
         """Public id of the message."""
         return message_id(self.chat_id, self.sequence)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the message has fields that most messages do not have."""
+        return self.reply_to is not None
 
     def expired(self, now: int) -> bool:
         """Return True if the content has expired, even if it has not been removed yet."""

@@ -50,6 +50,8 @@ LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
 REACTION_EMOJI_MAX: Final = 20
+REPLY_COUNT_MAX: Final = 1_000
+"""Number at which the count of replies to a message stops. More replies are still listed."""
 EMOJI_BYTES_MAX: Final = 64
 USER_LARGE_GROUPS_WAITING_MAX: Final = 100
 """Large groups of one user that may wait to be created; one or two are created at a time."""

@@ -205,6 +205,12 @@ class SendConflict(Conflict):
     code, title = "send.conflict", "This client_message_id was used for a different message"
 
 
+class ReplyUnknown(Conflict):
+    """The message to answer does not exist in this chat, or its content is gone."""
+
+    code, title = "send.reply_unknown", "There is no message at the sequence in reply_to"
+
+
 class RequestConflict(Conflict):
     """The Idempotency-Key was used for a different request."""
 

@@ -37,7 +37,7 @@ class KeyTaken(msgspec.Struct, frozen=True):
 class Declined(msgspec.Struct, frozen=True):
     """The run's entry at this index cannot be applied; nothing was written.
 
-    The target is the message that the entry would change.
+    The target is the message that the entry would change or answer.
 
     `target_gone` means that the target is not a message, or that its content is gone. `no_change`
     means that the reaction to add exists already, or that the reaction to remove does not exist.
@@ -129,7 +129,8 @@ class Log(Protocol):
         a process dies between the two, only claims without entries are left.
 
         The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
-        and `role` write the membership and receipt rows and the chat's member count. `renamed`
+        and `role` write the membership and receipt rows and the chat's member count. A `message`
+        with `reply_to` adds one to the target's count of replies, up to its limit. `renamed`
         writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
         and allows the two users of a direct chat to create another one. `edited` writes its box,
         box_key and time into the target, and stores no content itself. `redacted` removes the
@@ -166,6 +167,13 @@ class Log(Protocol):
 
         If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more
         entries than this limit may be returned.
+        """
+        ...
+
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        """Return the entry at a sequence as it is now, for a writer; None if the log is shorter.
+
+        Nobody's membership is checked.
         """
         ...
 
@@ -206,6 +214,16 @@ class Log(Protocol):
 
         The page is empty if there is no message with this sequence. The `head` of the page is not
         the head of the log.
+        """
+        ...
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        """Return the messages that answer a message, oldest first, after the sequence `after`.
+
+        Returns None if the reader is not a member, which is checked as in `page`. The page is empty
+        if there is no such message, or if nobody answered it.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tidings.model import limits
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
 from tidings.model.notifications import NOTIFICATION
 from tidings.wire.records import EntryRecord, UnreadTotalRecord, entry_fields
@@ -61,6 +61,12 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     content_type: str | None = None
     ttl_seconds: int | None = None
     after: Sequence | None = None
+    reply_to: Sequence | None = None
+
+    @property
+    def options(self) -> SendOptions | None:
+        """The options of the message; None if it has none, which is the usual case."""
+        return None if self.reply_to is None else SendOptions(self.reply_to)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -349,13 +355,22 @@ LIVE = encode(Live())
 
 def encode_entry(entry: Entry) -> bytes:
     """Encode an entry as a frame, which is the same for every receiver."""
-    if entry.kind == "message" and entry.gone is None and entry.edited_at is None:
+    if (
+        entry.kind == "message"
+        and entry.gone is None
+        and entry.edited_at is None
+        and entry.reply_to is None
+        and entry.reply_count == 0
+    ):
         return _encode_fresh(entry)
     return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]
 
 
 def _encode_fresh(entry: Entry) -> bytes:
-    """Encode a message that was never changed, the usual case. This takes 1.6 µs instead of 3.1."""
+    """Encode a message without options that was never changed, the usual case.
+
+    This takes 1.6 µs instead of 3.1.
+    """
     return encode(
         EntryFrame(
             chat=entry.chat_id,

@@ -45,6 +45,8 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     role: Role | None = None
     name: str | None = None
     reactions: dict[str, int] | None = None
+    reply_to: int | None = None
+    reply_count: int = 0
 
 
 class ReactionCount(msgspec.Struct):
@@ -67,6 +69,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     content_type: str
     created_at: str
     status: Status
+    reply_count: int
+    """Number of messages that answer this one; it stops at 1000. Tombstones count."""
     content: str | None = None
     expires_at: str | None = None
     edited_at: str | None = None
@@ -74,6 +78,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     expired: bool = False
     erased: bool = False
     reactions: list[ReactionCount] | None = None
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
@@ -190,6 +196,8 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
         fields["edited_at"] = rfc3339(entry.edited_at)
     if entry.reactions and entry.gone is None:
         fields["reactions"] = entry.reactions
+    fields["reply_to"] = entry.reply_to
+    fields["reply_count"] = entry.reply_count
 
 
 def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
@@ -239,6 +247,8 @@ def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
         ]
         if entry.reactions and entry.gone is None
         else None,
+        reply_to=entry.reply_to,
+        reply_count=entry.reply_count,
     )
 
 

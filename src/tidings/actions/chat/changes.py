@@ -64,6 +64,7 @@ class AwaitedChange:
     def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: SendKey | None = None
         self.is_claimed = False
+        self.goes_alone = True
         self.attempts = 0
         self.was_looked_into = False
         self.requests = current_requests()

@@ -57,13 +57,20 @@ class ReadPage:
         limit: int,
     ) -> Page:
         """Return messages only. Redacted messages are tombstones; expired messages are left out."""
-        page = await self._opened(
+        return await self._without_expired(
             await self.log.page(
                 chat, reader, after=after, before=before, limit=limit, only_messages=True
             )
         )
-        page.entries = [entry for entry in page.entries if entry.gone != "expired"]
-        return page
+
+    async def replies(
+        self, reader: UserKey, chat: ChatId, sequence: int, *, after: int, limit: int
+    ) -> Page:
+        """Return the messages that answer a message, like `messages`."""
+        await find_message(self.log, reader, chat, sequence)
+        return await self._without_expired(
+            await self.log.replies(chat, reader, sequence, after=after, limit=limit)
+        )
 
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
         """Return a page that consists of one message."""
@@ -71,6 +78,11 @@ class ReadPage:
         if page is not None and not page.entries:
             raise MessageNotFound
         return await self._opened(page)
+
+    async def _without_expired(self, found: Page | None) -> Page:
+        page = await self._opened(found)
+        page.entries = [entry for entry in page.entries if entry.gone != "expired"]
+        return page
 
     async def _opened(self, page: Page | None) -> Page:
         if page is None:

@@ -13,7 +13,7 @@ from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Kind, SendKey
+from tidings.model.entries import Entry, Kind, SendKey, SendOptions
 from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
 from tidings.model.refusals import (
     ChatNotFound,
@@ -24,6 +24,7 @@ from tidings.model.refusals import (
     MessageGone,
     MessageNotFound,
     Refusal,
+    ReplyUnknown,
     UserDeleted,
 )
 from tidings.model.retention import KEEP_ALL
@@ -41,9 +42,9 @@ class Send:
     """A request to append a new message."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_retention",
-        "_rule", "_sealed", "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key",
-        "requests", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_options",
+        "_retention", "_rule", "_sealed", "_sender", "_target", "_ttl_ms", "_vault", "attempts",
+        "goes_alone", "is_claimed", "key", "requests", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,8 @@ class Send:
         answer: Answer,
         meter: Meter | None,
         retention: Retention | None,
+        options: SendOptions | None = None,
+        target: "ReplyTarget | None" = None,
     ) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
@@ -73,7 +76,13 @@ class Send:
         self._meter = meter
         self._retention = retention
         self._rule = retention.rule_nowait(tenant_of(key.sender)) if retention else KEEP_ALL
+        self._options = options
+        self._target = target
+        self.goes_alone = target is not None
         self._digested = f"{content_type}\0{ttl_ms}\0{content}"
+        if options is not None:
+            # The options have no slash, and each content type has one.
+            self._digested = f"{options.digested}\0{self._digested}"
         self._take(
             vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
         )
@@ -83,6 +92,7 @@ class Send:
         return (
             self._sealed is not None
             and self._rule is not None
+            and (self._target is None or self._target.is_known)
             and self._vault.may_write(self._sender, self._sealed)
         )
 
@@ -90,6 +100,8 @@ class Send:
         assert self.key is not None
         if self._retention is not None and self._rule is None:
             self._rule = await self._retention.rule(tenant_of(self._sender))
+        if self._target is not None:
+            await self._target.look()
         name = self.key.client_message_id
         self._take(
             await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
@@ -109,23 +121,26 @@ class Send:
             raise ChatNotFound
         if state.has_deleted_user:
             raise UserDeleted
+        if self._target is not None and not self._target.has_content:
+            raise ReplyUnknown
         assert self.key is not None
         assert self._sealed is not None
         assert self._rule is not None
         lifetime = self._rule.lifetime_ms(self._chat, self._ttl_ms)
-        return [
-            Entry(
-                chat_id=self._chat,
-                kind="message",
-                sender=self._sender,
-                client_message_id=self.key.client_message_id,
-                content_type=self._content_type,
-                box=self._sealed.box,
-                box_key=self._sealed.box_key,
-                expires_at=None if lifetime is None else now + lifetime,
-                content=self._content,
-            )
-        ]
+        entry = Entry(
+            chat_id=self._chat,
+            kind="message",
+            sender=self._sender,
+            client_message_id=self.key.client_message_id,
+            content_type=self._content_type,
+            box=self._sealed.box,
+            box_key=self._sealed.box_key,
+            expires_at=None if lifetime is None else now + lifetime,
+            content=self._content,
+        )
+        if self._options is not None:
+            entry.reply_to = self._options.reply_to
+        return [entry]
 
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
@@ -137,10 +152,42 @@ class Send:
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:
-        raise AssertionError(f"a message has no target that could be at fault: {declined}")
+        assert declined.reason == "target_gone", "only the target of a reply can be at fault"
+        self.refused(ReplyUnknown())
 
     def refused(self, refusal: Refusal) -> None:
         self._answer(refusal, False)
+
+
+class ReplyTarget:
+    """The message that a new message answers.
+
+    It is read before the reply is appended, because only the data key of its author shows whether
+    it is erased. The store checks once more, as part of the append, that it is not redacted.
+    """
+
+    def __init__(self, log: Log, vault: Vault, clock: Clock, chat: ChatId, sequence: int) -> None:
+        self._log = log
+        self._vault = vault
+        self._clock = clock
+        self._chat = chat
+        self._sequence = sequence
+        self.is_known = False
+        self.has_content = False
+
+    async def look(self) -> None:
+        """Read the message, unless it was read before.
+
+        Raises:
+            StoreUnavailable: The message or the data key of its author cannot be read now.
+        """
+        if self.is_known:
+            return
+        entry = await self._log.entry(self._chat, self._sequence)
+        if entry is not None and entry.kind == "message":
+            await self._vault.open([entry], self._clock.now())
+            self.has_content = entry.gone is None
+        self.is_known = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +195,7 @@ class Post:
     """Post a message to a chat exactly once, however often the request is repeated."""
 
     appender: Appender
+    log: Log
     vault: Vault
     clock: Clock
     quotas: TenantQuotas | None = None
@@ -164,6 +212,7 @@ class Post:
         answer: Answer,
         *,
         after: int | None = None,
+        options: SendOptions | None = None,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
@@ -187,8 +236,16 @@ class Post:
         expires_at = self.clock.now() + limits.SEND_KEY_MS
         key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
-        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention)
+        send = Send(
+            self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, options,
+            self._target(chat, options) if options is not None else None,
+        )  # fmt: skip
         self.appender.propose(chat, send)
+
+    def _target(self, chat: ChatId, options: SendOptions) -> ReplyTarget | None:
+        if options.reply_to is None:
+            return None
+        return ReplyTarget(self.log, self.vault, self.clock, chat, options.reply_to)
 
 
 def check_content(content: str) -> None:

@@ -45,7 +45,7 @@ CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
     ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry together with its changes to members, the name, a message or a reaction",
+    "an entry together with its changes to members, the name, a message, a reaction or a reply",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(
@@ -79,6 +79,9 @@ READ_REACTIONS: Final = Pattern(
 )
 FORGET_REACTIONS: Final = Pattern(
     "forget_reactions", "BatchWriteItem", ("reactions",), "remove reactions to a redacted message"
+)
+READ_REPLIES: Final = Pattern(
+    "read_replies", "Query", ("reactions",), "which messages answer a message", strong=True
 )
 
 # Members and chats.
@@ -385,6 +388,7 @@ IMPORT_BODY: Final = Pattern("import_body", "PutItem", ("bodies",), "an import w
 IMPORT_REACTION: Final = Pattern(
     "import_reaction", "PutItem", ("reactions",), "an import writes reactions"
 )
+IMPORT_REPLY: Final = Pattern("import_reply", "PutItem", ("reactions",), "an import lists replies")
 IMPORT_KEY: Final = Pattern(
     "import_key", "PutItem", ("idempotency_keys",), "an import writes claimed keys"
 )

@@ -120,7 +120,7 @@ CHAT_MEMBERSHIPS: Final = Table(
 )
 REACTIONS: Final = Table(
     name="reactions",
-    holds="the reactions to each message, one item each",
+    holds="the reactions to each message, one item each; its replies under `<message>#replies`",
     partition=TableKey("message_id"),
     sort=TableKey("reaction"),
 )

@@ -41,7 +41,7 @@ _GROUP_BYTES_MAX: Final = 240
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name", "digest",
+    "name", "digest", "reply_to", "reply_count",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -151,6 +151,23 @@ def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
 def reactions_of(chat: ChatId, sequence: int) -> str:
     """Return the partition of the reactions to a message."""
     return f"{chat}#{sequence}"
+
+
+def replies_of(chat: ChatId, sequence: int) -> str:
+    """Return the partition of the replies to a message, in the table of reactions."""
+    return f"{chat}#{sequence}#replies"
+
+
+def reply_item(reply: Entry) -> Item:
+    """Build the item that lists a message among the replies to another message."""
+    assert reply.reply_to is not None
+    replies = replies_of(reply.chat_id, reply.reply_to)
+    return {"message_id": replies, "reaction": reply_place(reply.sequence)}
+
+
+def reply_place(sequence: int) -> str:
+    """Return the sort key of a reply, which has the order of the sequences."""
+    return f"{sequence:016d}"
 
 
 def reaction_key(chat: ChatId, sequence: int, emoji: str, user: UserKey) -> Item:

@@ -25,6 +25,7 @@ from tidings.stores.dynamodb.chat.items import claim_key, reactions_of, to_react
 from tidings.stores.dynamodb.chat.packs import fits
 from tidings.stores.dynamodb.chat.pages import (
     find_down,
+    find_replies,
     find_up,
     item_at,
     items_after,
@@ -138,6 +139,10 @@ class DynamoLog:
             self._heads.saw(chat, head_of(entries[-1]))
         return entries
 
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        item = await item_at(self._dynamo, chat, sequence)
+        return None if item is None else (await to_entries(self._dynamo, [item]))[0]
+
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         claim = await self._dynamo.get(FIND_KEY, claim_key(chat, key))
         if claim is not None and claim["expires_at"] <= now:
@@ -226,6 +231,12 @@ class DynamoLog:
 
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         return await message_page(self._dynamo, chat, reader, sequence)
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        found = await find_replies(self._dynamo, chat, sequence, after, limit)
+        return await admit(self._dynamo, chat, reader, found)
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int

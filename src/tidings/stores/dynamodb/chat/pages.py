@@ -17,6 +17,8 @@ from tidings.stores.dynamodb.chat.items import (
     entry_key,
     head_of_item,
     member_key,
+    replies_of,
+    reply_place,
     to_entry,
     to_member,
 )
@@ -28,8 +30,10 @@ from tidings.stores.dynamodb.patterns import (
     LIST_MEMBERS,
     READ_BODIES,
     READ_CHAT,
+    READ_ENTRIES,
     READ_ENTRY,
     READ_LOG,
+    READ_REPLIES,
     SHOW_LAST,
     Pattern,
 )
@@ -283,6 +287,23 @@ async def find_down(
     if len(wanted) == limit:
         reached = wanted[-1]["sequence"]
     return FoundEntries(wanted, reached if reached > 1 else None, head)
+
+
+async def find_replies(
+    dynamo: Dynamo, chat: ChatId, sequence: int, after: int, limit: int
+) -> FoundEntries:
+    """Find the replies to a message after a sequence, in ascending order."""
+    rows = await dynamo.query(
+        READ_REPLIES,
+        "#message_id = :replies AND #reaction > :after",
+        {":replies": replies_of(chat, sequence), ":after": reply_place(after)},
+        limit=limit + 1,
+    )
+    places = [int(row["reaction"]) for row in rows]
+    found = await items_at(dynamo, READ_ENTRIES, [(chat, place) for place in places[:limit]])
+    return FoundEntries(
+        list(found.values()), places[limit - 1] if len(places) > limit else None, Head()
+    )
 
 
 async def _search(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans changes of a message: edits, redactions and reactions, with the entries that record them.
+"""Plans changes of a message: edits, redactions, reactions and replies, with their entries.
 
 The message, called the target, is first read with a strong read. It is changed on condition that it
 is still as it was read. If the condition fails although the slot was free, another transaction was
@@ -11,7 +11,7 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined
-from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
+from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key, reply_item
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, change_in_pack
 from tidings.stores.dynamodb.chat.pages import item_at
@@ -39,6 +39,26 @@ async def plan_target(
         _plan_edit(plan, entry, target)
     else:
         _plan_redaction(plan, entry, target)
+    return None
+
+
+async def plan_reply(
+    dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
+) -> Declined | None:
+    """Plan to count and list a reply, or return the reason for declining it."""
+    assert entry.reply_to is not None
+    target = await item_at(dynamo, entry.chat_id, entry.reply_to)
+    if target is None or not _has_content(target, entry.created_at):
+        return Declined(index, "target_gone")
+    count = target.get("reply_count", 0) + 1
+    if count <= limits.REPLY_COUNT_MAX:
+        if IN_PACK in target:
+            plan.add(change_in_pack(entry.chat_id, target, reply_count=count))
+        else:
+            key = entry_key(entry.chat_id, target["sequence"])
+            update = "SET #reply_count = :count"
+            plan.add(Update("messages", key, update, _IS_LIVE, {":count": count}))
+    plan.add(Put("reactions", reply_item(entry)))
     return None
 
 

@@ -57,6 +57,7 @@ from tidings.stores.dynamodb.chat.items import (
     claim_item,
     entry_item,
     reaction_key,
+    reply_item,
 )
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -231,6 +232,8 @@ def _is_of_process(item: Item) -> bool:
 
 
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+    if entry.reply_to is not None:
+        yield patterns.IMPORT_REPLY, reply_item(entry)
     if entry.kind != "message" or entry.box is None:
         item = entry_item(entry)
         stored = {name: value for name, value in item.items() if value is not None}

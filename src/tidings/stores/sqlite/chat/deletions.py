@@ -38,7 +38,7 @@ DELETE FROM reactions WHERE chat_id = ?1 AND (sequence, emoji, user_id) IN (
 _EMPTY: Final = """
 UPDATE messages SET sender = ?, redacted = 1, client_message_id = NULL, content_type = NULL,
     box = NULL, box_key = 0, expires_at = NULL, edited_at = NULL, reactions = NULL, target = NULL,
-    emoji = NULL, people = NULL, name = NULL
+    emoji = NULL, people = NULL, name = NULL, reply_to = NULL, reply_count = 0
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 """
 

@@ -58,6 +58,13 @@ class SqliteLog:
             )
         )  # fmt: skip
 
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        def read(db: apsw.Connection) -> Entry | None:
+            found = _entries(db, "chat_id = ? AND sequence = ?", (chat, sequence))
+            return found[0] if found else None
+
+        return await self._readers.read(read)
+
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         return await self._readers.read(lambda db: _find_sent(db, chat, key, now))
 
@@ -90,6 +97,13 @@ class SqliteLog:
                 if entry.kind == "message" and entry.sequence == sequence
             ]
         return page
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        return await self._readers.read(
+            lambda db: _replies(db, chat, reader, sequence, after, limit)
+        )
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
@@ -226,6 +240,19 @@ def _page_down(
     )
     reached = entries[-1].sequence if len(entries) == limit else floor
     return _page(db, chat, reader, entries, head, reached if reached > 1 else None)
+
+
+def _replies(
+    db: apsw.Connection, chat: ChatId, reader: UserKey, sequence: int, after: int, limit: int
+) -> Page | None:
+    found = _entries(
+        db,
+        "chat_id = ? AND reply_to = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+        (chat, sequence, after, limit + 1),
+    )
+    entries = found[:limit]
+    following = entries[-1].sequence if len(found) > limit else None
+    return _page(db, chat, reader, entries, head_of_chat(db, chat), following)
 
 
 def _page(

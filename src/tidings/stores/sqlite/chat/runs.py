@@ -52,7 +52,7 @@ class RunJob:
         if self._failpoints.armed("between_key_and_entry"):
             return None
         for entry in run.entries:
-            if entry.kind != "message":
+            if entry.kind != "message" or entry.reply_to is not None:
                 return None
         return [
             (_CLAIM, _claim_rows(run)),
@@ -77,8 +77,7 @@ class RunJob:
             raise UndoWrite(SlotTaken(keys_are_claimed=keys_stay))
         for index, entry in enumerate(run.entries):
             db.execute(INSERT_ENTRY, to_row(entry))
-            if entry.kind != "message":
-                _apply(db, index, entry)
+            _apply(db, index, entry)
         return _KEPT
 
     def settle(self, outcome: Any) -> None:  # noqa: ANN401
@@ -168,7 +167,13 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
         case "reacted" | "unreacted":
             _react(db, index, entry)
         case "message":
-            pass
+            if entry.reply_to is not None:
+                _count_reply(db, index, entry)
+
+
+def _count_reply(db: apsw.Connection, index: int, entry: Entry) -> None:
+    count = "reply_count = min(reply_count + 1, ?)"
+    _change_target(db, index, entry, count, (limits.REPLY_COUNT_MAX,))
 
 
 def _change_target(
@@ -176,10 +181,13 @@ def _change_target(
 ) -> None:
     """Change the message that the entry refers to; decline the entry if the message has no content
     any more."""
+    target = entry.target if entry.reply_to is None else entry.reply_to
+    now = entry.created_at + 1
     db.execute(
-        f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
-        " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",
-        (*values, entry.chat_id, entry.target, entry.created_at + 1, entry.created_at + 1),
+        f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND sequence < ?"
+        " AND kind = 'message' AND redacted = 0 AND box IS NOT NULL"
+        " AND coalesce(expires_at, ?) >= ?",
+        (*values, entry.chat_id, target, entry.sequence, now, now),
     )
     if db.changes() == 0:
         raise UndoWrite(Declined(index, "target_gone"))

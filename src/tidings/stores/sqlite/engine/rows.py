@@ -35,6 +35,8 @@ _COLUMNS: Final = (
     "emoji",
     "people",
     "name",
+    "reply_to",
+    "reply_count",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -107,7 +109,8 @@ _encode = msgspec.json.Encoder().encode
 def to_message_row(entry: Entry) -> tuple[Any, ...]:
     """Convert a new message to a row for `INSERT_MESSAGE`.
 
-    Messages are the most frequent entries, so only columns that a message can have are written.
+    Messages without options are the most frequent entries, so only the columns that such a message
+    can have are written.
     """
     return (
         entry.chat_id,
@@ -154,6 +157,8 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.emoji,
         _encode(entry.people).decode() if entry.people else None,
         entry.name,
+        entry.reply_to,
+        entry.reply_count,
     )
 
 

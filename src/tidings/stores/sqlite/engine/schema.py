@@ -24,6 +24,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     OWN_CHATS,
     OWN_CHATS_BEFORE,
     PROFILES,
+    REPLIES,
     TENANT_JOBS,
 )
 
@@ -321,6 +322,7 @@ MIGRATIONS: Final = (
     EXPORT_PARTS,
     PROFILES,
     DELETION_MARKS,
+    REPLIES,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -254,6 +254,15 @@ CREATE INDEX export_parts_expiring ON export_parts (expires_at);
 """
 
 
+# Few messages are replies, so the index is partial.
+REPLIES: Final = """
+ALTER TABLE messages ADD COLUMN reply_to INTEGER;
+ALTER TABLE messages ADD COLUMN reply_count INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX messages_by_target ON messages (chat_id, reply_to, sequence)
+    WHERE reply_to IS NOT NULL;
+"""
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """
