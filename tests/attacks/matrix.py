@@ -189,6 +189,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "post_message": chat(201),
     "list_messages": chat(200),
     "list_replies": chat(200),
+    "list_mentions": users(200),
     "list_entries": chat(200),
     "get_message": chat(200),
     "find_message": chat(200, missing=NO_MESSAGE),

@@ -55,6 +55,13 @@ def reply(sender: UserKey, target: int, *, expires_at: int | None = None) -> Ent
     return entry
 
 
+def mention(sender: UserKey, *names: str, expires_at: int | None = None) -> Entry:
+    """A message that mentions these users."""
+    entry = message(sender, expires_at=expires_at)
+    entry.mentions = names
+    return entry
+
+
 def people(users: Sequence[UserKey], role: Role = "member") -> tuple[Person, ...]:
     """These users, all with the same role."""
     return tuple(Person(user, role) for user in users)

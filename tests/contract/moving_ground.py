@@ -13,6 +13,7 @@ from tests.contract.builders import (
     draft,
     edited,
     key,
+    mention,
     message,
     new_chat_id,
     reacted,
@@ -253,6 +254,8 @@ async def _a_group(store: Store) -> ChatId:
         removed(DAN, by=tenant_itself("acme")),
         renamed("Garden & Küche"),
         reply(CAT, 3),
+        mention(CAT, "ann", "bob"),
+        mention(ANN, "*"),
         reply(ANN, 5),
         reply(BOB, 3, expires_at=LATER + 1),
     ):

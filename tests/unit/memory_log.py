@@ -132,6 +132,9 @@ class MemoryLog:
     async def replies(self, *_: Any, **__: Any) -> None:
         raise AssertionError("an appender reads no replies")
 
+    async def mentions(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("an appender reads no mentions")
+
     async def message(self, *_: Any) -> None:
         raise AssertionError("an appender reads no single message")
 

@@ -10,6 +10,7 @@ from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, 
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     ListMembers,
+    ListMentions,
     ListReactions,
     ListReceipts,
     ReadPage,
@@ -64,6 +65,7 @@ class ChatVerbs:
     redact: Redact
     react: React
     reactions: ListReactions
+    mentions: ListMentions
     receipts: ListReceipts
     message_receipts: ListMessageReceipts
     mark: MarkReceipt

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tidings.actions.verbs import ChatVerbs
-from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
+from tidings.api.fields import ClientMessageId, Content, ContentType, Mentions, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.metrics import declared
@@ -20,6 +20,7 @@ from tidings.model.refusals import (
     ContentEmpty,
     ContentTooLarge,
     LimitReached,
+    MentionUnknown,
     MessageGone,
     MessageNotFound,
     QuotaReached,
@@ -93,7 +94,8 @@ async def remove_reaction(
 class NewMessage(Body, frozen=True, kw_only=True):
     """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
     had seen in the chat when it first sent the message; a repeat must have the same value.
-    `reply_to` is the sequence of a message in the same chat whose content is not gone."""
+    `reply_to` is the sequence of a message in the same chat whose content is not gone. `mentions`
+    are user ids of members, or `["*"]` for everyone."""
 
     client_message_id: ClientMessageId
     content: Content
@@ -101,6 +103,14 @@ class NewMessage(Body, frozen=True, kw_only=True):
     ttl_seconds: TtlSeconds | None = None
     after: Sequence | None = None
     reply_to: Sequence | None = None
+    mentions: Mentions = ()
+
+    @property
+    def options(self) -> SendOptions | None:
+        """The options of the message; None if it has none, which is the usual case."""
+        if self.reply_to is None and not self.mentions:
+            return None
+        return SendOptions(self.reply_to, self.mentions)
 
 
 class MessageChange(Body, frozen=True):
@@ -121,6 +131,7 @@ class MessageChange(Body, frozen=True):
         ContentTooLarge,
         SendConflict,
         ReplyUnknown,
+        MentionUnknown,
         UserDeleted,
         ChatBusy,
         QuotaReached,
@@ -227,7 +238,7 @@ async def post(
         message.ttl_seconds,
         answer,
         after=message.after,
-        options=None if message.reply_to is None else SendOptions(message.reply_to),
+        options=message.options,
     )
     began = monotonic()
     sent = await answered

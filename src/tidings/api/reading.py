@@ -12,13 +12,21 @@ from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
 from tidings.model.ids import SEQUENCE_MAX, ChatId, UserKey, user_id
-from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, ReceiptBeyondHead
+from tidings.model.refusals import (
+    ChatNotFound,
+    CursorInvalid,
+    Invalid,
+    MessageNotFound,
+    ReceiptBeyondHead,
+)
 from tidings.ports.log import Page
 from tidings.wire.records import (
     EntryRecord,
+    MentionRecord,
     MessageRecord,
     ReceiptRecord,
     entry_record,
+    mention_record,
     message_record,
 )
 
@@ -123,6 +131,21 @@ class Replies(msgspec.Struct):
     next_after: int | None
 
 
+class MentionsQuery(Query, frozen=True):
+    """Which part of the list to return."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class MentionList(msgspec.Struct):
+    """Messages that mention the caller, newest first. A page may be short or empty although
+    `next_cursor` is not null."""
+
+    data: list[MentionRecord]
+    next_cursor: str | None
+
+
 class EntriesAfter(msgspec.Struct):
     """Entries of the log, oldest first, without gaps."""
 
@@ -175,6 +198,22 @@ async def list_replies(
 
 @operation(
     "GET",
+    "/v1/mentions",
+    tag=TAG,
+    summary="List messages that mention the caller",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_mentions(user: UserKey, asked: MentionsQuery, verbs: ChatVerbs) -> MentionList:
+    """Return the messages of the last 90 days that mention the caller by name, over all chats of
+    which the caller is a member. Messages whose content is gone are left out, and so are those that
+    mention everyone."""
+    found, cursor = await verbs.mentions(user, asked.cursor, asked.limit)
+    return MentionList([mention_record(entry) for entry in found], cursor)
+
+
+@operation(
+    "GET",
     "/v1/chats/{chat_id}/entries",
     tag=TAG,
     summary="Read the log of a chat",
@@ -194,4 +233,11 @@ def _messages(page: Page) -> list[MessageRecord]:
     return [message_record(entry, page.receipts) for entry in page.entries]
 
 
-OPERATIONS: Final = (list_messages, list_replies, list_entries, mark_receipt, list_receipts)
+OPERATIONS: Final = (
+    list_messages,
+    list_replies,
+    list_mentions,
+    list_entries,
+    mark_receipt,
+    list_receipts,
+)

@@ -18,6 +18,7 @@ from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     CoalescedReceipts,
     ListMembers,
+    ListMentions,
     ListReactions,
     ListReceipts,
     ReadPage,
@@ -167,6 +168,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         redact=Redact(appender, log),
         react=React(appender, log),
         reactions=ListReactions(log),
+        mentions=ListMentions(log, vault, vault.cursors, clock),
         receipts=ListReceipts(store.receipts),
         message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock),
         mark=MarkReceipt(store.receipts, receipts, count, bus, clock),

@@ -6,7 +6,16 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.model.ids import CHAT, ChatId, UserKey, message_id, tenant_itself, tenant_of
+from tidings.model.ids import (
+    CHAT,
+    ChatId,
+    UserKey,
+    message_id,
+    tenant_itself,
+    tenant_of,
+    user_id,
+    user_key,
+)
 from tidings.model.roles import Role
 
 Kind = Literal[
@@ -22,6 +31,9 @@ Kind = Literal[
     "renamed",
     "deleted",
 ]
+
+EVERYONE: Final = ("*",)
+"""The mentions of a message that mentions all members."""
 
 ACTIVITY: Final = frozenset({"created", "message", "added", "removed", "role"})
 """The kinds that move a chat to the top of the chat list."""
@@ -49,6 +61,8 @@ class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
+    mentions: tuple[str, ...] = ()
+    """User ids of members whom the message mentions, or `EVERYONE`."""
 
     @property
     def digested(self) -> str:
@@ -100,6 +114,8 @@ class Entry(msgspec.Struct, kw_only=True):
     """Sequence of the message that this one answers."""
     reply_count: int = 0
     """Number of messages that answer this one, up to `limits.REPLY_COUNT_MAX`; tombstones count."""
+    mentions: tuple[str, ...] = ()
+    """User ids of members whom the message mentions, or `EVERYONE`. A redaction removes them."""
 
     target: int | None = None
     emoji: str | None = None
@@ -119,7 +135,18 @@ class Entry(msgspec.Struct, kw_only=True):
     @property
     def has_options(self) -> bool:
         """Whether the message has fields that most messages do not have."""
-        return self.reply_to is not None
+        return self.reply_to is not None or bool(self.mentions)
+
+    @property
+    def mentioned(self) -> list[UserKey]:
+        """The users whom the message mentions by name, without its sender."""
+        tenant = tenant_of(self.sender)
+        users = [user_key(tenant, name) for name in self.mentions if name != "*"]
+        return [user for user in users if user != self.sender]
+
+    def does_mention(self, user: UserKey) -> bool:
+        """Return True if the message mentions the user, by name or with everyone."""
+        return self.mentions == EVERYONE or user_id(user) in self.mentions
 
     def expired(self, now: int) -> bool:
         """Return True if the content has expired, even if it has not been removed yet."""
@@ -148,6 +175,18 @@ class Head(msgspec.Struct, frozen=True):
     number: int = 0
     last_message: int = 0
     active_at: int = 0
+
+
+def mention_position(entry: Entry) -> str:
+    """Return the position of a message in the list of a user's mentions, which is sorted by
+    time."""
+    return f"{entry.created_at:013d}#{entry.chat_id}#{entry.sequence:016d}"
+
+
+def place_of_mention(position: str) -> tuple[int, ChatId, int]:
+    """Return the time, the chat and the sequence in a position of a list of mentions."""
+    created_at, chat, sequence = position.split("#")
+    return int(created_at), ChatId(chat), int(sequence)
 
 
 def head_of(entry: Entry) -> Head:

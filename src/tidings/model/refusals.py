@@ -211,6 +211,12 @@ class ReplyUnknown(Conflict):
     code, title = "send.reply_unknown", "There is no message at the sequence in reply_to"
 
 
+class MentionUnknown(Conflict):
+    """The message mentions a user who is not a member of the chat."""
+
+    code, title = "send.mention_unknown", "Only members of the chat can be mentioned"
+
+
 class RequestConflict(Conflict):
     """The Idempotency-Key was used for a different request."""
 

@@ -56,6 +56,11 @@ def may_redact_others(actor: Role) -> bool:
     return _RANK[actor] >= _RANK["admin"]
 
 
+def may_mention_everyone(actor: Role) -> bool:
+    """Return True if the actor may mention everyone in a large chat."""
+    return _RANK[actor] >= _RANK["admin"]
+
+
 def may_delete(actor: Role) -> bool:
     """Return True if the actor may delete the chat."""
     return actor == "owner"

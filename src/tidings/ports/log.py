@@ -11,6 +11,7 @@ from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
+from tidings.ports.people import Listed
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -130,7 +131,8 @@ class Log(Protocol):
 
         The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
         and `role` write the membership and receipt rows and the chat's member count. A `message`
-        with `reply_to` adds one to the target's count of replies, up to its limit. `renamed`
+        with `reply_to` adds one to the target's count of replies, up to its limit; one with
+        `mentions` appears in the lists of these users. `renamed`
         writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
         and allows the two users of a direct chat to create another one. `edited` writes its box,
         box_key and time into the target, and stores no content itself. `redacted` removes the
@@ -224,6 +226,17 @@ class Log(Protocol):
 
         Returns None if the reader is not a member, which is checked as in `page`. The page is empty
         if there is no such message, or if nobody answered it.
+        """
+        ...
+
+    async def mentions(
+        self, user: UserKey, *, since: int, below: str | None, limit: int
+    ) -> Listed[Entry]:
+        """Return messages after the time `since` that mention the user by name, newest first.
+
+        They are from chats of which the user is a member, which is checked as in `page`. The list
+        begins below a position, or at the newest message; a page may be short although it is not
+        the last. Messages without content may be among them.
         """
         ...
 

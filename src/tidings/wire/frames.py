@@ -62,11 +62,14 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     ttl_seconds: int | None = None
     after: Sequence | None = None
     reply_to: Sequence | None = None
+    mentions: tuple[str, ...] = ()
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        return None if self.reply_to is None else SendOptions(self.reply_to)
+        if self.reply_to is None and not self.mentions:
+            return None
+        return SendOptions(self.reply_to, self.mentions)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -220,6 +223,7 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     chat: str
     unread: int
     unread_exact: bool
+    unread_mentions: int = 0
 
 
 class UnreadTotalFrame(UnreadTotalRecord, tag_field="op", tag="unread_total"):
@@ -361,6 +365,7 @@ def encode_entry(entry: Entry) -> bytes:
         and entry.edited_at is None
         and entry.reply_to is None
         and entry.reply_count == 0
+        and not entry.mentions
     ):
         return _encode_fresh(entry)
     return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]

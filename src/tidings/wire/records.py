@@ -47,6 +47,7 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reactions: dict[str, int] | None = None
     reply_to: int | None = None
     reply_count: int = 0
+    mentions: tuple[str, ...] = ()
 
 
 class ReactionCount(msgspec.Struct):
@@ -57,9 +58,8 @@ class ReactionCount(msgspec.Struct):
     mine: bool
 
 
-class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
-    sender who has left the chat."""
+class MentionRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A message without its status."""
 
     chat_id: str
     sequence: int
@@ -68,7 +68,6 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     client_message_id: str
     content_type: str
     created_at: str
-    status: Status
     reply_count: int
     """Number of messages that answer this one; it stops at 1000. Tombstones count."""
     content: str | None = None
@@ -80,6 +79,15 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reactions: list[ReactionCount] | None = None
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
+    mentions: tuple[str, ...] = ()
+    """User ids of the members whom the message mentions; `*` stands for everyone."""
+
+
+class MessageRecord(MentionRecord, omit_defaults=True, kw_only=True):
+    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
+    sender who has left the chat."""
+
+    status: Status
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
@@ -119,6 +127,7 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     message_count: int
     unread: int
     unread_exact: bool
+    unread_mentions: int
     marked_unread: bool
     hidden: bool
     muted_until: str | None
@@ -198,6 +207,7 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
         fields["reactions"] = entry.reactions
     fields["reply_to"] = entry.reply_to
     fields["reply_count"] = entry.reply_count
+    fields["mentions"] = entry.mentions if entry.gone is None else ()
 
 
 def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
@@ -224,32 +234,41 @@ def entry_record(entry: Entry) -> EntryRecord:
 
 def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
     """Return the record of a message with its status; `receipts` is empty in a large chat."""
+    shown = status(entry.sequence, entry.sender, receipts)
+    return MessageRecord(**_message_fields(entry), status=shown)
+
+
+def mention_record(entry: Entry) -> MentionRecord:
+    """Return the record of a message in a list of mentions."""
+    return MentionRecord(**_message_fields(entry))
+
+
+def _message_fields(entry: Entry) -> dict[str, Any]:
     assert entry.kind == "message"
-    assert entry.client_message_id is not None
-    return MessageRecord(
-        chat_id=entry.chat_id,
-        sequence=entry.sequence,
-        message_id=entry.message_id,
-        sender_id=user_id(entry.sender),
-        client_message_id=entry.client_message_id,
-        content_type=entry.content_type or "text/plain",
-        created_at=rfc3339(entry.created_at),
-        status=status(entry.sequence, entry.sender, receipts),
-        content=entry.content,
-        expires_at=_time(entry.expires_at),
-        edited_at=_time(entry.edited_at),
-        redacted=entry.gone == "redacted",
-        expired=entry.gone == "expired",
-        erased=entry.gone == "erased",
-        reactions=[
+    return {
+        "chat_id": entry.chat_id,
+        "sequence": entry.sequence,
+        "message_id": entry.message_id,
+        "sender_id": user_id(entry.sender),
+        "client_message_id": entry.client_message_id,
+        "content_type": entry.content_type or "text/plain",
+        "created_at": rfc3339(entry.created_at),
+        "content": entry.content,
+        "expires_at": _time(entry.expires_at),
+        "edited_at": _time(entry.edited_at),
+        "redacted": entry.gone == "redacted",
+        "expired": entry.gone == "expired",
+        "erased": entry.gone == "erased",
+        "reactions": [
             ReactionCount(emoji, count, emoji in entry.mine)
             for emoji, count in entry.reactions.items()
         ]
         if entry.reactions and entry.gone is None
         else None,
-        reply_to=entry.reply_to,
-        reply_count=entry.reply_count,
-    )
+        "reply_to": entry.reply_to,
+        "reply_count": entry.reply_count,
+        "mentions": entry.mentions if entry.gone is None else (),
+    }
 
 
 def sent_record(entry: Entry) -> MessageRecord:
@@ -287,6 +306,7 @@ def chat_record(row: ChatRow) -> ChatRecord:
         message_count=row.head.number,
         unread=row.unread.count,
         unread_exact=row.unread.exact,
+        unread_mentions=row.unread.mentions,
         marked_unread=row.receipt.is_marked_unread,
         hidden=row.is_hidden,
         muted_until=_time(row.muted_until),

@@ -2,9 +2,9 @@
 """The appender: turns the requests for each chat into entries, in order of arrival.
 
 Each chat has a queue. A queue appends one run at a time to the log. A run is either a batch of
-messages, or a single change of the chat or reply. A request is checked against the committed state
-plus the earlier messages of its own run. Answers and events are sent only after the commit, so
-nobody ever sees a result of an uncommitted change.
+messages, or a single change of the chat or message with options. A request is checked against the
+committed state plus the earlier messages of its own run. Answers and events are sent only after the
+commit, so nobody ever sees a result of an uncommitted change.
 """
 
 import asyncio

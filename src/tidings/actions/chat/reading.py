@@ -8,6 +8,7 @@ from typing import Final
 
 from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.model import limits
 from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan, Receipt, ShownMember
@@ -89,6 +90,32 @@ class ReadPage:
             raise ChatNotFound
         await self.vault.open(page.entries, self.clock.now())
         return page
+
+
+@dataclass(frozen=True, slots=True)
+class ListMentions:
+    """List the messages of the last 90 days that mention a user by name, newest first."""
+
+    log: Log
+    vault: Vault
+    cursors: Cursors
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, cursor: str | None, limit: int
+    ) -> tuple[list[Entry], str | None]:
+        """Return messages with decrypted content, and the cursor of the next page.
+
+        Messages without content are left out. They are of chats of which the user is a member.
+        """
+        now = self.clock.now()
+        below = None if cursor is None else self.cursors.open("mentions", user, cursor).decode()
+        since = now - limits.MENTIONS_MS
+        page = await self.log.mentions(user, since=since, below=below, limit=limit)
+        await self.vault.open(page.rows, now)
+        found = [entry for entry in page.rows if entry.gone is None]
+        end = None if page.end is None else page.end.encode()
+        return found, None if end is None else self.cursors.seal("mentions", user, end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import SealedContent, change, membership_of
@@ -13,14 +14,15 @@ from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Kind, SendKey, SendOptions
-from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
+from tidings.model.entries import EVERYONE, Entry, Kind, SendKey, SendOptions
+from tidings.model.ids import CLIENT_MESSAGE_ID, USER, ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
     Forbidden,
     Invalid,
+    MentionUnknown,
     MessageGone,
     MessageNotFound,
     Refusal,
@@ -36,6 +38,10 @@ Answer = Callable[[Entry | Refusal, bool], None]
 message was sent before and this is a replay."""
 
 PLAIN_TEXT = "text/plain"
+_EVERYONE: Final = (
+    f"only admins and owners may mention everyone in a chat of more than"
+    f" {limits.SMALL_CHAT_MEMBERS_MAX} members"
+)
 
 
 class Send:
@@ -78,7 +84,7 @@ class Send:
         self._rule = retention.rule_nowait(tenant_of(key.sender)) if retention else KEEP_ALL
         self._options = options
         self._target = target
-        self.goes_alone = target is not None
+        self.goes_alone = options is not None
         self._digested = f"{content_type}\0{ttl_ms}\0{content}"
         if options is not None:
             # The options have no slash, and each content type has one.
@@ -121,8 +127,8 @@ class Send:
             raise ChatNotFound
         if state.has_deleted_user:
             raise UserDeleted
-        if self._target is not None and not self._target.has_content:
-            raise ReplyUnknown
+        if self._options is not None:
+            self._check_options(state, self._options)
         assert self.key is not None
         assert self._sealed is not None
         assert self._rule is not None
@@ -140,7 +146,18 @@ class Send:
         )
         if self._options is not None:
             entry.reply_to = self._options.reply_to
+            entry.mentions = self._options.mentions
         return [entry]
+
+    def _check_options(self, state: ChatState, options: SendOptions) -> None:
+        if self._target is not None and not self._target.has_content:
+            raise ReplyUnknown
+        if options.mentions == EVERYONE:
+            role = state.members[self._sender].role
+            if not state.is_small and not roles.may_mention_everyone(role):
+                raise Forbidden(_EVERYONE)
+        elif any(user_key(state.tenant, name) not in state.members for name in options.mentions):
+            raise MentionUnknown
 
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
@@ -222,6 +239,8 @@ class Post:
         try:
             check_content(content)
             check_message_fields(client_message_id, content_type, ttl_seconds)
+            if options is not None:
+                check_mentions(options.mentions)
         except Refusal as refusal:
             answer(refusal, False)
             return
@@ -270,6 +289,20 @@ def check_message_fields(
     if ttl_seconds is not None and not 1 <= ttl_seconds <= limits.TTL_SECONDS_MAX:
         most = limits.TTL_SECONDS_MAX
         raise Invalid(f"ttl_seconds: must be between 1 and {most}", "/ttl_seconds")
+
+
+def check_mentions(mentions: tuple[str, ...]) -> None:
+    """Refuse too many mentions, and names that cannot be those of users."""
+    if mentions == EVERYONE:
+        return
+    if len(mentions) > limits.MENTIONS_MAX:
+        raise Invalid(f"mentions: at most {limits.MENTIONS_MAX}", "/mentions")
+    if len(set(mentions)) < len(mentions):
+        raise Invalid("mentions: must not contain a user twice", "/mentions")
+    for index, name in enumerate(mentions):
+        if USER.fullmatch(name) is None:
+            allowed = 'must be a user id; "*" must be alone'
+            raise Invalid(f"mentions: {allowed}", f"/mentions/{index}")
 
 
 def _is_content_type(text: str) -> bool:

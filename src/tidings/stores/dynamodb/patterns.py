@@ -44,8 +44,17 @@ CLAIM_SLOTS: Final = Pattern(
 CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
-    ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry together with its changes to members, the name, a message, a reaction or a reply",
+    (
+        "messages",
+        "bodies",
+        "chats",
+        "chat_memberships",
+        "delivery_state",
+        "reactions",
+        "idempotency_keys",
+    ),
+    "an entry together with its changes to members, the name, a message, a reaction, a reply or"
+    " mentions",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(
@@ -80,6 +89,9 @@ READ_REACTIONS: Final = Pattern(
 FORGET_REACTIONS: Final = Pattern(
     "forget_reactions", "BatchWriteItem", ("reactions",), "remove reactions to a redacted message"
 )
+LIST_MENTIONS: Final = Pattern(
+    "list_mentions", "Query", ("idempotency_keys",), "the messages that mention a user", strong=True
+)
 READ_REPLIES: Final = Pattern(
     "read_replies", "Query", ("reactions",), "which messages answer a message", strong=True
 )
@@ -88,6 +100,13 @@ READ_REPLIES: Final = Pattern(
 
 CHECK_MEMBER: Final = Pattern(
     "check_member", "GetItem", ("chat_memberships",), "whether a user is a member", strong=True
+)
+CHECK_MEMBERS: Final = Pattern(
+    "check_members",
+    "BatchGetItem",
+    ("chat_memberships",),
+    "of which of several chats a user is a member",
+    strong=True,
 )
 LIST_MEMBERS: Final = Pattern(
     "list_members", "Query", ("chat_memberships",), "who is in a chat", strong=True

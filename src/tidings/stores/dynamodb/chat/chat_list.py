@@ -308,4 +308,5 @@ def _row(listed: _Listed, member: Item, last: Entry | None, found: UnreadFound) 
         last=last,
         unread=found.unread,
         unread_by_key=found.by_key,
+        mentions_by_key=found.mentions_by_key,
     )

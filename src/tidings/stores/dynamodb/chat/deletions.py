@@ -19,10 +19,12 @@ from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
     entry_key,
+    mention_items,
     pair_of,
     reactions_of,
     receipt_key,
     replies_of,
+    to_entry,
 )
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, emptied_pack
@@ -49,6 +51,7 @@ _FREE: Final = (
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
     "edited_at", "target", "emoji", "people", "name", "digest", "reply_to", "reply_count",
+    "mentions",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT
@@ -162,6 +165,8 @@ class DynamoDeletions:
             await gather_bounded(partial(self._forget_partition, name) for name in partitions)
         ):
             return job
+        mentions = [key for item in items for key in _mention_keys(item)]
+        await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=mentions)
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
         await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
         alone = [item for item in items if item["kind"] != "deleted" and IN_PACK not in item]
@@ -252,6 +257,12 @@ def _open_key(chat: ChatId) -> Item:
 
 def _to_deletion(item: Item) -> Deletion:
     return Deletion(**{name: item[name] for name in Deletion.__struct_fields__})
+
+
+def _mention_keys(item: Item) -> list[Item]:
+    if "mentions" not in item:
+        return []
+    return [_only(mention, "chat_id", "claim") for mention in mention_items(to_entry(item))]
 
 
 def _only(item: Item, *names: str) -> Item:

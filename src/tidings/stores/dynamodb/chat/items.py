@@ -12,7 +12,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.chats import Receipt, ReceiptWithTimes
-from tidings.model.entries import Entry, Head, Person, SendKey
+from tidings.model.entries import Entry, Head, Person, SendKey, mention_position
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipt_times import (
     DELIVERED_TIMES_MAX,
@@ -23,7 +23,7 @@ from tidings.model.receipt_times import (
 )
 from tidings.model.roles import Member
 from tidings.stores.dynamodb.client.retrying import Item
-from tidings.stores.dynamodb.tables import TTL, ttl_seconds
+from tidings.stores.dynamodb.tables import TTL, mentions_of, ttl_seconds
 
 PLAIN_TEXT: Final = "text/plain"
 _SECONDS_MAX: Final = 10**10
@@ -59,6 +59,8 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
     is_message = entry.kind == "message"
     if entry.content_type is not None and not (is_message and entry.content_type == PLAIN_TEXT):
         item["content_type"] = entry.content_type
+    if entry.mentions:
+        item["mentions"] = list(entry.mentions)
     if entry.people:
         item["people"] = [{"user": person.user, "role": person.role} for person in entry.people]
     if not is_message:
@@ -77,6 +79,8 @@ def to_entry(item: Item) -> Entry:
         if name in item:
             fields[name] = item[name]
     is_message = item["kind"] == "message"
+    if "mentions" in item:
+        fields["mentions"] = tuple(item["mentions"])
     if "people" in item:
         fields["people"] = tuple(Person(each["user"], each["role"]) for each in item["people"])
     return Entry(
@@ -168,6 +172,20 @@ def reply_item(reply: Entry) -> Item:
 def reply_place(sequence: int) -> str:
     """Return the sort key of a reply, which has the order of the sequences."""
     return f"{sequence:016d}"
+
+
+def mention_items(entry: Entry) -> list[Item]:
+    """Build the items that list a message among the mentions of each user whom it mentions."""
+    until = entry.created_at + limits.MENTIONS_MS
+    return [
+        {
+            "chat_id": mentions_of(user),
+            "claim": mention_position(entry),
+            "expires_at": until,
+            TTL: ttl_seconds(until),
+        }
+        for user in entry.mentioned
+    ]
 
 
 def reaction_key(chat: ChatId, sequence: int, emoji: str, user: UserKey) -> Item:

@@ -18,6 +18,7 @@ from tidings.model.formats import PACKS
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.people import Listed
 from tidings.ports.secrets import Deployment
 from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
@@ -35,7 +36,7 @@ from tidings.stores.dynamodb.chat.pages import (
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
-from tidings.stores.dynamodb.chat.shown_pages import admit, message_page
+from tidings.stores.dynamodb.chat.shown_pages import admit, list_mentions, message_page
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
@@ -237,6 +238,11 @@ class DynamoLog:
     ) -> Page | None:
         found = await find_replies(self._dynamo, chat, sequence, after, limit)
         return await admit(self._dynamo, chat, reader, found)
+
+    async def mentions(
+        self, user: UserKey, *, since: int, below: str | None, limit: int
+    ) -> Listed[Entry]:
+        return await list_mentions(self._dynamo, user, since, below, limit)
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.model import limits
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, Head
+from tidings.model.entries import Entry, Head, place_of_mention
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Page
+from tidings.ports.people import Listed
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
@@ -32,6 +33,8 @@ from tidings.stores.dynamodb.chat.pages import (
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_two
 from tidings.stores.dynamodb.patterns import (
+    CHECK_MEMBERS,
+    LIST_MENTIONS,
     READ_CHAT,
     READ_ENTRIES,
     READ_MESSAGE,
@@ -40,6 +43,7 @@ from tidings.stores.dynamodb.patterns import (
     SHOW_CHAT,
     SHOW_RECEIPTS,
 )
+from tidings.stores.dynamodb.tables import mentions_of
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
@@ -97,6 +101,30 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
         member_count=facts["member_count"],
         receipts=tuple(by_user[user] for user in users if user in by_user),
     )
+
+
+async def list_mentions(
+    dynamo: Dynamo, user: UserKey, since: int, below: str | None, limit: int
+) -> Listed[Entry]:
+    """Return a page of the messages that mention a user, newest first.
+
+    Memberships are checked last, so that a user who was removed meanwhile sees nothing of the chat.
+    """
+    rows = await dynamo.query(
+        LIST_MENTIONS,
+        "#chat_id = :mentions AND #claim BETWEEN :since AND :below",
+        # No position is as short as a time, or begins with a letter.
+        {":mentions": mentions_of(user), ":since": f"{since + 1:013d}", ":below": below or "a"},
+        limit=limit + 2,
+        backwards=True,
+    )
+    positions = [row["claim"] for row in rows if row["claim"] != below]
+    places = [place_of_mention(position)[1:] for position in positions[:limit]]
+    found = await entries_at(dynamo, READ_ENTRIES, places)
+    keys = [member_key(chat, user) for chat in dict.fromkeys(chat for chat, _ in places)]
+    chats = {row["chat_id"] for row in await dynamo.batch_get(CHECK_MEMBERS, keys)}
+    end = positions[limit - 1] if len(positions) > limit else None
+    return Listed([found[place] for place in places if place[0] in chats], end)
 
 
 def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:

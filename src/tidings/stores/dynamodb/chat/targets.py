@@ -97,7 +97,7 @@ def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         gone = {"box": None, "box_key": 0, "reactions": None, "digest": None}
         plan.add(change_in_pack(entry.chat_id, target, redacted=True, **gone))
         return
-    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #{BODY}"
+    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #mentions, #{BODY}"
     key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
     if BODY in target:

@@ -56,6 +56,7 @@ from tidings.stores.dynamodb.chat.items import (
     body_item,
     claim_item,
     entry_item,
+    mention_items,
     reaction_key,
     reply_item,
 )
@@ -234,6 +235,8 @@ def _is_of_process(item: Item) -> bool:
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
     if entry.reply_to is not None:
         yield patterns.IMPORT_REPLY, reply_item(entry)
+    for mention in mention_items(entry):
+        yield patterns.IMPORT_KEY, mention
     if entry.kind != "message" or entry.box is None:
         item = entry_item(entry)
         stored = {name: value for name, value in item.items() if value is not None}

@@ -116,4 +116,5 @@ def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
         last=None if row[_LAST] is None else to_entry(row[_LAST:]),
         unread=found.unread,
         unread_by_key=found.by_key,
+        mentions_by_key=found.mentions_by_key,
     )

@@ -17,7 +17,14 @@ from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, Sl
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.deletions import begin_deletion
-from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
+from tidings.stores.sqlite.engine.rows import (
+    INSERT_ENTRY,
+    INSERT_MESSAGE,
+    KEEP_MENTION,
+    mention_rows,
+    to_message_row,
+    to_row,
+)
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
@@ -52,7 +59,7 @@ class RunJob:
         if self._failpoints.armed("between_key_and_entry"):
             return None
         for entry in run.entries:
-            if entry.kind != "message" or entry.reply_to is not None:
+            if entry.kind != "message" or entry.reply_to is not None or entry.mentions:
                 return None
         return [
             (_CLAIM, _claim_rows(run)),
@@ -158,17 +165,23 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
             )  # fmt: skip
         case "redacted":
             _change_target(
-                db, index, entry, "box = NULL, box_key = 0, redacted = 1, reactions = NULL", ()
+                db,
+                index,
+                entry,
+                "box = NULL, box_key = 0, redacted = 1, reactions = NULL, mentions = NULL",
+                (),
             )
-            db.execute(
-                "DELETE FROM reactions WHERE chat_id = ? AND sequence = ?",
-                (entry.chat_id, entry.target),
-            )
+            for table in ("reactions", "mentions"):
+                db.execute(
+                    f"DELETE FROM {table} WHERE chat_id = ? AND sequence = ?",
+                    (entry.chat_id, entry.target),
+                )
         case "reacted" | "unreacted":
             _react(db, index, entry)
         case "message":
             if entry.reply_to is not None:
                 _count_reply(db, index, entry)
+            db.executemany(KEEP_MENTION, mention_rows(entry))
 
 
 def _count_reply(db: apsw.Connection, index: int, entry: Entry) -> None:

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, Person
+from tidings.model.entries import EVERYONE, Entry, Person
 from tidings.ports.people import Listed
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -37,6 +37,7 @@ _COLUMNS: Final = (
     "name",
     "reply_to",
     "reply_count",
+    "mentions",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -50,6 +51,8 @@ INSERT_MESSAGE: Final = (
     " active_at, mark, client_message_id, content_type, box, box_key, expires_at)"
     " VALUES (?, ?, 'message', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+KEEP_MENTION: Final = "INSERT OR REPLACE INTO mentions VALUES (?, ?, ?, ?)"
 
 
 def columns(kind: type[msgspec.Struct]) -> str:
@@ -103,6 +106,7 @@ def columns_of(table: str) -> str:
 
 _people = msgspec.json.Decoder(tuple[Person, ...])
 _reactions = msgspec.json.Decoder(dict[str, int])
+_mentions = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.Encoder().encode
 
 
@@ -159,7 +163,14 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.name,
         entry.reply_to,
         entry.reply_count,
+        _encode(entry.mentions).decode() if entry.mentions else None,
     )
+
+
+def mention_rows(entry: Entry) -> list[tuple[Any, ...]]:
+    """Return a row for `KEEP_MENTION` for each user whom a message mentions."""
+    users = EVERYONE if entry.mentions == EVERYONE else entry.mentioned
+    return [(entry.chat_id, entry.sequence, user, entry.created_at) for user in users]
 
 
 def to_entry(row: tuple[Any, ...]) -> Entry:
@@ -168,4 +179,5 @@ def to_entry(row: tuple[Any, ...]) -> Entry:
     fields["redacted"] = bool(fields["redacted"])
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
     fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
+    fields["mentions"] = _mentions.decode(fields["mentions"]) if fields["mentions"] else ()
     return Entry(**fields)

@@ -21,6 +21,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     LOGIN_ATTEMPTS,
     MARKS_AND_TIMES,
     MEMBERS_BY_JOINING,
+    MENTIONS,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
     PROFILES,
@@ -323,6 +324,7 @@ MIGRATIONS: Final = (
     PROFILES,
     DELETION_MARKS,
     REPLIES,
+    MENTIONS,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -263,6 +263,21 @@ CREATE INDEX messages_by_target ON messages (chat_id, reply_to, sequence)
 """
 
 
+# The user `*` stands for all members. The column in the table of messages comes after the content,
+# so counting mentions there would read the content too.
+MENTIONS: Final = """
+ALTER TABLE messages ADD COLUMN mentions TEXT;
+CREATE TABLE mentions (
+    chat_id TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    user_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (chat_id, sequence, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mentions_by_user ON mentions (user_id, created_at, chat_id, sequence);
+"""
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """
