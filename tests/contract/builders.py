@@ -114,6 +114,16 @@ def unreacted(target: int, emoji: str, *, by: UserKey = ANN) -> Entry:
     return Entry(chat_id=NOWHERE, kind="unreacted", sender=by, target=target, emoji=emoji)
 
 
+def pinned(target: int, *, by: UserKey = ANN) -> Entry:
+    """A message is pinned."""
+    return Entry(chat_id=NOWHERE, kind="pinned", sender=by, target=target)
+
+
+def unpinned(target: int, *, by: UserKey = ANN) -> Entry:
+    """A message is not pinned any more."""
+    return Entry(chat_id=NOWHERE, kind="unpinned", sender=by, target=target)
+
+
 def deleted(*, by: UserKey = ANN) -> Entry:
     """The chat ends."""
     return Entry(chat_id=NOWHERE, kind="deleted", sender=by)

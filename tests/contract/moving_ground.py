@@ -16,6 +16,7 @@ from tests.contract.builders import (
     mention,
     message,
     new_chat_id,
+    pinned,
     reacted,
     redacted,
     removed,
@@ -23,6 +24,7 @@ from tests.contract.builders import (
     reply,
     request,
     role,
+    unpinned,
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
 from tests.support.clock import NOW
@@ -256,6 +258,10 @@ async def _a_group(store: Store) -> ChatId:
         reply(CAT, 3),
         mention(CAT, "ann", "bob"),
         mention(ANN, "*"),
+        pinned(5),
+        pinned(3),
+        pinned(2),
+        unpinned(5),
         reply(ANN, 5),
         reply(BOB, 3, expires_at=LATER + 1),
     ):

@@ -135,6 +135,9 @@ class MemoryLog:
     async def mentions(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("an appender reads no mentions")
 
+    async def pins(self, *_: Any) -> Any:
+        raise AssertionError("an appender reads no pins")
+
     async def message(self, *_: Any) -> None:
         raise AssertionError("an appender reads no single message")
 

@@ -15,7 +15,7 @@ from tidings.actions.chat.reading import (
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.sending import Edit, Pin, Post, React, Redact
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.profiles import FindContacts
@@ -65,6 +65,7 @@ class ChatVerbs:
     redact: Redact
     react: React
     reactions: ListReactions
+    pin: Pin
     mentions: ListMentions
     receipts: ListReceipts
     message_receipts: ListMessageReceipts

@@ -7,11 +7,13 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, Mentions, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.metrics import declared
+from tidings.model import limits
 from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
@@ -29,9 +31,18 @@ from tidings.model.refusals import (
     SendConflict,
     UserDeleted,
 )
-from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
+from tidings.wire.records import (
+    MessageRecord,
+    PinRecord,
+    ReactionRecord,
+    message_record,
+    pin_record,
+    sent_record,
+)
 
 REACTIONS_TAG: Final = "Reactions"
+
+PINS_TAG: Final = "Pins"
 
 TAG: Final = "Messages"
 
@@ -89,6 +100,58 @@ async def remove_reaction(
 ) -> None:
     """Remove the caller's reaction, if there is one."""
     await verbs.react(user, chat, sequence_in_path, emoji, away=True)
+
+
+class PinList(msgspec.Struct):
+    """The pinned messages of a chat, in the order in which they were pinned."""
+
+    data: list[PinRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/pins",
+    tag=PINS_TAG,
+    summary="List the pinned messages",
+    refusals=(ChatNotFound,),
+    cost=rate_limits.page_cost(limits.PINS_MAX),
+)
+async def list_pins(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> PinList:
+    """Return all pinned messages, at most 50. A message whose content is gone stays pinned, as a
+    tombstone."""
+    page, pins = await verbs.read.pins(user, chat)
+    pairs = zip(page.entries, pins, strict=True)
+    return PinList([pin_record(entry, pin, page.receipts) for entry, pin in pairs])
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/pins/{sequence}",
+    tag=PINS_TAG,
+    summary="Pin a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+)
+async def pin_message(user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs) -> None:
+    """Pin a message for all members; a repeated request changes nothing. In a group, admins and
+    owners may do this; in a direct chat, both users may."""
+    await verbs.pin(user, chat, sequence_in_path)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/pins/{sequence}",
+    tag=PINS_TAG,
+    summary="Unpin a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, ChatBusy),
+)
+async def unpin_message(
+    user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> None:
+    """Unpin a message, if it is pinned. Those who may pin messages may do this."""
+    await verbs.pin(user, chat, sequence_in_path, away=True)
 
 
 class NewMessage(Body, frozen=True, kw_only=True):
@@ -268,4 +331,7 @@ OPERATIONS: Final = (
     list_reactions,
     add_reaction,
     remove_reaction,
+    list_pins,
+    pin_message,
+    unpin_message,
 )

@@ -23,7 +23,7 @@ from tidings.actions.chat.reading import (
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.sending import Edit, Pin, Post, React, Redact
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
@@ -168,6 +168,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         redact=Redact(appender, log),
         react=React(appender, log),
         reactions=ListReactions(log),
+        pin=Pin(appender, log),
         mentions=ListMentions(log, vault, vault.cursors, clock),
         receipts=ListReceipts(store.receipts),
         message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock),

@@ -25,6 +25,8 @@ Kind = Literal[
     "redacted",
     "reacted",
     "unreacted",
+    "pinned",
+    "unpinned",
     "added",
     "removed",
     "role",
@@ -79,8 +81,8 @@ class Entry(msgspec.Struct, kw_only=True):
 
     `box` is the encrypted content as it is stored. `content` is the decrypted content, which exists
     only in memory, on the way to a reader. A message without a box is a tombstone. Entries are
-    written once. Only box, box_key, edited_at, redacted, reactions and reply_count of a message
-    ever change, and only together with a later entry that records the change.
+    written once. Only box, box_key, edited_at, redacted, reactions, reply_count, mentions and
+    pinned of a message ever change, and only together with a later entry that records the change.
     """
 
     chat_id: ChatId
@@ -116,6 +118,8 @@ class Entry(msgspec.Struct, kw_only=True):
     """Number of messages that answer this one, up to `limits.REPLY_COUNT_MAX`; tombstones count."""
     mentions: tuple[str, ...] = ()
     """User ids of members whom the message mentions, or `EVERYONE`. A redaction removes them."""
+    pinned: int = 0
+    """Sequence of the entry that pinned this message; 0 if it is not pinned."""
 
     target: int | None = None
     emoji: str | None = None

@@ -50,6 +50,8 @@ LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
 REACTION_EMOJI_MAX: Final = 20
+PINS_MAX: Final = 50
+"""Pinned messages of a chat."""
 MENTIONS_MAX: Final = 50
 """Users whom one message can mention by name."""
 MENTIONS_MS: Final = 90 * DAY_MS

@@ -41,13 +41,14 @@ class Declined(msgspec.Struct, frozen=True):
     The target is the message that the entry would change or answer.
 
     `target_gone` means that the target is not a message, or that its content is gone. `no_change`
-    means that the reaction to add exists already, or that the reaction to remove does not exist.
+    means that the reaction or pin to add exists already, or that the one to remove does not exist.
     `too_many_emoji` means that the target has the maximum number of different emoji.
     `too_many_chats` means that a user who would be added has reached the limit of chats.
+    `too_many_pins` means that the chat has the maximum number of pinned messages.
     """
 
     index: int
-    reason: Literal["target_gone", "no_change", "too_many_emoji", "too_many_chats"]
+    reason: Literal["target_gone", "no_change", "too_many_emoji", "too_many_chats", "too_many_pins"]
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -137,6 +138,7 @@ class Log(Protocol):
         and allows the two users of a direct chat to create another one. `edited` writes its box,
         box_key and time into the target, and stores no content itself. `redacted` removes the
         target's content. `reacted` and `unreacted` write the reaction and the target's count of it.
+        `pinned` and `unpinned` write into the target whether it is pinned.
 
         `run.settle` is called exactly once, on the event loop, with the outcome. The outcome `Kept`
         is reported only after everything is durable. Runs of one chat settle in the order of the
@@ -226,6 +228,14 @@ class Log(Protocol):
 
         Returns None if the reader is not a member, which is checked as in `page`. The page is empty
         if there is no such message, or if nobody answered it.
+        """
+        ...
+
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        """Return the pinned messages in the order in which they were pinned, and for each of them
+        the entry that pinned it.
+
+        Returns None if the reader is not a member, which is checked as in `page`.
         """
         ...
 

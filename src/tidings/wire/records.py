@@ -90,6 +90,13 @@ class MessageRecord(MentionRecord, omit_defaults=True, kw_only=True):
     status: Status
 
 
+class PinRecord(MessageRecord, omit_defaults=True, kw_only=True):
+    """A pinned message, with the user who pinned it and the time."""
+
+    pinned_by: str
+    pinned_at: str
+
+
 class LastMessage(msgspec.Struct, kw_only=True):
     """The newest message of a chat. If its content is gone, the preview is null, and `gone` is the
     reason."""
@@ -236,6 +243,16 @@ def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
     """Return the record of a message with its status; `receipts` is empty in a large chat."""
     shown = status(entry.sequence, entry.sender, receipts)
     return MessageRecord(**_message_fields(entry), status=shown)
+
+
+def pin_record(entry: Entry, pin: Entry, receipts: Sequence[Receipt]) -> PinRecord:
+    """Return the record of a message that the entry `pin` pinned."""
+    return PinRecord(
+        **_message_fields(entry),
+        status=status(entry.sequence, entry.sender, receipts),
+        pinned_by=user_id(pin.sender),
+        pinned_at=rfc3339(pin.created_at),
+    )
 
 
 def mention_record(entry: Entry) -> MentionRecord:

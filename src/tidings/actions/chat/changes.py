@@ -100,6 +100,8 @@ class AwaitedChange:
                 self.refused(LimitReached("the message has the maximum number of emoji"))
             case "too_many_chats":
                 self.refused(LimitReached("the user is in the maximum number of chats"))
+            case "too_many_pins":
+                self.refused(LimitReached("the chat has the maximum number of pinned messages"))
             case _:
                 assert_never(declined.reason)
 

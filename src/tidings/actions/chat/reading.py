@@ -73,6 +73,12 @@ class ReadPage:
             await self.log.replies(chat, reader, sequence, after=after, limit=limit)
         )
 
+    async def pins(self, reader: UserKey, chat: ChatId) -> tuple[Page, list[Entry]]:
+        """Return the pinned messages, tombstones included, and the entries that pinned them."""
+        found = await self.log.pins(chat, reader)
+        page, pins = (None, []) if found is None else found
+        return await self._opened(page), pins
+
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
         """Return a page that consists of one message."""
         page = await self.log.message(chat, reader, sequence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post, edit and redact messages, and react to them. Posting is the hot path."""
+"""Post, edit, redact and pin messages, and react to them. Posting is the hot path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -400,6 +400,29 @@ class React:
         def decide(state: ChatState, _now: int) -> list[Entry]:
             membership_of(state, actor)
             return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence, emoji=emoji)]
+
+        await change(self.appender, chat, decide)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Pin a message of a chat for all members, or unpin it."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, sequence: int, *, away: bool = False
+    ) -> None:
+        """Pin the message, or unpin it if `away` is true; a repeat changes nothing."""
+        await find_message(self.log, actor, chat, sequence)
+        kind: Kind = "unpinned" if away else "pinned"
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            own = membership_of(state, actor)
+            if not roles.may_pin(own.role, is_direct=state.type == "direct"):
+                raise Forbidden("only admins and owners may pin messages in a group")
+            return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence)]
 
         await change(self.appender, chat, decide)
 

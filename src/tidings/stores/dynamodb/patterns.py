@@ -53,8 +53,8 @@ CHANGE_CHAT: Final = Pattern(
         "reactions",
         "idempotency_keys",
     ),
-    "an entry together with its changes to members, the name, a message, a reaction, a reply or"
-    " mentions",
+    "an entry together with its changes to members, the name, a message, a reaction, a reply,"
+    " mentions or a pin",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(
@@ -88,6 +88,9 @@ READ_REACTIONS: Final = Pattern(
 )
 FORGET_REACTIONS: Final = Pattern(
     "forget_reactions", "BatchWriteItem", ("reactions",), "remove reactions to a redacted message"
+)
+READ_PINS: Final = Pattern(
+    "read_pins", "Query", ("reactions",), "the pinned messages of a chat", strong=True
 )
 LIST_MENTIONS: Final = Pattern(
     "list_mentions", "Query", ("idempotency_keys",), "the messages that mention a user", strong=True
@@ -407,7 +410,9 @@ IMPORT_BODY: Final = Pattern("import_body", "PutItem", ("bodies",), "an import w
 IMPORT_REACTION: Final = Pattern(
     "import_reaction", "PutItem", ("reactions",), "an import writes reactions"
 )
-IMPORT_REPLY: Final = Pattern("import_reply", "PutItem", ("reactions",), "an import lists replies")
+IMPORT_LINK: Final = Pattern(
+    "import_link", "PutItem", ("reactions",), "an import lists replies and pinned messages"
+)
 IMPORT_KEY: Final = Pattern(
     "import_key", "PutItem", ("idempotency_keys",), "an import writes claimed keys"
 )

@@ -120,7 +120,8 @@ CHAT_MEMBERSHIPS: Final = Table(
 )
 REACTIONS: Final = Table(
     name="reactions",
-    holds="the reactions to each message, one item each; its replies under `<message>#replies`",
+    holds="the reactions to each message, one item each; its replies under `<message>#replies`;"
+    " the pinned messages of a chat under `<chat>#pins`",
     partition=TableKey("message_id"),
     sort=TableKey("reaction"),
 )

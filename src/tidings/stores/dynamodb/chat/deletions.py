@@ -21,6 +21,7 @@ from tidings.stores.dynamodb.chat.items import (
     entry_key,
     mention_items,
     pair_of,
+    pin_key,
     reactions_of,
     receipt_key,
     replies_of,
@@ -51,7 +52,7 @@ _FREE: Final = (
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
     "edited_at", "target", "emoji", "people", "name", "digest", "reply_to", "reply_count",
-    "mentions",
+    "mentions", "pinned",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT
@@ -165,6 +166,8 @@ class DynamoDeletions:
             await gather_bounded(partial(self._forget_partition, name) for name in partitions)
         ):
             return job
+        pins = [pin_key(chat, item["pinned"]) for item in items if "pinned" in item]
+        await self._dynamo.batch_write(FORGET_REACTIONS, deletes=pins)
         mentions = [key for item in items for key in _mention_keys(item)]
         await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=mentions)
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]

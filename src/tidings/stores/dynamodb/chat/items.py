@@ -41,7 +41,7 @@ _GROUP_BYTES_MAX: Final = 240
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name", "digest", "reply_to", "reply_count",
+    "name", "digest", "reply_to", "reply_count", "pinned",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -172,6 +172,17 @@ def reply_item(reply: Entry) -> Item:
 def reply_place(sequence: int) -> str:
     """Return the sort key of a reply, which has the order of the sequences."""
     return f"{sequence:016d}"
+
+
+def pins_of(chat: ChatId) -> str:
+    """Return the partition of the pinned messages of a chat, in the table of reactions."""
+    return f"{chat}#pins"
+
+
+def pin_key(chat: ChatId, pinned: int) -> Item:
+    """Return the key of the item that lists a pinned message; `pinned` is the sequence of the entry
+    that pinned it."""
+    return {"message_id": pins_of(chat), "reaction": reply_place(pinned)}
 
 
 def mention_items(entry: Entry) -> list[Item]:

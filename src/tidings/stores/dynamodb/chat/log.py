@@ -36,7 +36,7 @@ from tidings.stores.dynamodb.chat.pages import (
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
-from tidings.stores.dynamodb.chat.shown_pages import admit, list_mentions, message_page
+from tidings.stores.dynamodb.chat.shown_pages import admit, list_mentions, message_page, pinned_page
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
@@ -238,6 +238,9 @@ class DynamoLog:
     ) -> Page | None:
         found = await find_replies(self._dynamo, chat, sequence, after, limit)
         return await admit(self._dynamo, chat, reader, found)
+
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        return await pinned_page(self._dynamo, chat, reader)
 
     async def mentions(
         self, user: UserKey, *, since: int, below: str | None, limit: int

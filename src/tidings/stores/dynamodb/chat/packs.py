@@ -55,11 +55,12 @@ class _Packed(msgspec.Struct, array_like=True):
     redacted: bool = False
     reactions: dict[str, int] | None = None
     reply_count: int = 0
+    pinned: int = 0
 
 
 _IF_ANY: Final = (
     "client_message_id", "box", "box_key", "content_type", "digest", "edited_at", "redacted",
-    "reactions", "reply_count",
+    "reactions", "reply_count", "pinned",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

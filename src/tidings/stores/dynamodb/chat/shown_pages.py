@@ -15,6 +15,7 @@ from tidings.stores.dynamodb.chat.items import (
     entry_key,
     head_of_item,
     member_key,
+    pins_of,
     reaction_key,
     receipt_key,
     to_entry,
@@ -26,6 +27,7 @@ from tidings.stores.dynamodb.chat.pages import (
     FoundEntries,
     entries_at,
     item_in_pack,
+    items_at,
     members_of,
     membership_row,
     to_entries,
@@ -40,6 +42,7 @@ from tidings.stores.dynamodb.patterns import (
     READ_MESSAGE,
     READ_MESSAGE_STATUS,
     READ_OWN_REACTIONS,
+    READ_PINS,
     SHOW_CHAT,
     SHOW_RECEIPTS,
 )
@@ -101,6 +104,19 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
         member_count=facts["member_count"],
         receipts=tuple(by_user[user] for user in users if user in by_user),
     )
+
+
+async def pinned_page(
+    dynamo: Dynamo, chat: ChatId, reader: UserKey
+) -> tuple[Page, list[Entry]] | None:
+    """Return the pinned messages and the entries that pinned them; None if the reader is not a
+    member."""
+    rows = await dynamo.query(READ_PINS, "#message_id = :pins", {":pins": pins_of(chat)})
+    pairs = [((chat, row["target"]), (chat, int(row["reaction"]))) for row in rows]
+    items = await items_at(dynamo, READ_ENTRIES, [place for pair in pairs for place in pair])
+    pinned = [items[message] for message, _ in pairs]
+    page = await admit(dynamo, chat, reader, FoundEntries(pinned, None, Head()))
+    return None if page is None else (page, [to_entry(items[pin]) for _, pin in pairs])
 
 
 async def list_mentions(

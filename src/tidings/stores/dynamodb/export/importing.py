@@ -57,6 +57,7 @@ from tidings.stores.dynamodb.chat.items import (
     claim_item,
     entry_item,
     mention_items,
+    pin_key,
     reaction_key,
     reply_item,
 )
@@ -234,7 +235,10 @@ def _is_of_process(item: Item) -> bool:
 
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
     if entry.reply_to is not None:
-        yield patterns.IMPORT_REPLY, reply_item(entry)
+        yield patterns.IMPORT_LINK, reply_item(entry)
+    if entry.pinned:
+        pin = {**pin_key(entry.chat_id, entry.pinned), "target": entry.sequence}
+        yield patterns.IMPORT_LINK, pin
     for mention in mention_items(entry):
         yield patterns.IMPORT_KEY, mention
     if entry.kind != "message" or entry.box is None:

@@ -117,6 +117,9 @@ class SqliteLog:
             lambda db: _replies(db, chat, reader, sequence, after, limit)
         )
 
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        return await self._readers.read(lambda db: _pins(db, chat, reader))
+
     async def mentions(
         self, user: UserKey, *, since: int, below: str | None, limit: int
     ) -> Listed[Entry]:
@@ -276,6 +279,15 @@ def _replies(
     entries = found[:limit]
     following = entries[-1].sequence if len(found) > limit else None
     return _page(db, chat, reader, entries, head_of_chat(db, chat), following)
+
+
+def _pins(db: apsw.Connection, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+    pinned = _entries(db, "chat_id = ? AND pinned > 0 ORDER BY pinned", (chat,))
+    page = _page(db, chat, reader, pinned, head_of_chat(db, chat), None)
+    if page is None:
+        return None
+    where = "chat_id = ? AND sequence = ?"
+    return page, [_entries(db, where, (chat, message.pinned))[0] for message in pinned]
 
 
 def _page(

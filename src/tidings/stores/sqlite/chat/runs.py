@@ -29,6 +29,8 @@ from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite,
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
+_PINNED: Final = "SELECT pinned FROM messages WHERE chat_id = ? AND sequence = ?"
+_PIN_COUNT: Final = "SELECT count(*) FROM messages WHERE chat_id = ? AND pinned > 0"
 _KEPT: Final = Kept()
 
 _reactions = msgspec.json.Decoder(dict[str, int])
@@ -178,10 +180,26 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
                 )
         case "reacted" | "unreacted":
             _react(db, index, entry)
+        case "pinned" | "unpinned":
+            _pin(db, index, entry)
         case "message":
             if entry.reply_to is not None:
                 _count_reply(db, index, entry)
             db.executemany(KEEP_MENTION, mention_rows(entry))
+
+
+def _pin(db: apsw.Connection, index: int, entry: Entry) -> None:
+    """Pin or unpin the target. A pinned message whose content is gone can still be unpinned."""
+    where = (entry.chat_id, entry.target)
+    before = db.execute(_PINNED, where).get
+    if bool(before) == (entry.kind == "pinned"):
+        raise UndoWrite(Declined(index, "no_change"))
+    if entry.kind == "unpinned":
+        db.execute("UPDATE messages SET pinned = 0 WHERE chat_id = ? AND sequence = ?", where)
+        return
+    if db.execute(_PIN_COUNT, where[:1]).get >= limits.PINS_MAX:
+        raise UndoWrite(Declined(index, "too_many_pins"))
+    _change_target(db, index, entry, "pinned = ?", (entry.sequence,))
 
 
 def _count_reply(db: apsw.Connection, index: int, entry: Entry) -> None:

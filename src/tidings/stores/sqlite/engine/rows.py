@@ -38,6 +38,7 @@ _COLUMNS: Final = (
     "reply_to",
     "reply_count",
     "mentions",
+    "pinned",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -164,6 +165,7 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.reply_to,
         entry.reply_count,
         _encode(entry.mentions).decode() if entry.mentions else None,
+        entry.pinned,
     )
 
 

@@ -24,6 +24,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     MENTIONS,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
+    PINS,
     PROFILES,
     REPLIES,
     TENANT_JOBS,
@@ -325,6 +326,7 @@ MIGRATIONS: Final = (
     DELETION_MARKS,
     REPLIES,
     MENTIONS,
+    PINS,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -278,6 +278,12 @@ CREATE INDEX mentions_by_user ON mentions (user_id, created_at, chat_id, sequenc
 """
 
 
+PINS: Final = """
+ALTER TABLE messages ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX messages_pinned ON messages (chat_id, pinned) WHERE pinned > 0;
+"""
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """

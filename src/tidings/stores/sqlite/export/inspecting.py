@@ -54,6 +54,12 @@ _RULES: Final = {
         SELECT chat_id || ' ' || sequence FROM reactions AS r WHERE NOT EXISTS (
             SELECT 1 FROM messages AS e WHERE e.chat_id = r.chat_id AND e.sequence = r.sequence)
     """,
+    "a message pinned by no entry": """
+        SELECT t.chat_id || ' ' || t.sequence FROM messages AS t
+        WHERE t.pinned > 0 AND NOT EXISTS (SELECT 1 FROM messages AS p
+            WHERE p.chat_id = t.chat_id AND p.sequence = t.pinned AND p.kind = 'pinned'
+                AND p.target = t.sequence)
+    """,
     "a wrong count of replies": f"""
         SELECT t.chat_id || ' ' || t.sequence FROM messages AS t
         JOIN chats AS c ON c.chat_id = t.chat_id AND c.deleted_at IS NULL
