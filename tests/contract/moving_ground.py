@@ -266,7 +266,8 @@ async def _a_group(store: Store) -> ChatId:
         reply(BOB, 3, expires_at=LATER + 1),
     ):
         assert await append(store, state, change) == Kept()
-    assert await store.chats.mute(chat.chat_id, CAT, LATER + 5)
+    assert await store.chats.mute(chat.chat_id, CAT, LATER + 5, except_mentions=True)
+    assert await store.chats.mute(chat.chat_id, BOB, LATER + 5)
     await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5, at=NOW + 5_000))
     await store.receipts.advance(Move(BOB, chat.chat_id, read=6, at=NOW + 9_000))
     await store.receipts.mark_unread(BOB, chat.chat_id, 3)

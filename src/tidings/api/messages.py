@@ -158,7 +158,8 @@ class NewMessage(Body, frozen=True, kw_only=True):
     """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
     had seen in the chat when it first sent the message; a repeat must have the same value.
     `reply_to` is the sequence of a message in the same chat whose content is not gone. `mentions`
-    are user ids of members, or `["*"]` for everyone."""
+    are user ids of members, or `["*"]` for everyone. For a `silent` message, no push notices are
+    sent."""
 
     client_message_id: ClientMessageId
     content: Content
@@ -167,13 +168,14 @@ class NewMessage(Body, frozen=True, kw_only=True):
     after: Sequence | None = None
     reply_to: Sequence | None = None
     mentions: Mentions = ()
+    silent: bool = False
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        if self.reply_to is None and not self.mentions:
+        if self.reply_to is None and not self.mentions and not self.silent:
             return None
-        return SendOptions(self.reply_to, self.mentions)
+        return SendOptions(self.reply_to, self.mentions, self.silent)
 
 
 class MessageChange(Body, frozen=True):

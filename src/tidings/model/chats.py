@@ -369,6 +369,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     member_count: int
     role: Role
     muted_until: int | None
+    except_mentions: bool = False
+    """Whether messages that mention the user are pushed although the chat is muted."""
     head: Head
     receipt: Receipt
     last: Entry | None

@@ -65,6 +65,8 @@ class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """Sequence of the message that this one answers."""
     mentions: tuple[str, ...] = ()
     """User ids of members whom the message mentions, or `EVERYONE`."""
+    silent: bool = False
+    """Whether no push notices are sent for the message. It still counts as unread."""
 
     @property
     def digested(self) -> str:
@@ -118,6 +120,8 @@ class Entry(msgspec.Struct, kw_only=True):
     """Number of messages that answer this one, up to `limits.REPLY_COUNT_MAX`; tombstones count."""
     mentions: tuple[str, ...] = ()
     """User ids of members whom the message mentions, or `EVERYONE`. A redaction removes them."""
+    silent: bool = False
+    """Whether no push notices are sent for the message. It still counts as unread."""
     pinned: int = 0
     """Sequence of the entry that pinned this message; 0 if it is not pinned."""
 
@@ -139,7 +143,7 @@ class Entry(msgspec.Struct, kw_only=True):
     @property
     def has_options(self) -> bool:
         """Whether the message has fields that most messages do not have."""
-        return self.reply_to is not None or bool(self.mentions)
+        return self.reply_to is not None or bool(self.mentions) or self.silent
 
     @property
     def mentioned(self) -> list[UserKey]:

@@ -6,7 +6,7 @@ version never changes, so any change needs a new version. Version 2 added the in
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
 change, jobs of tenants, avatar, metadata, e-mail, verified number and hiding of users, the ledger
-of erasures, replies, mentions and pins.
+of erasures, replies, mentions, pins, silent messages, and mutes except for mentions.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -188,6 +188,7 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     joined_at: int
     joined: int
     muted_until: int | None = None
+    except_mentions: bool = False
     delivered: int
     read: int
     read_number: int
@@ -227,6 +228,7 @@ class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
     reply_to: int | None = None
     reply_count: int = 0
     mentions: tuple[str, ...] = ()
+    silent: bool = False
     pinned: int = 0
 
 

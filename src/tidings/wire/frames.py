@@ -63,13 +63,14 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     after: Sequence | None = None
     reply_to: Sequence | None = None
     mentions: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        if self.reply_to is None and not self.mentions:
+        if self.reply_to is None and not self.mentions and not self.silent:
             return None
-        return SendOptions(self.reply_to, self.mentions)
+        return SendOptions(self.reply_to, self.mentions, self.silent)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -366,6 +367,7 @@ def encode_entry(entry: Entry) -> bytes:
         and entry.reply_to is None
         and entry.reply_count == 0
         and not entry.mentions
+        and not entry.silent
     ):
         return _encode_fresh(entry)
     return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reply_to: int | None = None
     reply_count: int = 0
     mentions: tuple[str, ...] = ()
+    silent: bool = False
 
 
 class ReactionCount(msgspec.Struct):
@@ -81,6 +82,7 @@ class MentionRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Sequence of the message that this one answers."""
     mentions: tuple[str, ...] = ()
     """User ids of the members whom the message mentions; `*` stands for everyone."""
+    silent: bool = False
 
 
 class MessageRecord(MentionRecord, omit_defaults=True, kw_only=True):
@@ -138,6 +140,7 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     marked_unread: bool
     hidden: bool
     muted_until: str | None
+    mute_except_mentions: bool
     deleted_user: bool
 
 
@@ -215,6 +218,7 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
     fields["reply_to"] = entry.reply_to
     fields["reply_count"] = entry.reply_count
     fields["mentions"] = entry.mentions if entry.gone is None else ()
+    fields["silent"] = entry.silent
 
 
 def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
@@ -285,6 +289,7 @@ def _message_fields(entry: Entry) -> dict[str, Any]:
         "reply_to": entry.reply_to,
         "reply_count": entry.reply_count,
         "mentions": entry.mentions if entry.gone is None else (),
+        "silent": entry.silent,
     }
 
 
@@ -327,6 +332,7 @@ def chat_record(row: ChatRow) -> ChatRecord:
         marked_unread=row.receipt.is_marked_unread,
         hidden=row.is_hidden,
         muted_until=_time(row.muted_until),
+        mute_except_mentions=row.except_mentions,
         deleted_user=row.type == "direct" and row.member_count < DIRECT_MEMBERS,
     )
 

@@ -147,6 +147,7 @@ class Send:
         if self._options is not None:
             entry.reply_to = self._options.reply_to
             entry.mentions = self._options.mentions
+            entry.silent = self._options.silent
         return [entry]
 
     def _check_options(self, state: ChatState, options: SendOptions) -> None:

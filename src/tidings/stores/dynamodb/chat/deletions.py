@@ -52,7 +52,7 @@ _FREE: Final = (
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
     "edited_at", "target", "emoji", "people", "name", "digest", "reply_to", "reply_count",
-    "mentions", "pinned",
+    "mentions", "pinned", "silent",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT

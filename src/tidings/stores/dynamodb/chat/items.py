@@ -41,7 +41,7 @@ _GROUP_BYTES_MAX: Final = 240
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name", "digest", "reply_to", "reply_count", "pinned",
+    "name", "digest", "reply_to", "reply_count", "pinned", "silent",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""

@@ -42,7 +42,7 @@ _EMPTY: Final = """
 UPDATE messages SET sender = ?, redacted = 1, client_message_id = NULL, content_type = NULL,
     box = NULL, box_key = 0, expires_at = NULL, edited_at = NULL, reactions = NULL, target = NULL,
     emoji = NULL, people = NULL, name = NULL, reply_to = NULL, reply_count = 0,
-    mentions = NULL, pinned = 0
+    mentions = NULL, pinned = 0, silent = 0
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 """
 

@@ -61,7 +61,7 @@ class RunJob:
         if self._failpoints.armed("between_key_and_entry"):
             return None
         for entry in run.entries:
-            if entry.kind != "message" or entry.reply_to is not None or entry.mentions:
+            if entry.kind != "message" or entry.has_options:
                 return None
         return [
             (_CLAIM, _claim_rows(run)),

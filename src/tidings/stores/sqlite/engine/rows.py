@@ -39,6 +39,7 @@ _COLUMNS: Final = (
     "reply_count",
     "mentions",
     "pinned",
+    "silent",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -166,6 +167,7 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.reply_count,
         _encode(entry.mentions).decode() if entry.mentions else None,
         entry.pinned,
+        int(entry.silent),
     )
 
 
@@ -179,6 +181,7 @@ def to_entry(row: tuple[Any, ...]) -> Entry:
     """Convert a row that was selected with COLUMNS to an entry."""
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["redacted"] = bool(fields["redacted"])
+    fields["silent"] = bool(fields["silent"])
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
     fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
     fields["mentions"] = _mentions.decode(fields["mentions"]) if fields["mentions"] else ()

@@ -26,6 +26,7 @@ from tidings.stores.sqlite.engine.schema_steps import (
     OWN_CHATS_BEFORE,
     PINS,
     PROFILES,
+    QUIET,
     REPLIES,
     TENANT_JOBS,
 )
@@ -327,6 +328,7 @@ MIGRATIONS: Final = (
     REPLIES,
     MENTIONS,
     PINS,
+    QUIET,
 )
 VERSION: Final = len(MIGRATIONS)
 

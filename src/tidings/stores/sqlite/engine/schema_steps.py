@@ -284,6 +284,12 @@ CREATE INDEX messages_pinned ON messages (chat_id, pinned) WHERE pinned > 0;
 """
 
 
+QUIET: Final = """
+ALTER TABLE messages ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chat_memberships ADD COLUMN except_mentions INTEGER NOT NULL DEFAULT 0;
+"""
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """

@@ -130,7 +130,9 @@ _PLAIN: Final[dict[type[Any], str]] = {
     InviteFact: "invites",
 }
 """Facts whose fields are the columns of one table."""
-_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
+_MEMBERSHIP: Final = (
+    "chat_id", "user_id", "role", "joined_at", "joined", "muted_until", "except_mentions",
+)  # fmt: skip
 _RECEIPT: Final = (
     "user_id", "chat_id", "delivered", "read", "read_number", "is_own", "unread_from",
     "unread_number", "hidden_number", "delivered_times", "read_times",
