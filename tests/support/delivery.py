@@ -20,7 +20,8 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat
 from tidings.actions.chat.members import PutMember, RemoveMember
-from tidings.actions.chat.sending import Edit, Post, Redact
+from tidings.actions.chat.message_changes import Edit, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus

@@ -7,6 +7,7 @@ from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenan
 from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     ListMembers,
@@ -15,7 +16,7 @@ from tidings.actions.chat.reading import (
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Pin, Post, React, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.profiles import FindContacts

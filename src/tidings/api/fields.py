@@ -108,7 +108,7 @@ ContentType = Annotated[
     str, _documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
 Mentions = Annotated[
-    tuple[Annotated[str, _documented(pattern=rf"^(\*|{USER.pattern})$")], ...],
+    list[Annotated[str, _documented(pattern=rf"^(\*|{USER.pattern})$")]],
     _documented(maxItems=limits.MENTIONS_MAX),
 ]
 Time = Annotated[str, _documented(format="date-time")]

@@ -167,7 +167,7 @@ class NewMessage(Body, frozen=True, kw_only=True):
     ttl_seconds: TtlSeconds | None = None
     after: Sequence | None = None
     reply_to: Sequence | None = None
-    mentions: Mentions = ()
+    mentions: Mentions | None = None
     silent: bool = False
 
     @property
@@ -175,7 +175,7 @@ class NewMessage(Body, frozen=True, kw_only=True):
         """The options of the message; None if it has none, which is the usual case."""
         if self.reply_to is None and not self.mentions and not self.silent:
             return None
-        return SendOptions(self.reply_to, self.mentions, self.silent)
+        return SendOptions(self.reply_to, tuple(self.mentions or ()), self.silent)
 
 
 class MessageChange(Body, frozen=True):

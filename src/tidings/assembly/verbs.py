@@ -14,6 +14,7 @@ from tidings.actions.chat.invites import (
     StrangerBudget,
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     CoalescedReceipts,
@@ -23,7 +24,7 @@ from tidings.actions.chat.reading import (
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Pin, Post, React, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate

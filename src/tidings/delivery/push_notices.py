@@ -18,8 +18,8 @@ from tidings.model.limits import SECOND_MS
 from tidings.model.roles import Member
 from tidings.ports.delivery import (
     DeliveryStore,
-    Mute,
     Push,
+    PushMute,
     PushNotice,
 )
 from tidings.ports.world import Clock
@@ -44,7 +44,7 @@ class PushNotifier:
         self._push = push
         self._deliveries = deliveries
         self._clock = clock
-        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, Mute]]] = LruCache(
+        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, PushMute]]] = LruCache(
             MUTED_CHATS_MAX, name="mutes"
         )
         self.noticed = 0
@@ -80,7 +80,7 @@ class PushNotifier:
             self.noticed += sum(len(notice.users) for notice in notices)
             await self._push.send(notices)
 
-    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, Mute]:
+    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
         now = asyncio.get_running_loop().time()
         cached = self._mutes.get(chat)
         if cached is not None and now - cached[0] <= MUTES_SECONDS:
@@ -96,7 +96,7 @@ def _is_pushed(entry: Entry, now: int) -> bool:
     )
 
 
-def _wants(user: UserKey, entry: Entry, mutes: Mapping[UserKey, Mute], now: int) -> bool:
+def _wants(user: UserKey, entry: Entry, mutes: Mapping[UserKey, PushMute], now: int) -> bool:
     mute = mutes.get(user)
     return mute is None or not mute.holds(now, is_mention=entry.does_mention(user))
 

@@ -49,7 +49,7 @@ class _SentFrame(msgspec.Struct):
     total: int = 0
     head: int = 0
     chats: dict[str, Any] = {}
-    mentions: tuple[str, ...] = ()
+    mentions: list[str] = []
 
 
 _decode = msgspec.json.Decoder(_SentFrame).decode
@@ -159,7 +159,7 @@ class UnreadTotals:
         is_own = entry.sender == self._name
         before = self._chats.get(chat, _NOTHING)
         if entry.kind == "message" and not (is_own or self._is_counting):
-            is_mention = entry.mentions == EVERYONE or self._name in entry.mentions
+            is_mention = entry.mentions == [*EVERYONE] or self._name in entry.mentions
             self._chats[chat] = Unread(before.count + 1, before.exact, before.mentions + is_mention)
         elif entry.kind == "redacted" or (entry.kind == "message" and (not is_own or before.count)):
             # An own message ends a mark as unread.

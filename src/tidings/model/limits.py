@@ -50,15 +50,11 @@ LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
 REACTION_EMOJI_MAX: Final = 20
-PINS_MAX: Final = 50
-"""Pinned messages of a chat."""
-MENTIONS_MAX: Final = 50
-"""Users whom one message can mention by name."""
-MENTIONS_MS: Final = 90 * DAY_MS
-"""Time for which a user's list of mentions contains a message."""
-REPLY_COUNT_MAX: Final = 1_000
-"""Number at which the count of replies to a message stops. More replies are still listed."""
 EMOJI_BYTES_MAX: Final = 64
+PINS_MAX: Final = 50
+MENTIONS_MAX: Final = 50
+MENTIONS_MS: Final = 90 * DAY_MS
+REPLY_COUNT_MAX: Final = 1_000
 USER_LARGE_GROUPS_WAITING_MAX: Final = 100
 """Large groups of one user that may wait to be created; one or two are created at a time."""
 LARGE_GROUPS_WAITING_MAX: Final = 1_000

@@ -23,7 +23,7 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[UserKey, ...]
 
 
-class Mute(msgspec.Struct, frozen=True):
+class PushMute(msgspec.Struct, frozen=True):
     """A member's mute of a chat: until when, and whether messages that mention the member are
     excepted."""
 
@@ -246,7 +246,7 @@ class DeliveryStore(Protocol):
         """
         ...
 
-    async def mutes(self, chat: ChatId) -> Mapping[UserKey, Mute]:
+    async def mutes(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
         """Return for each member who has muted the chat when and for what the mute ends."""
         ...
 

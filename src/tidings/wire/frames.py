@@ -62,7 +62,7 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     ttl_seconds: int | None = None
     after: Sequence | None = None
     reply_to: Sequence | None = None
-    mentions: tuple[str, ...] = ()
+    mentions: list[str] = []
     silent: bool = False
 
     @property
@@ -70,7 +70,7 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
         """The options of the message; None if it has none, which is the usual case."""
         if self.reply_to is None and not self.mentions and not self.silent:
             return None
-        return SendOptions(self.reply_to, self.mentions, self.silent)
+        return SendOptions(self.reply_to, tuple(self.mentions), self.silent)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):

@@ -47,7 +47,7 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reactions: dict[str, int] | None = None
     reply_to: int | None = None
     reply_count: int = 0
-    mentions: tuple[str, ...] = ()
+    mentions: list[str] = []
     silent: bool = False
 
 
@@ -80,7 +80,7 @@ class MentionRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reactions: list[ReactionCount] | None = None
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
-    mentions: tuple[str, ...] = ()
+    mentions: list[str] = []
     """User ids of the members whom the message mentions; `*` stands for everyone."""
     silent: bool = False
 
@@ -217,7 +217,7 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
         fields["reactions"] = entry.reactions
     fields["reply_to"] = entry.reply_to
     fields["reply_count"] = entry.reply_count
-    fields["mentions"] = entry.mentions if entry.gone is None else ()
+    fields["mentions"] = list(entry.mentions) if entry.gone is None else []
     fields["silent"] = entry.silent
 
 
@@ -288,7 +288,7 @@ def _message_fields(entry: Entry) -> dict[str, Any]:
         else None,
         "reply_to": entry.reply_to,
         "reply_count": entry.reply_count,
-        "mentions": entry.mentions if entry.gone is None else (),
+        "mentions": list(entry.mentions) if entry.gone is None else [],
         "silent": entry.silent,
     }
 

@@ -214,8 +214,7 @@ class Appender:
         )
 
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
-        """Remove the requests of the next run from the queue: consecutive messages, or one request
-        that goes alone.
+        """Remove the requests of the next run from the queue: messages, or one that goes alone.
 
         Each returned step is a request and its entries. `claimed` is the chat's state; the entries
         are applied to it.
@@ -231,7 +230,7 @@ class Appender:
         while waiting:
             request = waiting[0]
             key = request.key
-            if not request.is_ready or (steps and request.goes_alone):
+            if not request.is_ready or (steps and (request.goes_alone or steps[0][0].goes_alone)):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # the next run finds the first message and answers this repeat of it
@@ -253,8 +252,6 @@ class Appender:
                 break
             if self._log.takes_after and needs_no_key(chat_queue, request, entries[0].sequence):
                 entries[0].digest = key.digest
-            if request.goes_alone:
-                break
             run += entries
             keys.add(name)
         return steps

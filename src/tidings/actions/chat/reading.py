@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.actions.chat.sending import find_message
+from tidings.actions.chat.message_changes import find_message
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.profiles import ProfileCache

@@ -9,7 +9,7 @@ identity and the audit trail, for jobs and for chat deletion are declared in sep
 
 from typing import Final
 
-from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
+from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.export import repair_patterns
@@ -44,19 +44,11 @@ CLAIM_SLOTS: Final = Pattern(
 CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
-    (
-        "messages",
-        "bodies",
-        "chats",
-        "chat_memberships",
-        "delivery_state",
-        "reactions",
-        "idempotency_keys",
-    ),
-    "an entry together with its changes to members, the name, a message, a reaction, a reply,"
-    " mentions or a pin",
+    ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions",
+     "idempotency_keys"),
+    "an entry together with its changes: members, name, message, reaction, reply, pin, mentions",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
-)
+)  # fmt: skip
 READ_LOG: Final = Pattern(
     "read_log", "Query", ("messages",), "entries in order, ascending or descending", strong=True
 )
@@ -89,27 +81,11 @@ READ_REACTIONS: Final = Pattern(
 FORGET_REACTIONS: Final = Pattern(
     "forget_reactions", "BatchWriteItem", ("reactions",), "remove reactions to a redacted message"
 )
-READ_PINS: Final = Pattern(
-    "read_pins", "Query", ("reactions",), "the pinned messages of a chat", strong=True
-)
-LIST_MENTIONS: Final = Pattern(
-    "list_mentions", "Query", ("idempotency_keys",), "the messages that mention a user", strong=True
-)
-READ_REPLIES: Final = Pattern(
-    "read_replies", "Query", ("reactions",), "which messages answer a message", strong=True
-)
 
 # Members and chats.
 
 CHECK_MEMBER: Final = Pattern(
     "check_member", "GetItem", ("chat_memberships",), "whether a user is a member", strong=True
-)
-CHECK_MEMBERS: Final = Pattern(
-    "check_members",
-    "BatchGetItem",
-    ("chat_memberships",),
-    "of which of several chats a user is a member",
-    strong=True,
 )
 LIST_MEMBERS: Final = Pattern(
     "list_members", "Query", ("chat_memberships",), "who is in a chat", strong=True
@@ -410,9 +386,6 @@ IMPORT_BODY: Final = Pattern("import_body", "PutItem", ("bodies",), "an import w
 IMPORT_REACTION: Final = Pattern(
     "import_reaction", "PutItem", ("reactions",), "an import writes reactions"
 )
-IMPORT_LINK: Final = Pattern(
-    "import_link", "PutItem", ("reactions",), "an import lists replies and pinned messages"
-)
 IMPORT_KEY: Final = Pattern(
     "import_key", "PutItem", ("idempotency_keys",), "an import writes claimed keys"
 )
@@ -420,7 +393,8 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, deletion_patterns, head_patterns, repair_patterns)
+    of_chats = (deletion_patterns, head_patterns, link_patterns)
+    others = (inbox_patterns, identity_patterns, *of_chats, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

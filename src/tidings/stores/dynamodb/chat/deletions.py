@@ -19,14 +19,12 @@ from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
     entry_key,
-    mention_items,
     pair_of,
-    pin_key,
     reactions_of,
     receipt_key,
-    replies_of,
     to_entry,
 )
+from tidings.stores.dynamodb.chat.links import mention_items, pin_key, replies_of
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, emptied_pack
 from tidings.stores.dynamodb.chat.pages import items_after

@@ -17,11 +17,11 @@ from tidings.stores.dynamodb.chat.items import (
     entry_key,
     head_of_item,
     member_key,
-    replies_of,
-    reply_place,
     to_entry,
     to_member,
 )
+from tidings.stores.dynamodb.chat.link_patterns import READ_REPLIES
+from tidings.stores.dynamodb.chat.links import replies_of, reply_place
 from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
@@ -33,7 +33,6 @@ from tidings.stores.dynamodb.patterns import (
     READ_ENTRIES,
     READ_ENTRY,
     READ_LOG,
-    READ_REPLIES,
     SHOW_LAST,
     Pattern,
 )

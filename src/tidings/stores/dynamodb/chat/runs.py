@@ -25,13 +25,8 @@ from tidings.ports.world import Chance, Failpoints
 from tidings.stores.dynamodb.chat.deletion_patterns import DELETE_CHAT
 from tidings.stores.dynamodb.chat.deletions import plan_deletion
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import (
-    body_item,
-    claim_item,
-    entry_item,
-    mention_items,
-    reactions_of,
-)
+from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item, reactions_of
+from tidings.stores.dynamodb.chat.links import mention_items
 from tidings.stores.dynamodb.chat.members import (
     SLOT_TAKEN,
     Stale,

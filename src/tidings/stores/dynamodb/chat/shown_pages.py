@@ -15,13 +15,14 @@ from tidings.stores.dynamodb.chat.items import (
     entry_key,
     head_of_item,
     member_key,
-    pins_of,
     reaction_key,
     receipt_key,
     to_entry,
     to_reaction,
     to_receipt,
 )
+from tidings.stores.dynamodb.chat.link_patterns import CHECK_MEMBERS, LIST_MENTIONS, READ_PINS
+from tidings.stores.dynamodb.chat.links import pins_of
 from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.chat.pages import (
     FoundEntries,
@@ -35,14 +36,11 @@ from tidings.stores.dynamodb.chat.pages import (
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_two
 from tidings.stores.dynamodb.patterns import (
-    CHECK_MEMBERS,
-    LIST_MENTIONS,
     READ_CHAT,
     READ_ENTRIES,
     READ_MESSAGE,
     READ_MESSAGE_STATUS,
     READ_OWN_REACTIONS,
-    READ_PINS,
     SHOW_CHAT,
     SHOW_RECEIPTS,
 )

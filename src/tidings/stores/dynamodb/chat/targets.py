@@ -11,22 +11,16 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined
-from tidings.stores.dynamodb.chat.items import (
-    BODY,
-    body_key,
-    entry_key,
-    pin_key,
-    pins_of,
-    reaction_key,
-    reply_item,
-)
+from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
+from tidings.stores.dynamodb.chat.link_patterns import READ_PINS
+from tidings.stores.dynamodb.chat.links import pin_key, pins_of, reply_item
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, change_in_pack
 from tidings.stores.dynamodb.chat.pages import item_at
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
-from tidings.stores.dynamodb.patterns import READ_OWN_REACTIONS, READ_PINS
+from tidings.stores.dynamodb.patterns import READ_OWN_REACTIONS
 
 TARGET_KINDS: Final = frozenset(
     {"edited", "redacted", "reacted", "unreacted", "pinned", "unpinned"}
