@@ -195,6 +195,9 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))
     yield UseCase("react", chat_costs.react(2, SMALL))
+    yield UseCase("pin", chat_costs.pin(SMALL))
+    yield UseCase("reply, 1:1, offline", chat_costs.reply(SMALL))
+    yield UseCase("mention of one user, 1:1, offline", chat_costs.mention(1, SMALL))
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,8 @@ from tests.support.waiting import until
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
 from tidings.model import limits
-from tidings.model.entries import Entry, head_of
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.entries import Entry, SendOptions, head_of
+from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.tools.charges import Units
 
 Reading = dict[str, Units]
@@ -208,6 +209,13 @@ async def changes_of_a_message(ground: Ground) -> None:
     await ground.step("edit", chat, ann, lambda p: p.core.verbs.edit(ann, chat, 2, text(SMALL)))
     await ground.step("react", chat, ann, lambda p: p.core.verbs.react(bob, chat, 4, "+1"))
     await ground.step("redact", chat, ann, lambda p: p.core.verbs.redact(ann, chat, 2))
+    await ground.step("pin", chat, ann, lambda p: p.core.verbs.pin(ann, chat, 4))
+    for name, options in (
+        ("reply, 1:1, offline", SendOptions(reply_to=4)),
+        ("mention of one user, 1:1, offline", SendOptions(mentions=(user_id(bob),))),
+    ):
+        send_it = partial(Process.send, sender=ann, chat=chat, content=text(SMALL), options=options)
+        await ground.step(name, chat, ann, send_it)
     chat, (ann, bob) = await ground.chat(2)
     name = "mark read, over REST"
     await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))
