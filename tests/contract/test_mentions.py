@@ -61,6 +61,21 @@ async def test_mentions_of_all_chats_are_listed_newest_first(store: Store) -> No
     assert (await entry_at(store, two, 3)).mentions == ("*",)
 
 
+async def test_a_deleted_user_has_no_mentions(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB, CAT)
+    for _ in range(2):
+        await append(store, state, mention(ANN, "bob", "cat"))
+    personal_data = store.personal_data
+    positions = await personal_data.mentions(BOB, 9)
+    assert len(positions) == 2
+    await personal_data.forget_mentions(BOB, positions[:1])
+    assert await personal_data.mentions(BOB, 9) == positions[1:]
+    await personal_data.forget_mentions(BOB, positions)
+
+    assert await listed(store, BOB) == ([], None)
+    assert len((await listed(store, CAT))[0]) == 2
+
+
 async def test_who_left_sees_no_mentions_there(store: Store) -> None:
     state = await a_chat(store, ANN, BOB, CAT)
     await append(store, state, mention(ANN, "bob", "cat"))

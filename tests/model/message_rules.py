@@ -123,6 +123,15 @@ class MessageRules(Ground):
         for actor, pick, emoji, away in doings:
             self._react(chat, self.who(chat, actor), self.target(chat, 1 + pick % 2), emoji, away)
 
+    @rule(chat=Ground.chats, pick=picks, doings=several(pins))
+    def pin(self, chat: ChatId, pick: int, doings: list[Pin]) -> None:
+        """The same message, by those who may, or there would seldom be anything to unpin."""
+        room, target = self.room(chat), self.target(chat, pick)
+        rulers = [user for user, member in room.members.items() if member.role != "member"]
+        for actor, _, away in doings:
+            user = UserKey(rulers[0]) if rulers else self.who(chat, actor)
+            self._pin(chat, user, target, away)
+
     @rule(chat=Ground.chats, again=several(st.builds(Again, picks, texts | st.none())))
     def repeat(self, chat: ChatId, again: list[Again]) -> None:
         """By its sender, a member or not any more."""
