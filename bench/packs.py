@@ -41,6 +41,7 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
 from tidings.stores.dynamodb.formats import Formats
 from tidings.stores.dynamodb.identity.secrets import DynamoDeployment
 from tidings.stores.dynamodb.schema.requests import make_missing
+from tidings.tracing.spans import Span
 
 REGION: Final = "eu-west-1"
 PREFIX: Final = "packs-"
@@ -166,6 +167,7 @@ class Sending:
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()
+        self.span: Span | None = None
         self.is_ready = True
         self._chat = chat
         self._answer = answer

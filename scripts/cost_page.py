@@ -45,6 +45,9 @@ DELETE_USER: Final = "delete a user with a session, a key and a group"
 MISSED_ERASURES: Final = "erasures at hello, the first time in a process and tenant"
 MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
 RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
+ACTS: Final = 50
+LIST_ACTS: Final = f"list of {ACTS} actions of a tenant in one month"
+CONNECTIONS: Final = "list of the connections of a user"
 NEW_USER: Final = "a new user, without a phone number"
 LIST_USERS: Final = f"list of {USERS} users of a tenant"
 PROFILES: Final = f"{USERS} profiles, none of them cached"
@@ -141,6 +144,8 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(MISSED_ERASURES, identity_costs.missed_erasures())
     yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
     yield IdentityCase(RECORD_ACT, identity_costs.record_act())
+    yield IdentityCase(LIST_ACTS, identity_costs.list_acts(ACTS))
+    yield IdentityCase(CONNECTIONS, identity_costs.list_connections())
     yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
     yield IdentityCase(NEW_USER, identity_costs.new_user())
     yield IdentityCase(LIST_USERS, identity_costs.list_users(USERS))
@@ -231,6 +236,7 @@ def _send(members: int, content: int, readers: int) -> UseCase:
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
     yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
+    yield UseCase(f"log page of {PAGE}, for the tenant", chat_costs.inspect_log(2, PAGE, SMALL))
     yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
     lists = [design.chat_list(CHATS) for design in _DESIGNS]
     for direct in (CHATS, FEW):

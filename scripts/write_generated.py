@@ -11,6 +11,7 @@ from scripts import (
     package_picture,
     requirements_page,
     tables_page,
+    verdicts_page,
 )
 from scripts import cost_page as cost_page
 from scripts.observability import dashboard, rules
@@ -39,6 +40,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         (rules.PAGE, rules.filled_in),
         (package_picture.PAGE, package_picture.filled_in),
         (requirements_page.PAGE, requirements_page.filled_in),
+        (verdicts_page.PAGE, verdicts_page.filled_in),
     ):
         yield path, filled_in((ROOT / path).read_text())
 

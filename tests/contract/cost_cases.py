@@ -30,11 +30,12 @@ from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
 from tests.support.waiting import until
+from tidings.actions.identity.caller import Root
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
 from tidings.model import limits
 from tidings.model.entries import Entry, SendOptions, head_of
-from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.tools.charges import Units
 
 Reading = dict[str, Units]
@@ -283,6 +284,12 @@ async def history(ground: Ground) -> None:
         page = await read.messages(bob, chat, before=10**9, limit=PAGE)
         assert len(page.entries) == PAGE
         ground.keep(f"history page of {PAGE}", process.meter.reading(), process)
+        ground.start(process)
+        inspected = await process.core.verbs.inspect.sealed_entries(
+            Root(), tenant_of(ann), chat, after=5, limit=PAGE
+        )
+        assert len(inspected.entries) == PAGE
+        ground.keep(f"log page of {PAGE}, for the tenant", process.meter.reading(), process)
         ground.start(process)
         assert (await read.one(bob, chat, 5)).entries[0].content
         ground.keep("one message, by its id", process.meter.reading(), process)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The use cases of identity whose cost is measured: where tenant and keys are known."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,17 +16,19 @@ from tests.contract.identity_builders import a_session
 from tests.contract.metering import Process, person
 from tests.support.clock import ManualClock
 from tests.support.phones import PHONE_LOGIN
-from tidings.actions.identity.audit import Intent
+from tidings.actions.identity.audit import Intent, ReadAudit
 from tidings.actions.identity.caller import Root, UserCaller
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.sessions import TokenPair
 from tidings.actions.identity.signing_keys import SigningKeyMaker
 from tidings.actions.identity.tenants import MakeToken, PutTenant
 from tidings.actions.jobs import user_deletion
+from tidings.actions.state import ListConnections
 from tidings.assembly.system import wait_patiently
 from tidings.delivery.rounds import TenantJobRunner
 from tidings.model.ids import UserKey, user_id
 from tidings.model.limits import DAY_MS
+from tidings.ports.processes import ConnectionState
 
 TENANT = "acme"
 DEVICE = "phone"
@@ -158,7 +161,33 @@ async def acts(ground: Ground) -> None:
             pass
 
     await step(ground, cases.MAKE_TOKEN, make_token)
+
+    async def look(process: Process) -> None:
+        page, _ = await read_audit(process).of_tenant(Root(), TENANT, None, cases.ACTS)
+        assert len(page) == cases.ACTS
+
+    async def connections(process: Process) -> None:
+        find = ListConnections(process.store.tenants, process.store.users, Nobody())
+        assert await find(Root(), TENANT, user_id(user)) == ([], True)
+
     await step(ground, cases.RECORD_ACT, record)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(cases.ACTS + 2):
+            group.create_task(record(ground.home))
+    await step(ground, cases.LIST_ACTS, look)
+    await step(ground, cases.CONNECTIONS, connections)
+
+
+class Nobody:
+    """No connections."""
+
+    async def of(self, user: UserKey) -> tuple[list[ConnectionState], bool]:
+        return [], True
+
+
+def read_audit(process: Process) -> ReadAudit:
+    core = process.core
+    return ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock)
 
 
 async def numbers(ground: Ground) -> None:

@@ -76,6 +76,7 @@ BUDGETS: dict[str, Budget] = {
     "who read a message, 1:1": (Units(0, 7.5), Units(0, 7.5)),
     "unread total of 50 direct chats": (Units(0, 10), Units(0, 10)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
+    "log page of 50, for the tenant": (Units(0, 12.5), Units(0, 12.5)),
     "one message, by its id": (Units(0, 3.5), Units(0, 3.5)),
     "chat list of 50 direct chats": (Units(0, 10), Units(0, 10)),
     "chat list of 40 groups and 10 direct chats": (Units(0, 25), Units(0, 25)),

@@ -53,6 +53,8 @@ BUDGETS: dict[str, Budget] = {
     cases.END_SESSION: (Units(6, 1), Units(6, 1)),
     cases.MAKE_TOKEN: (Units(2, 1), Units(2, 1)),
     cases.RECORD_ACT: (Units(4, 0), Units(4, 0)),
+    cases.LIST_ACTS: (Units(0, 5), Units(0, 5)),
+    cases.CONNECTIONS: (Units(0, 2), Units(0, 2)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
     cases.ERASE: (Units(10, 4), Units(10, 4)),
     cases.DELETE_USER: (Units(12, 3.5), Units(66, 57)),

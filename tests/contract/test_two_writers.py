@@ -24,6 +24,7 @@ from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal, SendConflict
 from tidings.ports.log import Declined, Log
+from tidings.tracing.spans import Span
 
 Meanwhile = Callable[[], Awaitable[object]]
 
@@ -39,6 +40,7 @@ class Sending:
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()
+        self.span: Span | None = None
         self.is_ready = True
         self.answer: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
         """The message, and whether it had been sent before."""

@@ -84,6 +84,10 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     assert listed.endswith("  group  2 members  Team")
     assert await printed(say, "chats", "list", "acme", "--user", "bob") == [listed]
     assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
+    assert (await printed(say, "connections", "acme", "alice")) == ["alice is not connected."]
+    newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
+    assert newest.split("  ")[2:5] == ["put_user", "acme", "bob"]
+    assert "sqlite" in "\n".join(await printed(say, "state"))
     records = [json.loads(line) for line in await printed(say, "user", "export", "acme", "alice")]
     assert (records[0]["kind"], records[0]["user_id"]) == ("profile", "alice")
     assert [one["chat"] for one in records if one["kind"] == "membership"] == [chat]
@@ -141,3 +145,38 @@ async def test_without_a_server_the_command_says_so(say: Say) -> None:
     code, lines, complaint = await say("tenants", "list")
     assert (code, lines) == (2, [])
     assert "no server has" in complaint
+
+
+async def test_any_request_and_the_log_of_a_chat(server: ServerProcess, say: Say) -> None:
+    await printed(say, "api", "PUT", "/v1/tenants/acme", '{"name": "Acme"}')
+    [alice] = await printed(say, "token", "acme", "alice")
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        http.headers["Authorization"] = f"Bearer {alice}"
+        made = await http.post("/v1/chats", json={"type": "group", "name": "Boats", "members": []})
+        chat = made.json()["chat_id"]
+        path = f"/v1/chats/{chat}/messages"
+        for number in (1, 2):
+            message = {"client_message_id": f"m{number}", "content": f"secret {number}"}
+            await http.post(path, json=message)
+        await http.delete(f"{path}/3")
+
+    sealed = await printed(say, "chats", "log", "acme", chat)
+    assert [line.split("  ")[2:] for line in sealed] == [
+        ["created", "alice", "alice", "Boats"],
+        ["message", "alice"],
+        ["message", "alice", "redacted"],
+        ["redacted", "alice", "of 3"],
+    ]
+    read = ("chats", "log", "acme", chat, "--after", "1", "--limit", "1", "--reason", "a test")
+    [line] = await printed(say, *read)
+    assert line.endswith("message  alice  secret 1")
+    shown = "\n".join(await printed(say, "api", "GET", "/v1/audit?limit=1"))
+    assert json.loads(shown)["data"][0]["fields"] == ["reason=a test", "after=1", "limit=1"]
+    assert await printed(say, "api", "DELETE", "/v1/tenants/acme/users/alice/sessions") == []
+    for words, complaint in (
+        (("v1/tenants",), "the path must begin with a slash"),
+        (("/v1/tenants", "{"), "the body is not JSON"),
+        (("/v1/nothing",), "the server declined"),
+    ):
+        code, _, said = await say("api", "GET", *words)
+        assert code != 0 and complaint in said

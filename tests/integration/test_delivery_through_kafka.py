@@ -7,6 +7,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from tests.support.canary import MARK
 from tests.support.delivery import DeliveryDeployment, at_once, open_delivery
@@ -21,7 +23,10 @@ from tidings.delivery.deliverer import UnreadRecount
 from tidings.delivery.worker import Worker
 from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
+from tidings.otlp import OtlpTracer
 from tidings.tasks import Backlog
+from tidings.tracing import spans
+from tidings.tracing.spans import Span
 
 
 @pytest.fixture
@@ -63,10 +68,42 @@ async def working(
         await worker.close()
 
 
+class Traced:
+    """A tracer, and the spans that it recorded."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracer = OtlpTracer(self.exporter, {})
+
+    def begun(self) -> Span:
+        trace = f"00-{7:032x}-{7:016x}-01"
+        span = self.tracer.begin("send", trace, kind="server", attributes={})
+        assert span is not None
+        return span
+
+
+async def check_links(traced: Traced) -> None:
+    """The delivery is in a trace of its own, and refers to the span that published the event."""
+    await traced.tracer.close()
+    found = {span.name: span for span in traced.exporter.get_finished_spans()}
+    publish, deliver = found["publish"], found["deliver"]
+    assert publish.context.trace_id == 7
+    assert deliver.parent is None
+    assert [link.context.span_id for link in deliver.links] == [publish.context.span_id]
+    assert (publish.kind, deliver.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    for span, operation in ((publish, "send"), (deliver, "process")):
+        attributes = span.attributes or {}
+        assert attributes["messaging.system"] == "kafka"
+        assert attributes["messaging.operation.type"] == operation
+    assert (deliver.attributes or {})["tidings.connections"] == 2
+
+
 async def test_everything_arrives_and_a_second_time_does_no_harm(
     delivery: DeliveryDeployment, kafka_address: str
 ) -> None:
     topics = Topics(f"test-{uuid4().hex[:12]}-")
+    traced = Traced()
+    spans.install(traced.tracer)
     publisher = KafkaPublisher(
         delivery.bus,
         servers=KafkaServers(kafka_address),
@@ -80,13 +117,14 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
     bob, cat = delivery.gateways.connect(BOB), delivery.gateways.connect(CAT, "g2")
     async with working(delivery, kafka_address, topics, "first"):
         chat = await delivery.chat(ANN, BOB, CAT, DAN)
-        await delivery.send(ANN, chat, "for all")
+        await delivery.send(ANN, chat, "for all", span=traced.begun())
         await delivery.send(ANN, chat, "regretted")
         await delivery.redact(chat, 3)
         await delivery.remove(chat, BOB)
         await delivery.send(CAT, chat, "without bob")
         await until(lambda: cat.sequences[-1:] == [6])
         await until(lambda: 6 in delivery.posts.of(DAN))
+    await check_links(traced)
     assert cat.sequences == [1, 2, 3, 4, 5, 6]
     assert max(bob.sequences) == 5
     assert delivery.posts.of(DAN)[0] == 2
@@ -105,3 +143,4 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
     assert delivery.posts.notices == []
     assert worker.dead_letter == 0
     await publisher.close()
+    spans.install(None)

@@ -48,7 +48,7 @@ async def test_its_rules_hold_without_any_io(tools: Path) -> None:
 
 
 async def test_its_form_is_the_formatters(tools: Path) -> None:
-    await run(tools, "prettier", "--check", "src", "elements", "app", "test")
+    await run(tools, "prettier", "--check", "src", "elements", "app", "console", "test")
 
 
 async def test_it_is_small(tools: Path) -> None:

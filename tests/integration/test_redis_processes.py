@@ -3,6 +3,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,10 +13,10 @@ from tests.integration.redis_places import a_link, new_prefix
 from tests.support.clock import ManualClock
 from tests.support.message_cipher import a_cipher
 from tests.support.users import ANN
-from tidings.cluster import processes
 from tidings.cluster.processes import RedisProcesses
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import RedisRegistry
 from tidings.gateway.connection_states import AllConnections, OwnConnections, RemoteConnections
 from tidings.ports.delivery import RegistryUnavailable
 from tidings.ports.processes import Lags, Latencies, ProcessState, Quantiles, Rates
@@ -63,14 +64,13 @@ async def test_every_process_sees_the_last_report_of_each(link: RedisLink) -> No
     assert [state.name for state in await listed.states()] == ["b"]
 
 
-async def test_a_process_that_died_is_forgotten_with_the_next_report(
-    link: RedisLink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_that_died_long_ago_is_forgotten(link: RedisLink) -> None:
     listed = RedisProcesses(link, ManualClock())
     await listed.report(STATE)
-    monkeypatch.setattr(processes, "FORGOTTEN_MS", -1)
+    await link.redis.zadd(listed._times, {"a": 1})
+    assert await listed.states() == []
     await listed.report(replace(STATE, name="b"))
-    assert await link.redis.hgetall(listed._keys[0]) == {}
+    assert await link.redis.zcard(listed._times) == 1
 
 
 async def test_what_another_deployment_or_version_wrote_is_left_out(redis_url: str) -> None:
@@ -81,12 +81,13 @@ async def test_what_another_deployment_or_version_wrote_is_left_out(redis_url: s
         await listed.report(STATE)
         await RedisProcesses(foreign, ManualClock()).report(replace(STATE, name="b"))
         await foreign.close()
-        sealed = link.seal(listed._place, b"\x80")
-        await link.run(processes._REPORT, listed._keys, ("c", sealed, processes.FORGOTTEN_MS))
+        await listed.report(replace(STATE, name="c"))
+        await link.redis.set(listed._key("c"), link.seal(listed._key("c"), b"\x80"))
+        await listed.report(replace(STATE, name="d"))
+        await link.redis.delete(listed._key("d"))
         assert [state.name for state in await listed.states()] == ["a"]
         # The states tell nothing to those who can read Redis.
-        stored = await link.redis.hgetall(listed._place)
-        assert "gateway" not in str(stored)
+        assert "gateway" not in str(await link.redis.get(listed._key("a")))
 
 
 async def test_without_redis_a_report_is_lost_and_the_list_unknown() -> None:
@@ -96,6 +97,9 @@ async def test_without_redis_a_report_is_lost_and_the_list_unknown() -> None:
         await listed.forget("a")
         with pytest.raises(RegistryUnavailable):
             await listed.states()
+        questions: Any = None  # nobody is asked
+        remote = RemoteConnections(RedisRegistry(link, "g1"), questions, "g1")
+        assert await remote.of(ANN) == ([], False)
 
 
 @pytest.fixture

@@ -26,6 +26,9 @@ from tests.integration.test_redis_handover import (
     test_each_gateway_gets_what_is_for_its_users_and_answers,
     test_who_listens_in_redis_reads_no_message,
 )
+from tests.integration.test_redis_processes import (
+    test_every_process_sees_the_last_report_of_each,
+)
 from tests.integration.test_redis_registry import (
     test_a_place_beyond_the_last_is_not_given_until_one_is_free,
     test_a_refresh_tells_who_had_run_out,
@@ -54,6 +57,7 @@ __all__ = [
     "test_a_refresh_tells_who_had_run_out",
     "test_answers_find_the_one_who_asked",
     "test_each_gateway_gets_what_is_for_its_users_and_answers",
+    "test_every_process_sees_the_last_report_of_each",
     "test_however_many_ask_at_once_no_token_is_taken_twice",
     "test_nobody_is_found_among_nobody",
     "test_processes_share_them_by_the_time_of_redis",

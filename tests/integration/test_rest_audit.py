@@ -6,15 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
+from starlette.requests import Request
 
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import open_newsroom, to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, address, open_rest, problem
 from tidings.actions.identity.audit import Intent
+from tidings.actions.identity.caller import TenantCaller
 from tidings.api.app import OPERATIONS
-from tidings.api.operations import Audited, NotAudited, Operation
+from tidings.api.audit import Recorder
+from tidings.api.operations import Audited, NotAudited, Operation, operation
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.audit import AuditEntry
@@ -52,8 +56,9 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
     assert unrecorded.keys() == {"post_notification", "stack_post"}
     assert all(reason.endswith(".") for reason in unrecorded.values())
     rest = [one for one in OPERATIONS if one not in ADMINISTRATIVE]
-    assert {one.name for one in rest if one.audit} == {"export_user", "download_export"}, (
-        "reading what a person wrote is recorded, too"
+    recorded = {one.name for one in rest if one.audit}
+    assert recorded == {"export_user", "download_export", "explain"}, (
+        "reading what a person wrote, or when they read, is recorded, too"
     )
     assert all(one.audit is not None for one in ADMINISTRATIVE)
 
@@ -97,6 +102,7 @@ BODIES: dict[str, Json] = {
     "put_settings": {"inbox": {"keep_days": 3}},
     "put_inbox": {"title": "News"},
     "stack_redact": {"id": "b1"},
+    "unseal_entries": {"reason": "a test"},
 }
 
 
@@ -120,6 +126,29 @@ async def test_who_did_what_to_what(rest: Rest, backend: Actor) -> None:
     own_key = str(backend.credential).split("_")[1]
     assert {act["actor_id"] for act in acts} == {own_key, None}
     assert all(act["tenant"] == TENANT for act in acts)
+
+
+class Made(msgspec.Struct):
+    thing_id: str
+
+
+async def test_what_an_act_makes_is_the_last_part_of_its_target(rest: Rest) -> None:
+    async def make_thing() -> Made:
+        return Made("t1")
+
+    path, audit = "/v1/tenants/{tenant}/chats/{chat_id}/things", Audited(target="thing_id")
+    declare = operation("POST", path, tag="T", summary="Make it", key="tenant", audit=audit)
+    scope = {
+        "type": "http",
+        "state": {},
+        "headers": [],
+        "path_params": {"tenant": TENANT, "chat_id": "c1"},
+        "user": TenantCaller(TENANT, "k1"),
+    }
+    recorder = Recorder(rest.core.audit, rest.core.chance)
+    await recorder.record(audit, declare(make_thing), Request(scope), {})
+    (act,) = await acts_of(rest.root, None, 1)
+    assert told(act) == ("tenant_key", "make_thing", "c1/t1", "done", None)
 
 
 @pytest.mark.attack("S14")

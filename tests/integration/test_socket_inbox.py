@@ -72,7 +72,7 @@ async def test_everyone_who_is_connected_is_told_of_what_is_for_everyone(town: T
 async def test_another_tenant_hears_nothing(town: Town) -> None:
     inbox = await an_inbox(town)
     (ann,) = await people(town, "ann")
-    async with Town(town.url, town._root_key, f"{town.tenant}-2") as elsewhere:
+    async with Town(town.url, town.root_key, f"{town.tenant}-2") as elsewhere:
         namesake = await elsewhere.user(ann.user_id)
         here, there = await live(ann), await live(namesake)
         await inbox.post(None)

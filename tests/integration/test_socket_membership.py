@@ -66,7 +66,7 @@ async def left(town: Town) -> tuple[str, Device]:
 
 async def of_another_tenant(town: Town) -> tuple[str, Device]:
     chat, (ann, _) = await friends(town, "ann", "bob")
-    other = Town(town.url, town._root_key, "elsewhere")
+    other = Town(town.url, town.root_key, "elsewhere")
     namesake = await other.user(ann.user_id)
     await other.http.aclose()
     return chat, await Person(town, namesake.user_id, namesake.token).device().connect()

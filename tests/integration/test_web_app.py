@@ -34,6 +34,7 @@ VERSION: Final = APP.version
 ASSETS: Final = f"/assets/{VERSION}"
 PAGES: Final = {
     "/": "text/html; charset=utf-8",
+    "/console": "text/html; charset=utf-8",
     "/manifest.webmanifest": "application/manifest+json",
     "/sw.js": "text/javascript; charset=utf-8",
 }
@@ -100,8 +101,9 @@ async def test_the_best_encoding_is_chosen(accepted: str, encoding: str) -> None
     assert chosen_encoding(accepted) == encoding
 
 
-async def test_a_page_can_load_only_from_here(rest: Rest) -> None:
-    answer, _ = await raw(rest, "/")
+@pytest.mark.parametrize("path", ["/", "/console"])
+async def test_a_page_can_load_only_from_here(rest: Rest, path: str) -> None:
+    answer, _ = await raw(rest, path)
     policy = dict(
         rule.strip().partition(" ")[::2]
         for rule in answer.headers["content-security-policy"].split(";")
@@ -177,8 +179,9 @@ async def test_every_module_can_be_joined_with_its_imports() -> None:
         (("elements/bell.js",), 27),
         (("elements/chat.js",), 45),
         (("app/index.html", "app/app.js", "app/app.css", "app/sw.js", "app/icon.svg"), 60),
+        (("console/index.html", "console/console.js", "console/console.css"), 30),
     ],
-    ids=["inbox", "bell", "chat", "app"],
+    ids=["inbox", "bell", "chat", "app", "console"],
 )
 async def test_a_page_is_small(files: tuple[str, ...], kib: int) -> None:
     """Others load 150 to 550 KiB. With each file come some 600 bytes of headers."""

@@ -35,6 +35,7 @@ from tidings.ports.delivery import DeliveryStore
 from tidings.ports.world import NoFailpoints
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore, open_store
+from tidings.tracing.spans import Span
 from tidings.wire.events import EntryEvent, decode_event, entry_event
 
 _numbers = itertools.count(1)
@@ -80,7 +81,13 @@ class DeliveryDeployment:
         return (await create(members[0], "group", "A chat", members[1:], None)).chat_id
 
     async def send(
-        self, sender: UserKey, chat: ChatId, text: str = "hello", *, ttl_seconds: int | None = None
+        self,
+        sender: UserKey,
+        chat: ChatId,
+        text: str = "hello",
+        *,
+        ttl_seconds: int | None = None,
+        span: Span | None = None,
     ) -> Entry:
         """Post a message and wait until it is durable."""
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
@@ -94,7 +101,7 @@ class DeliveryDeployment:
 
         post = Post(self.appender, self.store.log, self.vault, self.clock)
         cmid = f"m{next(_numbers)}"
-        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer)
+        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer, span=span)
         return await future
 
     async def add(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:

@@ -20,7 +20,7 @@ class Town:
     def __init__(self, url: str, root_key: str, tenant: str = "town") -> None:
         self.url = url
         self.tenant = tenant
-        self._root_key = root_key
+        self.root_key = root_key
         self._tenant_key: str | None = None
         self.http = httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=30)
         """Client without a key, for requests that have no method here."""
@@ -39,7 +39,7 @@ class Town:
     async def tenant_key(self) -> str:
         """Return the tenant's key; the first call creates the tenant and the key."""
         if self._tenant_key is None:
-            root = {"Authorization": f"Bearer {self._root_key}"}
+            root = {"Authorization": f"Bearer {self.root_key}"}
             made = await self.http.put(f"/v1/tenants/{self.tenant}", json={}, headers=root)
             made.raise_for_status()
             answer = await self.http.post(f"/v1/tenants/{self.tenant}/keys", headers=root)

@@ -24,6 +24,7 @@ from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.journal import DeliveryJournal
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.entries import Entry
@@ -173,6 +174,8 @@ def _context(core: Core, hub: Hub) -> GatewayContext:
         in_turn=TurnBudget(),
         writes=TurnBudget(),
         hub=hub,
+        journal=DeliveryJournal(core.clock),
+        refusals=core.refusals,
         clock=core.clock,
         epoch=core.store.deployment.epoch,
         new_connection_id=lambda: "c0",

@@ -19,6 +19,7 @@ from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import ChatNotFound, Refusal, StoreUnavailable
 from tidings.ports.bus import Event
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, Sent, SlotTaken
+from tidings.tracing.spans import Span
 
 CHAT: Final = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 OWNER: Final = user_key("acme", "ann")
@@ -171,6 +172,7 @@ class Send:
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()
+        self.span: Span | None = None
         self.is_ready = True
         self.answers: list[object] = []
         self.answered = asyncio.Event()

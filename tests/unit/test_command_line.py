@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.settings import config_of
 from tests.unit.small_deployment import ROOT_KEY, open_small_deployment, read, write
@@ -45,6 +46,17 @@ def key_ids(folder: Path) -> list[str]:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out == f"tidings {__version__}\n"
+
+
+def test_config_show_lists_settings_with_their_sources(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDINGS_ROOT_KEY", ROOT_KEY)
+    assert main(["config", "show", "--port", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"port  0  --port", "metrics  (none)  default"} <= set(lines)
+    assert "root_key  (secret)  TIDINGS_ROOT_KEY" in lines
+    assert ROOT_KEY not in "".join(lines)
 
 
 def test_as_a_module() -> None:
@@ -133,7 +145,9 @@ def test_serving_announces_itself_and_exits_with_its_code(
 ) -> None:
     served.append(3)
     assert main(["serve", "--port", "0", "--data", "d"]) == 3
-    assert served == [config_of(port=0, data=Path("d"))]
+    [config] = served
+    assert isinstance(config, Config)
+    assert replace(config, settings=()) == config_of(port=0, data=Path("d"))
     told = capsys.readouterr().out
     assert "Tidings is serving at http://127.0.0.1:0\n" in told
     assert "two windows" not in told

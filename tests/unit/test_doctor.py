@@ -205,7 +205,7 @@ FAULTS: dict[str, tuple[Callable[[Patient], None], str, str, str, str]] = {
     "restore unfinished": (_write(RESTORING, ""), "store", "fault", "not finished", "restore"),
     "not a database": (_write(DATABASE, "x" * 100), "store", "fault", "cannot be read", "first"),
     "newer schema": (
-        _sql(f"PRAGMA user_version = {VERSION + 1}"), "store", "fault", "schema", "newer version",
+        _sql(f"PRAGMA user_version = {VERSION + 1}"), "store", "fault", "schema", "upgrade.md",
     ),
     "no index": (_sql(NO_INDEX), "store", "warning", "no index messages_expiring", "CREATE INDEX"),
     "no table": (_sql("DROP TABLE reactions"), "store", "fault", "no table reactions", "restore"),

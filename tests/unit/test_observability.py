@@ -17,6 +17,28 @@ from tidings.metrics.meters import METRICS
 OTHERS = {"up", "process_open_fds", "process_max_fds"}
 """Metrics of Prometheus itself and of its library."""
 SECTIONS = ["What you see", "Why", "What to do", "How to know that it is over"]
+STEPS = ["When", "What to do", "How to know that it is over", "How to go back"]
+
+FAULTS = {
+    "a process is killed": "process-killed.md",
+    "a process is paused": "process-killed.md",
+    "the power fails": "power-loss.md",
+    "the disk is full or fails": "disk-full.md",
+    "a flipped bit or a torn write": "store-damaged.md",
+    "a restore is interrupted": "store-damaged.md",
+    "the network is cut or slow": "network.md",
+    "names cannot be resolved": "network.md",
+    "a certificate has expired": "certificate-expired.md",
+    "the clock jumps": "clock-wrong.md",
+    "a client reads slowly": "slow-clients.md",
+    "acknowledgements are lost, repeated or wrong": "slow-clients.md",
+    "the store throttles or does not answer": "store-throttled.md",
+    "Redis is down, empty or a replica": "redis-down.md",
+    "Kafka is down, rebalances or loses events": "kafka-down.md",
+    "versions are mixed": "upgrade.md",
+}
+"""The faults that the tests make, each with the page that tells an operator what to do."""
+PROCEDURES = ("rolling-restart.md", "upgrade.md", "move-master-key.md")
 
 _METRIC = re.compile(r"\b(?:tidings|process)_[a-z_]+|\bup\b")
 _PART = re.compile(r"_(bucket|sum|count)$")
@@ -48,9 +70,17 @@ def test_an_alert_names_metrics_that_exist_and_has_a_runbook(alert: Alert) -> No
     assert metrics_in(page) - {"process_cpu_seconds_total"} <= set(METRICS)
 
 
-def test_every_runbook_is_for_an_alert() -> None:
+@pytest.mark.parametrize("page", sorted({*FAULTS.values(), *PROCEDURES}))
+def test_a_runbook_for_a_fault_or_a_procedure_is_complete(page: str) -> None:
+    text = (ROOT / RUNBOOKS / page).read_text()
+    expected = STEPS if page in PROCEDURES else SECTIONS
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == expected
+    assert metrics_in(text) <= set(METRICS)
+
+
+def test_every_runbook_is_for_an_alert_a_fault_or_a_procedure() -> None:
     pages = {path.name for path in (ROOT / RUNBOOKS).iterdir()}
-    assert pages == {alert.page for alert in ALERTS}
+    assert pages == {alert.page for alert in ALERTS} | {*FAULTS.values(), *PROCEDURES}
 
 
 def test_every_metric_and_every_internal_event_is_documented() -> None:

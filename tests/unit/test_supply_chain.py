@@ -37,8 +37,9 @@ def test_every_locked_package_is_in_the_bill_of_materials(document: dict[str, An
     assert sorted(digests) == sorted(re.findall(r"sha256:([0-9a-f]{64})", lock))
 
 
-def test_every_locked_package_has_a_reason() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("name", ["", "-traces"])
+def test_every_locked_package_has_a_reason(name: str) -> None:
+    lock = (ROOT / f"requirements{name}.lock").read_text()
     records = [
         "0007-dependencies.md",
         "0010-libraries-and-services-for-many-machines.md",

@@ -31,7 +31,16 @@ const PATHS = {
  * @param {IconName} name
  * @param {string} [label] - What the picture says, if no text beside it does.
  */
-export const icon = (name, label) =>
+export const icon = (name, label) => picture(name, PATHS[name], label);
+
+/**
+ * Draw lines; the name is for the style sheet.
+ *
+ * @param {string} name
+ * @param {string} lines
+ * @param {string} [label]
+ */
+export const picture = (name, lines, label) =>
   h(
     "svg",
     {
@@ -39,5 +48,5 @@ export const icon = (name, label) =>
       viewBox: "0 0 24 24",
       ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }),
     },
-    h("path", { d: PATHS[name] }),
+    h("path", { d: lines }),
   );

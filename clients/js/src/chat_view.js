@@ -16,6 +16,7 @@ const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
 const DAY_MS = 86_400_000;
 const REREAD_MS = 300;
+const LATE_MAX = 100;
 const SEQUENCE_MAX = 2 ** 53 - 1;
 
 /** @extends {View<ChatSnapshot>} */
@@ -31,6 +32,8 @@ export class ChatView extends View {
   #expiring = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
   #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
+  /** The last changes of messages, because rows that are loaded meanwhile may be older. */
+  #late = /** @type {Entry[]} */ ([]);
   /** Messages whose reactions must be read again. */
   #unsure = /** @type {Set<number>} */ (new Set());
 
@@ -72,6 +75,7 @@ export class ChatView extends View {
 
   /** Forget everything, because the user has signed out. */
   clear() {
+    this.#late = [];
     this.#show([], 0, 0);
     this.#isLoaded = false;
     this.#receipts.clear();
@@ -140,6 +144,8 @@ export class ChatView extends View {
   async #append() {
     const page = await this.#core.ask({ chat: this.id, after: this.#to, limit: PAGE_ROWS });
     this.#rows = [...this.#rows, ...rowsOf(page)];
+    // The rows before the page may be older than its edits, redactions and reactions.
+    for (const entry of page.entries) this.#patch(entry);
     this.#to = page.entries.at(-1)?.sequence ?? this.#to;
     this.#isAtEnd = !page.more && this.#to >= (this.#core.at(this.id) ?? 0);
     this.#trim("front");
@@ -165,7 +171,10 @@ export class ChatView extends View {
     const before = this.#loading ?? Promise.resolve();
     const mine = before.catch(() => {}).then(work);
     this.#loading = mine;
-    return mine.then(() => this.changed());
+    return mine.then(() => {
+      for (const entry of this.#late) this.#patch(entry);
+      this.changed();
+    });
   }
 
   /**
@@ -216,8 +225,9 @@ export class ChatView extends View {
   applied(entry, asOf) {
     // The list of chats shows who types, also in chats that are not loaded.
     this.#stopTyping(entry.sender);
+    if (entry.target) this.#late = [...this.#late, entry].slice(-LATE_MAX);
     if (!this.#isLoaded) return;
-    if (entry.target) this.#patch(entry.target, entry);
+    if (entry.target) this.#patch(entry);
     else if (this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry, asOf)];
       this.#trim("front");
@@ -226,11 +236,9 @@ export class ChatView extends View {
     this.changed();
   }
 
-  /**
-   * @param {number} target
-   * @param {Entry} entry
-   */
-  #patch(target, entry) {
+  /** Change the row of an entry's target, if it is shown. @param {Entry} entry */
+  #patch(entry) {
+    const { target = 0 } = entry;
     const index = this.#rows.findIndex((row) => row.sequence === target);
     const row = this.#rows[index];
     if (!row) return;
@@ -268,6 +276,7 @@ export class ChatView extends View {
 
   /** Begin again, because the entries so far are not valid any more. */
   restarted() {
+    this.#late = [];
     if (this.#isLoaded) this.latest().catch(() => {});
   }
 
@@ -343,12 +352,12 @@ export class ChatView extends View {
    * @param {string} content
    */
   edit(sequence, content) {
-    return this.#core.rest.request("PATCH", this.#path(sequence), { content });
+    return this.#request("PATCH", sequence, { content });
   }
 
   /** @param {number} sequence */
   redact(sequence) {
-    return this.#core.rest.request("DELETE", this.#path(sequence));
+    return this.#request("DELETE", sequence);
   }
 
   /**
@@ -356,7 +365,7 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   react(sequence, emoji) {
-    return this.#reaction("PUT", sequence, emoji);
+    return this.#request("PUT", `${sequence}/reactions/${encodeURIComponent(emoji)}`);
   }
 
   /**
@@ -364,22 +373,16 @@ export class ChatView extends View {
    * @param {string} emoji
    */
   unreact(sequence, emoji) {
-    return this.#reaction("DELETE", sequence, emoji);
+    return this.#request("DELETE", `${sequence}/reactions/${encodeURIComponent(emoji)}`);
   }
 
   /**
    * @param {string} method
-   * @param {number} sequence
-   * @param {string} emoji
+   * @param {number | string} path - What follows the path of the messages.
+   * @param {unknown} [body]
    */
-  #reaction(method, sequence, emoji) {
-    const path = `${this.#path(sequence)}/reactions/${encodeURIComponent(emoji)}`;
-    return this.#core.rest.request(method, path);
-  }
-
-  /** @param {number} sequence */
-  #path(sequence) {
-    return `/v1/chats/${this.id}/messages/${sequence}`;
+  #request(method, path, body) {
+    return this.#core.rest.request(method, `/v1/chats/${this.id}/messages/${path}`, body);
   }
 }
 

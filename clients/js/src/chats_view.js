@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The live view of the chat list, newest activity first. */
 
-import { Refused } from "./errors.js";
 import { View } from "./view.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
@@ -234,8 +233,8 @@ export class ChatsView extends View {
     for (const chat of chats) {
       try {
         this.#put([await this.#core.rest.request("GET", `/v1/chats/${chat}`)]);
-      } catch (error) {
-        if (error instanceof Refused && error.status === 404) this.forgotten(chat);
+      } catch (/** @type {any} */ error) {
+        if (error.status === 404) this.forgotten(chat);
       }
     }
   }

@@ -110,11 +110,11 @@ export class Conversation {
    */
   tick(now, wall) {
     for (const message of this.#outbox.expired(wall)) {
-      const failed = { code: "send.expired", detail: "Not sent within six days" };
+      const failed = { code: "send.expired", detail: "Not sent in six days" };
       this.#listener.failed({ ...message, failed });
     }
     if (!this.#say) return false;
-    if (this.#requests.isOverdue(now) || !this.#beat(now)) return true;
+    if (this.#requests.isOld(now) || !this.#beat(now)) return true;
     this.leaving();
     if (this.isLive) this.#view.settle();
     this.pump(now);
@@ -264,8 +264,8 @@ export class Conversation {
     if (isNew) {
       this.#inboxes.forget();
       if (this.epoch !== null) {
-        this.#view.epochChanged();
-        this.#receipts.forgetAll();
+        this.#view.restarted();
+        this.#receipts.clear();
       }
     }
     this.#heads = {};
@@ -321,7 +321,7 @@ export class Conversation {
    * @param {number} now
    */
   #refused(message, { code, detail, retryable }, now) {
-    if (retryable) this.#outbox.turnedAway(message, now);
+    if (retryable) this.#outbox.refused(message, now);
     else if (this.#outbox.answered(message)) {
       this.#listener.failed({ ...message, failed: { code, detail } });
     }

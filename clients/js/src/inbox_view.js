@@ -53,7 +53,7 @@ export class InboxView extends View {
     this.#isLoaded = false;
     this.#items = new Map();
     this.#cursor = null;
-    this.counted(0, {});
+    this.counted({ total: 0, categories: {} });
   }
 
   watched() {
@@ -70,7 +70,7 @@ export class InboxView extends View {
     this.#items = new Map();
     this.#isLoaded = true;
     this.#put(list);
-    this.counted(counts.total, counts.categories);
+    this.counted(counts);
     // The list may be older than a notification that has arrived or was retracted meanwhile.
     if (news !== this.#news) await this.reload();
   }
@@ -111,7 +111,7 @@ export class InboxView extends View {
       const item = this.#items.get(id);
       if (item && !item.read_at) this.#items.set(id, { ...item, read_at: at });
     }
-    this.counted(counts.total, counts.categories);
+    this.counted(counts);
   }
 
   get #path() {
@@ -143,11 +143,8 @@ export class InboxView extends View {
     if (this.#items.delete(id)) this.changed();
   }
 
-  /**
-   * @param {number} total
-   * @param {Record<string, number>} categories
-   */
-  counted(total, categories) {
+  /** @param {{total: number, categories: Record<string, number>}} counts */
+  counted({ total, categories }) {
     this.#unread = total;
     this.#categories = categories;
     this.changed();

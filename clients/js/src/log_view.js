@@ -95,7 +95,7 @@ export class LogView {
   }
 
   /** Treat all applied entries as invalid, because the epoch of the server has changed. */
-  epochChanged() {
+  restarted() {
     for (const name of this.#chats.keys()) {
       const chat = new ChatState(name);
       chat.isStale = true;

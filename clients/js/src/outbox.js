@@ -104,7 +104,7 @@ export class Outbox {
    * @param {{chat: string, id: string}} key
    * @param {number} now
    */
-  turnedAway(key, now) {
+  refused(key, now) {
     const queue = this.#queues.get(key.chat);
     if (!queue?.inFlight || queue.inFlight.id !== key.id) return;
     queue.waiting.unshift(queue.inFlight);

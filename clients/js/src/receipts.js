@@ -85,7 +85,7 @@ export class Receipts {
   }
 
   /** Forget all chats, because the epoch has changed and no sequence is valid any more. */
-  forgetAll() {
+  clear() {
     for (const known of [this.#taken, this.#said, this.#reads]) known.clear();
     this.#count = 0;
     this.#isAwaited = false;

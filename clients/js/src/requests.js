@@ -56,11 +56,11 @@ export class Requests {
   }
 
   /**
-   * Return whether an answer is overdue.
+   * Return whether the oldest request should have been answered by now.
    *
    * @param {number} now
    */
-  isOverdue(now) {
+  isOld(now) {
     const [oldest] = this.#asked.values();
     return oldest !== undefined && now - oldest.at > ANSWER_MS_MAX;
   }

@@ -86,6 +86,7 @@ export function rowOf(entry, asOf) {
  * @returns {Row | null}
  */
 export function patched(row, entry) {
+  if (entry.sequence <= row.asOf) return row;
   if (entry.kind === "redacted") return without(row, "redacted");
   if (entry.kind === "edited") {
     if (entry.content === undefined || row.gone) return row;
@@ -93,7 +94,7 @@ export function patched(row, entry) {
     return { ...row, content: entry.content, contentType, editedAt: Date.parse(entry.created_at) };
   }
   if (!row.asOf) return null;
-  if (entry.sequence <= row.asOf || entry.emoji === undefined) return row;
+  if (entry.emoji === undefined) return row;
   const { [entry.emoji]: count = 0, ...reactions } = row.reactions ?? {};
   const now = count + (entry.kind === "reacted" ? 1 : -1);
   if (now > 0) reactions[entry.emoji] = now;

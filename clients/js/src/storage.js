@@ -50,7 +50,7 @@ import { patched } from "./rows.js";
  * @property {Map<string, number>} [reads]
  */
 
-/** @typedef {{rows: Row[], range: Range | null}} Kept - A page of kept rows, oldest first. */
+/** @typedef {{rows: Row[], range: Range | undefined}} Kept - A page of kept rows, oldest first. */
 
 /**
  * @typedef {object} Storage
@@ -78,9 +78,12 @@ import { patched } from "./rows.js";
  *   replace each by what it returns.
  */
 
+/** @typedef {[string, any][]} Pairs - Keys and values. */
+
 /** @typedef {<T>(work: (store: (name: string) => Store) => Promise<T>) => Promise<T>} Run */
 
-const STORES = ["meta", "ranges", "rows", "outbox", "drafts", "reads"];
+const LISTS = /** @type {const} */ (["ranges", "outbox", "drafts", "reads"]);
+const STORES = ["meta", "rows", ...LISTS];
 
 /**
  * Return a storage made of stores.
@@ -100,17 +103,17 @@ const storageOf = (kind, run, wipe, close) => ({
       const found = await store("meta").get("meta");
       const meta = found ?? { user: null, epoch: null, device: newDevice(), erasures: 0 };
       if (!found) store("meta").put("meta", meta);
-      const [ranges, outbox, drafts = [], reads = []] = await Promise.all(
-        ["ranges", "outbox", "drafts", "reads"].map((name) => store(name).all()),
+      const [ranges, outbox, drafts, reads] = /** @type {[Pairs, Pairs, Pairs, Pairs]} */ (
+        await Promise.all(LISTS.map((name) => store(name).all()))
       );
-      const values = (/** @type {[string, any][]} */ pairs = []) => pairs.map(([, value]) => value);
+      const values = (/** @type {Pairs} */ pairs) => pairs.map(([, value]) => value);
       const messages = values(outbox).sort((a, b) => a.createdAt - b.createdAt);
       return { meta, ranges: values(ranges), outbox: messages, drafts, reads };
     }),
   save: (changes) =>
     run(async (store) => {
       if (changes.meta) store("meta").put("meta", changes.meta);
-      for (const name of /** @type {const} */ (["ranges", "outbox", "drafts", "reads"])) {
+      for (const name of LISTS) {
         for (const [key, value] of changes[name] ?? []) store(name).put(key, value);
       }
       for (const [chat, range] of changes.ranges ?? [])
@@ -124,7 +127,7 @@ const storageOf = (kind, run, wipe, close) => ({
     }),
   page: (chat, before, limit) =>
     run(async (store) => {
-      const range = (await store("ranges").get(chat)) ?? null;
+      const range = await store("ranges").get(chat);
       /** @type {Row[]} */
       const rows = [];
       const visit = (/** @type {Row} */ row) => rows.length < limit && (rows.unshift(row), row);
@@ -151,7 +154,7 @@ export function memory() {
    * @returns {Store}
    */
   const store = (name) => {
-    const map = maps[name] ?? new Map();
+    const map = /** @type {Map<string, any>} */ (maps[name]);
     const put = (/** @type {Key} */ key, /** @type {unknown} */ value) =>
       void (value === null ? map.delete(String(key)) : map.set(String(key), value));
     return {

@@ -24,11 +24,9 @@ export class Tokens {
 
   /** Return a token that is valid for a while. Throws the errors of the provider. */
   current() {
-    if (this.#token && this.#until >= this.#clock()) return this.#token;
+    if (this.#token && !this.isOld) return this.#token;
     const token = (this.#token = this.#fetch());
-    token.catch(() => {
-      if (this.#token === token) this.#token = null;
-    });
+    token.catch(() => this.refused(token));
     return token;
   }
 

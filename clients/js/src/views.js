@@ -106,7 +106,7 @@ export class Views {
         break;
       case "unread":
         if ("chat" in frame) this.chats.unread(frame.chat, frame.unread, frame.unread_exact);
-        else this.#inboxes.get(frame.inbox)?.counted(frame.total, frame.categories);
+        else this.#inboxes.get(frame.inbox)?.counted(frame);
         break;
       case "notification":
         this.#inboxes.get(frame.inbox)?.arrived(frame);

@@ -56,7 +56,7 @@ test("in a new epoch nothing is valid, and a chat that is not named is gone", ()
     ["c", 4],
     ["d", 9],
   ]);
-  view.epochChanged();
+  view.restarted();
   assert.deepEqual(view.have(), {});
   assert.deepEqual(applied(view.named("c", 3)), ["restart"]);
   assert.equal(view.at("c"), 3);

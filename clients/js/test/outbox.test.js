@@ -35,10 +35,10 @@ test("after a temporary refusal the chat rests, longer each time, and keeps its 
   const outbox = new Outbox(() => 1);
   for (const id of ["a", "b"]) outbox.add(outgoing(id));
   assert.deepEqual(ids(outbox.due(0)), ["a"]);
-  outbox.turnedAway({ chat: "c", id: "a" }, 0);
+  outbox.refused({ chat: "c", id: "a" }, 0);
   assert.deepEqual(ids(outbox.due(499)), []);
   assert.deepEqual(ids(outbox.due(500)), ["a"]);
-  outbox.turnedAway({ chat: "c", id: "a" }, 500);
+  outbox.refused({ chat: "c", id: "a" }, 500);
   assert.deepEqual(ids(outbox.due(1_499)), []);
   assert.deepEqual(ids(outbox.due(1_500)), ["a"]);
 });

@@ -14,6 +14,7 @@ from tests.support.waiting import until
 from tidings_client import (
     Client,
     Connected,
+    ConnectionList,
     InboxConfig,
     InboxUnreadChanged,
     NewNotification,
@@ -21,6 +22,7 @@ from tidings_client import (
     NotificationRetracted,
     Posted,
     Refused,
+    RootApi,
     TenantApi,
     Unread,
 )
@@ -209,3 +211,18 @@ async def test_what_was_done_is_listed(tenant: TenantApi) -> None:
     assert (act.outcome, act.fields) == ("done", ["title"])
     before = await tenant.audit(cursor=page.next_cursor)
     assert before.data[0].target == "news"
+
+
+async def test_what_goes_on_is_shown(town: Town, tenant: TenantApi) -> None:
+    alice = await town.user("alice")
+    assert await tenant.connections("alice") == ConnectionList([], True)
+    async with alice.device("phone"), RootApi(town.url, town.root_key) as root:
+        [connection] = (await tenant.connections("alice")).data
+        assert (connection.device, connection.unacknowledged) == ("phone", 0)
+        state = await root.state()
+        assert connection.process == state.answered_by
+        assert state.complete
+        assert state.totals.sockets >= 1
+        assert set(state.processes[0].latencies) >= {"send", "delivery"}
+        page = await root.audit(limit=1)
+        assert (page.data[0].action, page.data[0].target) == ("make_token", "alice")

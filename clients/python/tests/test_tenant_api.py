@@ -7,7 +7,15 @@ import httpx
 import pytest
 
 from clients.python.tests.test_api import Hurry
-from tidings_client import ListedKey, ListPage, NewNotification, TenantApi, Unavailable
+from tidings_client import (
+    Explanation,
+    ListedKey,
+    ListPage,
+    Moment,
+    NewNotification,
+    TenantApi,
+    Unavailable,
+)
 
 POSTED = {"id": "b1", "recipients": 3, "estimated": True, "status": "done"}
 
@@ -199,3 +207,42 @@ async def test_lists_are_asked_for_page_by_page() -> None:
         "inboxes?limit=3",
         "inboxes/news/notifications?limit=50",
     ]
+
+
+async def test_the_server_explains_what_became_of_a_message() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode().removeprefix("/v1/tenants/acme/explain?"))
+        moment = {"at": "unknown", "what": "erased", "where": "unknown"}
+        said = {"verdict": "It is gone.", "code": "erased", "since": "unknown"}
+        return httpx.Response(200, json={**said, "timeline": [moment]})
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        found = await api.explain_message("bob", "m.1", request_id="r1")
+        await api.explain_message("bob", request_id="r1")
+        await api.explain_notification("bob", "b1", inbox="news")
+    moments = [Moment("unknown", "erased", "unknown")]
+    assert found == Explanation("It is gone.", "erased", "unknown", moments)
+    assert asked == [
+        "user_id=bob&message_id=m.1&request_id=r1",
+        "user_id=bob&request_id=r1",
+        "user_id=bob&notification_id=b1&inbox=news",
+    ]
+
+
+async def test_content_of_a_chat_is_asked_for_with_a_reason() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"data": [{"sequence": 2}], "next_after": None, "head": 2})
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server/", "acme", "sk_key", world=Hurry(), transport=transport)
+    assert await api.log("c1", after=1) == await api.unseal("c1", "Ticket 1") == [{"sequence": 2}]
+    assert asked[0].url.raw_path == b"/v1/tenants/acme/chats/c1/entries?after=1&limit=50"
+    assert asked[1].url.raw_path == b"/v1/tenants/acme/chats/c1/unseal"
+    assert json.loads(asked[1].content) == {"reason": "Ticket 1", "after": 0, "limit": 50}
+    await api.close()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat
+from tidings.actions.chat.inspecting import InspectChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
 from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
@@ -60,6 +61,7 @@ class ChatVerbs:
     delete: DeleteChat
     rename: Rename
     members: ListMembers
+    inspect: InspectChat
     post: Post
     read: ReadPage
     edit: Edit

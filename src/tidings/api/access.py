@@ -48,7 +48,9 @@ Refreshing a session is not one of them, because all users of an office may do i
 time."""
 _SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
-HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, Tidings-After, X-Request-Id"
+HEADERS: Final = (
+    "Authorization, Content-Type, Idempotency-Key, Tidings-After, Traceparent, X-Request-Id"
+)
 EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
 REMEMBERED_SECONDS: Final = 600
 _PREFLIGHT: Final = Response(
@@ -201,6 +203,12 @@ def request_id(scope: Scope, chance: Chance) -> str:
     known: str | None = state.get(_REQUEST_ID)
     if known is None:
         known = state[_REQUEST_ID] = _given(scope) or chance.token(8).hex()
+    return known
+
+
+def known_request_id(scope: Scope) -> str:
+    """Return the request id that `request_id` has returned before."""
+    known: str = scope["state"][_REQUEST_ID]
     return known
 
 

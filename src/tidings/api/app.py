@@ -9,6 +9,8 @@ import msgspec
 from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
+from tidings.actions.explain.explaining import Explain
+from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
@@ -19,8 +21,10 @@ from tidings.api import (
     auth,
     callers,
     chats,
+    explain,
     health,
     inboxes,
+    inspection,
     jobs,
     keys,
     members,
@@ -50,6 +54,7 @@ from tidings.ports.world import Chance
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *tenants.OPERATIONS,
     *users.OPERATIONS,
+    *inspection.OPERATIONS,
     *auth.OPERATIONS,
     *chats.OPERATIONS,
     *members.OPERATIONS,
@@ -62,6 +67,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *jobs.OPERATIONS,
     *keys.OPERATIONS,
     *audit.OPERATIONS,
+    *explain.OPERATIONS,
     *health.OPERATIONS,
     *metrics.OPERATIONS,
     *state.OPERATIONS,
@@ -80,6 +86,7 @@ def make_app(
     exports: PersonExports,
     audit_trail: AuditTrail,
     audit_reading: ReadAudit,
+    explaining: Explain,
     own_health: health.Health,
     metrics_text: MetricsText,
     chance: Chance,
@@ -99,6 +106,8 @@ def make_app(
         "dead_letters": dead_letters,
         "exports": exports,
         "audit_reading": audit_reading,
+        "explaining": explaining,
+        "refusals": explaining.refusals,
         "health": own_health,
         "metrics": metrics_text,
         "sign_in": ways_to_sign_in,
@@ -115,7 +124,7 @@ def make_app(
     for operation in (*OPERATIONS, *sign_in.operations(ways_to_sign_in)):
         responder = OperationResponder(operation, guard, large_bodies, services, recorder)
         responders.setdefault(operation.path, {})[operation.method] = responder
-    return _make_router(responders, chance, access)
+    return _make_router(responders, chance, access, explaining.refusals)
 
 
 def make_health_app(
@@ -148,14 +157,17 @@ def _files(pages: Mapping[str, Page]) -> dict[str, Page]:
 
 
 def _make_router(
-    by_path: Mapping[str, Mapping[str, Responder]], chance: Chance, access: Access
+    by_path: Mapping[str, Mapping[str, Responder]],
+    chance: Chance,
+    access: Access,
+    refusals: RefusalJournal | None = None,
 ) -> Router:
     """Return Starlette's router, without its own redirects and error answers.
 
     The router uses the first route that matches. Routes are sorted as text, which puts fixed names
     before parameters, because a brace sorts after all letters.
     """
-    endpoints = [Endpoint(path, by_path[path]) for path in sorted(by_path)]
+    endpoints = [Endpoint(path, by_path[path], refusals) for path in sorted(by_path)]
     routes = [Route(path, endpoint) for endpoint in endpoints for path in _forms(endpoint.path)]
     return Router(
         routes,

@@ -154,17 +154,19 @@ class Recorder:
         actor = actor_of(caller)
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
             return await operation.handler(**given)
-        path, body = request.path_params, given.get("data")
+        path, body = request.path_params, given.get("data", given.get("asked"))
         intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
-        target = _target([_part(name, path[name]) for name in names], audited.target, body)
+        named = [_part(name, path[name]) for name in names]
+        target = _target(named, audited.target, body)
         called = request_id(request.scope, self._chance)
         if audited.is_frequent:
             about = {"target": target, "request_id": called}
             return await self._record_after(intent, about, operation.handler(**given))
         async with self._trail.act(intent, target, called) as recorded:
             answer = await operation.handler(**given)
-            recorded.target = target or _target([], audited.target, _content(answer))
+            if audited.target is not None and target == _target(named, None, None):
+                recorded.target = _target(named, audited.target, _content(answer))
         return answer
 
     async def _record_after(
@@ -200,7 +202,7 @@ def _part(name: str, value: str) -> str:
 
 def _sent_fields(body: object, audited: Audited) -> tuple[str, ...]:
     if not isinstance(body, dict):
-        return _fields(body)
+        return _fields(body, audited.quoted)
     found = ((name, _within(body, name)) for name in audited.settings)
     return tuple(f"{name}={str(value).lower()}" for name, value in found if _is_plain(value))
 
@@ -218,10 +220,11 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str) and bool(_WORD.fullmatch(value))
 
 
-def _fields(body: object) -> tuple[str, ...]:
+def _fields(body: object, quoted: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the fields that were sent.
 
-    Only booleans are returned with their values, because they are never secret.
+    Booleans and the fields in `quoted` are returned with their values, because they are never
+    secret.
     """
     if not isinstance(body, msgspec.Struct):
         return ()
@@ -232,7 +235,10 @@ def _fields(body: object) -> tuple[str, ...]:
         value = getattr(body, name)
         if name in defaults and value == defaults[name]:
             continue
-        sent.append(f"{name}={str(value).lower()}" if isinstance(value, bool) else name)
+        if isinstance(value, bool):
+            sent.append(f"{name}={str(value).lower()}")
+        else:
+            sent.append(f"{name}={value}" if name in quoted else name)
     return tuple(sent)
 
 

@@ -54,7 +54,9 @@ class SessionList(msgspec.Struct):
 async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
     """Return the caller's sessions, newest first."""
     current = require_user(caller).session
-    return SessionList([_record(session, current) for session in await logins.sessions(caller)])
+    return SessionList(
+        [session_record(session, current) for session in await logins.sessions(caller)]
+    )
 
 
 class DeviceRecord(msgspec.Struct):
@@ -128,7 +130,8 @@ async def revoke_user_sessions(
     await logins.revoke_sessions.of(caller, tenant, user_id)
 
 
-def _record(session: Session, current: str | None) -> SessionRecord:
+def session_record(session: Session, current: str | None) -> SessionRecord:
+    """Return the record of a session; `current` is the session of the request, if it has one."""
     return SessionRecord(
         session_id=session.session_id,
         device=session.device,

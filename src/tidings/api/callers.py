@@ -28,7 +28,7 @@ from tidings.actions.identity.tenants import (
     RevokeTenantKey,
 )
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
-from tidings.actions.identity.users import EraseUserContent, ListUsers, PutUser
+from tidings.actions.identity.users import EraseUserContent, GetUser, ListUsers, PutUser
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
@@ -58,6 +58,7 @@ class IdentityVerbs:
     revoke_tenant_key: RevokeTenantKey
     put_user: PutUser
     list_users: ListUsers
+    get_user: GetUser
     make_token: MakeToken
     signing_keys: SigningKeyVerbs
     token_issuers: TokenIssuerVerbs
@@ -86,13 +87,14 @@ class Guard:
         await self._access.count_arrival(scope, operation)
         set_requester(unknown_requester(self.address(scope)))
         caller = await self._caller(scope, operation)
+        if caller is not None:
+            scope["user"] = caller
         await self._access.count(scope, operation, caller)
         if operation is None:
             return
         if caller is not None:
             set_requester(_requester(caller))
             _check_key(caller, operation, scope["path_params"])
-            scope["user"] = caller
         if operation.query is None:
             check_no_query(scope["query_string"])
 

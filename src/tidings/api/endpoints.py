@@ -9,6 +9,7 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - `caller`, `user`, `address`: the caller, its user, and the client's address;
 - `chat`, `sequence_in_path`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
 - `request_key`: the header `Idempotency-Key`;
+- `request_id`: the header `X-Request-Id`, or an id that the server chose;
 - `own_message`: the header `Tidings-After`, as chat and sequence;
 - `is_local`: whether the request comes from a browser on this machine;
 - `data`: the decoded body, which is read before the other arguments;
@@ -32,8 +33,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tidings.actions.identity.caller import require_user
+from tidings.actions.explain.refusals import RefusalJournal
+from tidings.actions.identity.caller import Caller, Root, TenantCaller, UserCaller, require_user
 from tidings.api import fields
+from tidings.api.access import known_request_id
 from tidings.api.audit import Recorder
 from tidings.api.callers import Guard
 from tidings.api.operations import JSON, Answer, Audited, Operation
@@ -47,9 +50,15 @@ from tidings.api.requests import (
     read_query,
     read_value,
 )
+from tidings.logs.requests import current_requests, texts_of
 from tidings.metrics import declared
 from tidings.model import limits
+from tidings.model.ids import tenant_of
 from tidings.model.refusals import Invalid, NotFound, RateLimited, Refusal
+from tidings.tracing import spans
+from tidings.tracing.spans import REQUEST, TRACEPARENT, Span, Tracer, in_span
+
+_STATUS: Final = "http.response.status_code"
 
 Source = Callable[[Request], object]
 """Reads the value of one argument from a request."""
@@ -61,6 +70,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "sequence_in_path": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
     "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
     "request_key": lambda request: request.headers.get("Idempotency-Key"),
+    "request_id": lambda request: known_request_id(request.scope),
     "own_message": lambda request: fields.own_message(request.headers.get("Tidings-After")),
     "is_local": is_local,
 }
@@ -213,27 +223,60 @@ def _from_query(operation: Operation) -> Source:
 class Endpoint:
     """ASGI application for one path, or, without responders, for all unknown paths."""
 
-    def __init__(self, path: str, responders: Mapping[str, Responder]) -> None:
+    def __init__(
+        self,
+        path: str,
+        responders: Mapping[str, Responder],
+        refusals: RefusalJournal | None = None,
+    ) -> None:
         """Make the application for a path.
 
-        `path` has its parameters in braces. `responders` are keyed by method.
+        `path` has its parameters in braces. `responders` are keyed by method. The journal keeps
+        refusals by request id.
         """
         self.path = path
         self._responders = responders
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = monotonic()
         request = Request(scope, receive)
+        span = None if spans.tracer is None else self._begin_span(request, spans.tracer)
         try:
-            response = await self._respond(request)
+            with nullcontext() if span is None else in_span(span):
+                response = await self._respond(request)
         except Refusal as refusal:
             declared.refusals.counts[refusal.code, "rest"] += 1
+            self._keep_refusal(request, refusal)
             response = answer_refusal(refusal)
         except Exception as error:
             response = answer_failure(request.method, self.path, error)
         of_status = declared.requests_seconds.of[self.path, str(response.status_code)]
         of_status.observe(monotonic() - began)
+        if span is not None:
+            status = response.status_code
+            span.end({_STATUS: status}, error=str(status) if status >= 500 else None)
         await response(scope, receive, send)
+
+    def _keep_refusal(self, request: Request, refusal: Refusal) -> None:
+        if self._refusals is not None:
+            caller: Caller | None = request.scope.get("user")
+            user = caller.user if isinstance(caller, UserCaller) else None
+            tenant = _tenant_of(caller, request)
+            request_id, via = known_request_id(request.scope), f"{request.method} {self.path}"
+            self._refusals.refused(request_id, refusal.code, via, tenant, user)
+
+    def _begin_span(self, request: Request, tracer: Tracer) -> Span | None:
+        route = self.path or "unknown"
+        attributes = {
+            "http.request.method": request.method,
+            "http.route": route,
+            REQUEST: texts_of(current_requests())[0],
+        }
+        trace = request.headers.get(TRACEPARENT)
+        return tracer.begin(
+            f"{request.method} {route}", trace, kind="server", attributes=attributes
+        )
 
     async def _respond(self, request: Request) -> Response:
         check_host(request.headers)
@@ -244,6 +287,19 @@ class Endpoint:
         if respond is None:
             raise MethodNotAllowed(self._responders)
         return await respond(request)
+
+
+def _tenant_of(caller: Caller | None, request: Request) -> str | None:
+    match caller:
+        case UserCaller(user):
+            return tenant_of(user)
+        case TenantCaller(tenant):
+            return tenant
+        case Root():
+            tenant_in_path: str | None = request.path_params.get("tenant")
+            return tenant_in_path
+        case None:
+            return None
 
 
 class OperationResponder:

@@ -8,10 +8,12 @@ from typing import Final
 import msgspec
 
 from tidings.actions import rate_limits
+from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, Mentions, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.entries import Entry, SendOptions
@@ -31,6 +33,7 @@ from tidings.model.refusals import (
     SendConflict,
     UserDeleted,
 )
+from tidings.tracing.spans import current_span
 from tidings.wire.records import (
     MessageRecord,
     PinRecord,
@@ -203,7 +206,12 @@ class MessageChange(Body, frozen=True):
     ),
 )
 async def post_message(
-    user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
+    user: UserKey,
+    chat: ChatId,
+    data: NewMessage,
+    verbs: ChatVerbs,
+    request_id: str,
+    refusals: RefusalJournal,
 ) -> Answer[MessageRecord]:
     """Post a message. A client that lost the answer sends the request again: the same
     `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
@@ -212,6 +220,7 @@ async def post_message(
     entry, is_replay = await post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
+    refusals.repeated(request_id, entry.message_id, "POST /v1/chats/{chat_id}/messages", user)
     record = await _replayed(verbs, user, entry)
     return Answer(record, status=200, headers={"Idempotent-Replay": "true"})
 
@@ -285,8 +294,12 @@ async def post(
     """Post a message; when it is durable, return it, and True if an earlier request has stored
     it."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
+    request_span = current_span()
+    span = None if request_span is None else request_span.child("send")
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
+        if span is not None:
+            span.end(error=outcome.code if isinstance(outcome, Refusal) else None)
         if answered.done():
             return
         if isinstance(outcome, Refusal):
@@ -304,6 +317,8 @@ async def post(
         answer,
         after=message.after,
         options=message.options,
+        requests=current_requests(),
+        span=span,
     )
     began = monotonic()
     sent = await answered

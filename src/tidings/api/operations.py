@@ -44,9 +44,12 @@ class Audited:
     """Says how an operation is recorded in the audit trail."""
 
     target: str | None = None
-    """The field of the body or answer that contains the target; None if the path contains it."""
+    """The field of the body, or else of the answer, that contains the last part of the target; None
+    if the path contains all of it."""
     settings: tuple[str, ...] = ()
     """Paths, with dots, of the fields to record if the body is an arbitrary object."""
+    quoted: tuple[str, ...] = ()
+    """Fields of the body to record with their values, which must not be secret."""
     is_frequent: bool = False
     """Whether the operation may be requested thousands of times a second. Such an operation changes
     nothing in the store, so it is recorded only once, after the call and before the answer."""

@@ -184,7 +184,7 @@ async def put_user(
         caller, tenant, user_id, data.display_name, data.phone_number, is_active, fields
     )
     (shown,) = await identity.last_seen.seen_by_tenant([user])
-    return Answer(_user_record(shown), status=201 if is_new else 200)
+    return Answer(user_record(shown), status=201 if is_new else 200)
 
 
 @operation(
@@ -205,7 +205,7 @@ async def list_users(
         caller, tenant, asked.prefix, asked.cursor, asked.limit
     )
     shown = await identity.last_seen.seen_by_tenant(page)
-    return UserList([_user_record(user) for user in shown], cursor)
+    return UserList([user_record(user) for user in shown], cursor)
 
 
 @operation(
@@ -274,7 +274,8 @@ def _encoded(metadata: dict[str, Any] | msgspec.UnsetType | None) -> str | msgsp
     return msgspec.json.encode(metadata).decode() if isinstance(metadata, dict) else metadata
 
 
-def _user_record(user: User) -> UserRecord:
+def user_record(user: User) -> UserRecord:
+    """Return a user as the tenant sees them."""
     return UserRecord(
         **msgspec.structs.asdict(_record(user)),
         email=user.email,

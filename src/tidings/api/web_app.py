@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves the web app and the modules of the JavaScript client, from the folders of `clients/js`.
+"""Serves the web app, the console and the modules of the JavaScript client from `clients/js`.
 
 All files are below `/assets/{version}/`. The version is a digest of all files, so browsers may
 cache them for ever. Any other version, such as `latest`, returns the same files, but browsers must
@@ -28,7 +28,7 @@ from tidings.model.refusals import NotFound
 
 _PACKAGED: Final = Path(__file__).parent / "web" / "client"
 _CHECKOUT: Final = Path(__file__).parents[3] / "clients" / "js"
-FOLDERS: Final = ("src", "elements", "app")
+FOLDERS: Final = ("src", "elements", "app", "console")
 """Folders of the JavaScript client that are served."""
 _MEDIA_TYPES: Final = {
     ".css": "text/css",
@@ -39,6 +39,7 @@ _MEDIA_TYPES: Final = {
 }
 _PAGES: Final = {
     "/": "app/index.html",
+    "/console": "console/index.html",
     "/manifest.webmanifest": "app/manifest.webmanifest",
     "/sw.js": "app/sw.js",
 }

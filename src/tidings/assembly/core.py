@@ -11,6 +11,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import Vault
+from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.audit import AuditTrail
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.credential_status import CredentialStatus
@@ -63,6 +64,7 @@ class Core:
     authenticate: Authenticate
     rotate_keys: RotateKeys
     audit: AuditTrail
+    refusals: RefusalJournal
     quotas: TenantQuotas
     start_job: StartJob
     tenant_work: TenantWork
@@ -143,6 +145,7 @@ def _make_core(
         authenticate=identity.authenticate,
         rotate_keys=_rotation(base),
         audit=audit,
+        refusals=RefusalJournal(base.clock),
         quotas=base.quotas,
         start_job=base.start_job,
         tenant_work=make_tenant_work(config, base, chats, inbox, erasures),

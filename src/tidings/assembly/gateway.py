@@ -13,7 +13,7 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway import connection_states
+from tidings.gateway import connection_states, tracing
 from tidings.gateway.closing import RevocationCloser, drain
 from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import Admission, GatewayContext, WriteLease
@@ -22,9 +22,11 @@ from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
+from tidings.gateway.journal import DeliveryJournal
 from tidings.gateway.notices import InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
+from tidings.gateway.tracing import ALONE, LocalTraces
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
@@ -58,11 +60,14 @@ class Sockets:
     ) -> None:
         self.hub = Hub()
         """All connections of this process."""
+        self._journal = DeliveryJournal(core.clock)
+        name = others.name if others is not None else ALONE
+        self.traces = LocalTraces(self.hub, self._journal, name)
         self._presence = PresenceTracker(
             self.hub, core.store.users, core.clock, others.remote_gateways if others else None
         )
-        self._fan_out = _fan_out(core, self.hub)
-        self._inbox_frames = _inbox_frames(core, self.hub)
+        self._fan_out = _fan_out(core, self.hub, self._journal)
+        self._inbox_frames = _inbox_frames(core, self.hub, self._journal)
         OwnFrames(core.bus, self.hub)
         self._write_lease = _write_lease(others)
         self._closer = RevocationCloser(
@@ -73,8 +78,12 @@ class Sockets:
         self._exchange = None
         if others is not None:
             hint = self._inbox_frames.hint
-            self._exchange = Exchange(self.hub, core, others, self._write_lease, hint)
-        context = _context(core, self.hub, self._presence, self._write_lease, rate_limits)
+            self._exchange = Exchange(
+                self.hub, core, others, self._write_lease, hint, self._journal, self.traces
+            )
+        context = _context(
+            core, self.hub, self._journal, self._presence, self._write_lease, rate_limits
+        )
         if self._exchange is not None:
             context = self._exchange.joined(context)
         admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
@@ -119,7 +128,10 @@ class Exchange:
         others: ClusterLinks,
         write_lease: WriteLease,
         hint: Callable[[InboxEvent], None],
+        journal: DeliveryJournal,
+        traces: LocalTraces,
     ) -> None:
+        self._journal = journal
         self._chats = core.store.chats
         self._states = core.notice_states
         self._pulse = others.pulse
@@ -127,7 +139,10 @@ class Exchange:
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
         self._handover_receiver = others.handover_receiver(
             HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard),
-            {connection_states.SUBJECT: OwnConnections(hub, core.clock, others.name).answer},
+            {
+                connection_states.SUBJECT: OwnConnections(hub, core.clock, others.name).answer,
+                tracing.SUBJECT: traces.answer,
+            },
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
@@ -144,7 +159,8 @@ class Exchange:
         )
 
     def _heard(self, entry: EncodedEntry) -> None:
-        """Update caches with an entry that another process has handed over."""
+        """Record an entry that another process has handed over, and update caches with it."""
+        self._journal.handed(entry.chat_id, entry.sequence)
         self._chats.saw(entry.chat_id, entry.head)
         self._states.heard(entry)
 
@@ -170,7 +186,7 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
     return WriteLease(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
 
 
-def _fan_out(core: Core, hub: Hub) -> FanOut:
+def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal) -> FanOut:
     states = core.notice_states
     return FanOut(
         core.bus,
@@ -179,10 +195,11 @@ def _fan_out(core: Core, hub: Hub) -> FanOut:
         states.state,
         count_unread(core),
         lambda entries: core.vault.open(entries, core.clock.now()),
+        journal.handed,
     )
 
 
-def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:
+def _inbox_frames(core: Core, hub: Hub, journal: DeliveryJournal) -> InboxFrames:
     return InboxFrames(
         core.bus,
         hub,
@@ -190,12 +207,14 @@ def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:
         showing=core.inbox.showing,
         copies=core.store.copies,
         recounts=InboxUnreadCounts(hub, core.inbox.unread),
+        handed=journal.handed_notification,
     )
 
 
 def _context(
     core: Core,
     hub: Hub,
+    journal: DeliveryJournal,
     presence: PresenceTracker,
     write_lease: WriteLease,
     rate_limits: RateLimits | None,
@@ -213,6 +232,8 @@ def _context(
         in_turn=TurnBudget(),
         writes=TurnBudget(),
         hub=hub,
+        journal=journal,
+        refusals=core.refusals,
         clock=core.clock,
         epoch=epoch,
         new_connection_id=lambda: secrets.token_hex(8),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collects the metrics of this process, and serves them on a listener of their own."""
+"""Collects the metrics of this process, serves them on a listener of their own, starts traces."""
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from tidings import __version__
@@ -20,7 +22,8 @@ from tidings.metrics import declared
 from tidings.metrics.meters import Reading, Series, report, snapshot
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unauthenticated
-from tidings.model.setup_error import SetupError
+from tidings.model.setup_error import SetupError, optional_import
+from tidings.tracing import spans
 
 LAG_SECONDS: Final = 0.25
 """Interval of the measurements of the event loop's lag."""
@@ -62,6 +65,30 @@ def root_only(core: Core) -> Authenticating:
         return Root()
 
     return authenticate
+
+
+@asynccontextmanager
+async def open_tracer(config: Config) -> AsyncIterator[None]:
+    """Switch traces on, if the settings name a collector, and off at the end.
+
+    Raises:
+        SetupError: The packages that this needs are not installed.
+    """
+    url, one_in = config.process.otlp, config.process.trace_one_in
+    if url is None:
+        yield
+        return
+    with optional_import("traces"):
+        from tidings.otlp import make_tracer
+    names = ("service.version", "tidings.store", "tidings.bus", "tidings.registry", "tidings.role")
+    resource = {"service.name": "tidings", **dict(zip(names, _build_labels(config), strict=True))}
+    tracer = make_tracer(url, one_in, resource)
+    spans.install(tracer)
+    try:
+        yield
+    finally:
+        spans.install(None)
+        await tracer.close()
 
 
 class ProcessMetrics:

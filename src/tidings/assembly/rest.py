@@ -3,6 +3,9 @@
 
 from starlette.routing import Router
 
+from tidings.actions.explain.explaining import Explain
+from tidings.actions.explain.messages import ExplainMessage
+from tidings.actions.explain.notifications import ExplainNotification
 from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.profiles import (
     GetProfile,
@@ -24,11 +27,12 @@ from tidings.actions.identity.tenants import (
 from tidings.actions.identity.token_issuers import TokenIssuerVerbs
 from tidings.actions.identity.users import (
     EraseUserContent,
+    GetUser,
     ListUsers,
     ProfileWriter,
     PutUser,
 )
-from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.actions.inbox.posted import DeadLetterJobs, FindNotification
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.state import StateVerbs
 from tidings.api.access import Access
@@ -41,6 +45,7 @@ from tidings.assembly import Core
 from tidings.assembly.metrics import metrics_text, root_only
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers
+from tidings.ports.traces import NoTraces, Traces
 
 
 def make_rest(
@@ -52,8 +57,12 @@ def make_rest(
     access: Access | None = None,
     is_whole: bool = True,
     sign_in: SignIn | None = None,
+    traces: Traces | None = None,
 ) -> Router:
-    """Return the REST application; without `is_whole`, it answers only health checks."""
+    """Return the REST application; without `is_whole`, it answers only health checks.
+
+    `traces` asks the gateways; None if there are no sockets.
+    """
     if not is_whole:
         return make_health_app(health, metrics_text, root_only(core), core.chance)
     return make_app(
@@ -67,6 +76,7 @@ def make_rest(
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
+        explaining=make_explain(core, traces or NoTraces()),
         own_health=health,
         metrics_text=metrics_text,
         chance=core.chance,
@@ -75,6 +85,26 @@ def make_rest(
         access=access or Access(),
         ways_to_sign_in=sign_in or SignIn(),
     )
+
+
+def make_explain(core: Core, traces: Traces) -> Explain:
+    """Return the verb that explains what became of a message."""
+    store = core.store
+    message = ExplainMessage(
+        store.log, store.chats, store.receipts, core.deliveries, core.vault, traces, core.clock
+    )
+    find = FindNotification(core.inbox.configs, store.notifications, core.clock)
+    notification = ExplainNotification(
+        store.inbox_settings,
+        find,
+        store.notifications,
+        store.copies,
+        store.dead_letters,
+        core.inbox.views,
+        traces,
+        core.clock,
+    )
+    return Explain(store.tenants, store.users, message, notification, core.refusals)
 
 
 def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVerbs:
@@ -98,6 +128,7 @@ def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVer
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
         put_user=PutUser(tenants, writer, core.quotas),
         list_users=ListUsers(tenants, users, cursors),
+        get_user=GetUser(tenants, users),
         make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
         signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),

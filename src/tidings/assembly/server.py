@@ -17,7 +17,7 @@ from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_lin
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
-from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag
+from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag, open_tracer
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.state import StateReporter
@@ -29,7 +29,9 @@ from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
+from tidings.gateway.tracing import ClusterTraces
 from tidings.ports.processes import Trouble
+from tidings.ports.traces import Traces
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
@@ -87,6 +89,7 @@ class Server:
             access=access,
             is_whole=is_whole,
             sign_in=sign_in,
+            traces=_traces(self._sockets, others),
         )
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
@@ -170,6 +173,11 @@ class Server:
         await self._metrics.close()
 
 
+def _traces(sockets: Sockets | None, others: ClusterLinks | None) -> Traces | None:
+    local = sockets.traces if sockets is not None else None
+    return local if others is None else ClusterTraces(others.registry, others.handover, local)
+
+
 def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
     return RemoteNotices(
         core.bus,
@@ -202,6 +210,7 @@ async def _server(
     """Open everything that a server needs, and yield the server, which is not open yet."""
     await make_local_tables(config)
     async with (
+        open_tracer(config),
         open_core(config, broken) as core,
         open_cluster_links(config, core) as others,
         run_delivery(config, core, others),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat
+from tidings.actions.chat.inspecting import InspectChat
 from tidings.actions.chat.invites import (
     AcceptInvite,
     DeclineInvite,
@@ -147,6 +148,8 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)
     count = UnreadCounter(store.receipts, vault, clock)
+    read = ReadPage(log, vault, clock)
+    members = ListMembers(chats, store.receipts, base.profiles)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, base.profiles, vault, vault.cursors, clock),
@@ -162,9 +165,10 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         remove_as_tenant=RemoveAsTenant(removing),
         delete=DeleteChat(appender, store.deletions, Erasures(store.ledger, clock)),
         rename=Rename(appender),
-        members=ListMembers(chats, store.receipts, base.profiles),
+        members=members,
+        inspect=InspectChat(log, read, members),
         post=Post(appender, log, vault, clock, quotas, base.retention),
-        read=ReadPage(log, vault, clock),
+        read=read,
         edit=Edit(appender, log, vault, clock),
         redact=Redact(appender, log),
         react=React(appender, log),

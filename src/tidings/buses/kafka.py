@@ -26,9 +26,20 @@ from tidings.buses.kafka_clients import (
     stop_producer,
 )
 from tidings.metrics.counts import report_counts
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, FeedUnavailable
 from tidings.tasks import Backlog
+from tidings.tracing.spans import (
+    DESTINATION,
+    MESSAGE_ID,
+    OPERATION_NAME,
+    OPERATION_TYPE,
+    SYSTEM,
+    TRACEPARENT,
+    Attributes,
+    Span,
+)
 from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_event, entry_event
 
 log = logging.getLogger("tidings.bus")
@@ -49,6 +60,17 @@ class _Event(msgspec.Struct, frozen=True, eq=False):
 
     chat: ChatId
     sealed: bytes
+    span: Span | None = None
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Return the headers of the record, which carry nothing but the place in a trace."""
+        return [] if self.span is None else [(TRACEPARENT, self.span.traceparent.encode())]
+
+    def end_span(self, error: str | None = None) -> None:
+        """End the span of the event, if it is traced."""
+        if self.span is not None:
+            self.span.end(error=error)
 
 
 class KafkaPublisher:
@@ -123,10 +145,21 @@ class KafkaPublisher:
         self._put(chat, encode_event(CleanedEvent(chat, sequences)))
 
     def _on_appended(self, event: Appended) -> None:
-        self._put(event.entry.chat_id, entry_event(event.entry, event.state.head))
+        span = None if event.span is None else self._begin_span(event.span, event.entry)
+        self._put(event.entry.chat_id, entry_event(event.entry, event.state.head), span)
 
-    def _put(self, chat: ChatId, event: bytes) -> None:
-        waiting = _Event(chat, self._sealed(event))
+    def _begin_span(self, append: Span, entry: Entry) -> Span:
+        attributes: Attributes = {
+            SYSTEM: "kafka",
+            DESTINATION: self._topics.messages,
+            OPERATION_NAME: "publish",
+            OPERATION_TYPE: "send",
+            MESSAGE_ID: entry.message_id,
+        }
+        return append.child("publish", kind="producer", attributes=attributes)
+
+    def _put(self, chat: ChatId, event: bytes, span: Span | None = None) -> None:
+        waiting = _Event(chat, self._sealed(event), span)
         self._backlog.begin(waiting)
         if len(self._waiting) >= WAITING_EVENTS_MAX:
             self._drop(waiting, "too many events wait for Kafka")
@@ -168,7 +201,10 @@ class KafkaPublisher:
         """
         try:
             sent = await self._producer.send(
-                self._topics.messages, event.sealed, key=event.chat.encode()
+                self._topics.messages,
+                event.sealed,
+                key=event.chat.encode(),
+                headers=event.headers,
             )
         except (KafkaError, OSError) as error:
             self._failures += 1
@@ -186,10 +222,12 @@ class KafkaPublisher:
             self._failures = 0
             self.published += 1
             self._backlog.end(event)
+            event.end_span()
 
     def _drop(self, event: _Event, reason: str) -> None:
         self.dropped += 1
         self._backlog.end_later(event, RELAYED_SECONDS)
+        event.end_span("dropped")
         self._warn(f"events are dropped: {reason}")
 
     def _warn(self, message: str) -> None:

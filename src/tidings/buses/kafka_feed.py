@@ -31,6 +31,7 @@ from tidings.metrics.counts import report_counts
 from tidings.metrics.meters import Reading, report
 from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
+from tidings.tracing.spans import TRACEPARENT
 from tidings.wire.events import MessageCipher
 
 log = logging.getLogger("tidings.bus")
@@ -40,6 +41,7 @@ TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 HEARTBEAT_MS: Final = 3_000
+TRACE_BYTES_MAX: Final = 64
 """How often a worker reports to its group, and learns of workers that join or leave."""
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
@@ -158,7 +160,8 @@ class KafkaFeed:
                 self._offsets.taken(record.partition, record.offset)
                 sealed = FeedEvent(record.partition, record.offset, record.value or b"")
                 if (value := self._cipher.open(self._topic, sealed.value)) is not None:
-                    received.append(FeedEvent(record.partition, record.offset, value))
+                    trace = _trace_in(record.headers)
+                    received.append(FeedEvent(record.partition, record.offset, value, trace))
                 elif self._keeps_refused:
                     self.dead_letter_later(
                         sealed, "not encrypted by this deployment for this topic"
@@ -301,6 +304,15 @@ class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Do nothing: consuming continues at the committed offsets."""
+
+
+def _trace_in(headers: Sequence[tuple[str, bytes]]) -> str | None:
+    """Return the `traceparent` of a record. Anybody who can write to Kafka could have written it,
+    so a tracer may only refer to it."""
+    for name, value in headers:
+        if name == TRACEPARENT and len(value) <= TRACE_BYTES_MAX:
+            return value.decode("ascii", errors="replace")
+    return None
 
 
 _conforms: type[Feed] = KafkaFeed

@@ -8,20 +8,25 @@ and `tidings token` prints a user token.
 """
 
 import argparse
-import http.client
 import time
-import urllib.error
-from collections.abc import Iterator
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.server_access import ask, detail, known_root_key, server_url
+from tidings.cli.api_request import add_log_options
+from tidings.cli.server_access import (
+    Row,
+    add_server_option,
+    known_root_key,
+    print_row,
+    request,
+    rows,
+    server_url,
+)
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 
-ANSWER_SECONDS_MAX: Final = 30.0
 JOB_SECONDS: Final = 0.5
 """Pause between two requests for the progress of a running job."""
 
@@ -50,7 +55,7 @@ def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     ):
         action = actions.add_parser(word, parents=[folder], help=does)
         action.set_defaults(act=act)
-        _add_server(action)
+        add_server_option(action)
         if word != "list":
             action.add_argument("id", metavar="ID", help="the id of the job, from `list`")
 
@@ -67,12 +72,12 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
 
 
 def _replay(where: str, root_key: str, options: argparse.Namespace) -> None:
-    _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
+    request("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
     print(f"{options.id} is back in the queue.")
 
 
 def _drop(where: str, root_key: str, options: argparse.Namespace) -> None:
-    _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
+    request("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
     print(f"{options.id} is dropped.")
 
 
@@ -81,7 +86,7 @@ def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
     count = 0
     while cursor is not None:
         more = f"&cursor={quote(cursor)}" if cursor else ""
-        page = msgspec.json.decode(_ask("GET", f"{where}?limit=100{more}", root_key), type=_Page)
+        page = msgspec.json.decode(request("GET", f"{where}?limit=100{more}", root_key), type=_Page)
         for job in page.data:
             users = f"{len(job.users)} users"
             print(f"{job.id}  {job.set_aside_at}  {job.tenant}/{job.inbox}  {users}  {job.reason}")
@@ -91,23 +96,7 @@ def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
         print("There are no dead letters.")
 
 
-def _ask(method: str, url: str, root_key: str, body: object = None) -> bytes:
-    try:
-        return ask(method, url, root_key, ANSWER_SECONDS_MAX, body)
-    except urllib.error.HTTPError as error:
-        raise SetupError(f"the server declined: {detail(error)}") from None
-    except (http.client.HTTPException, OSError) as error:
-        raise SetupError(f"the server does not answer: {error}") from None
-
-
 # Lists, tenants and tokens.
-
-_Row = dict[str, Any]
-
-
-class _Rows(msgspec.Struct):
-    data: list[_Row]
-    next_cursor: str | None
 
 
 def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
@@ -117,13 +106,15 @@ def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     action = actions.add_parser("list", parents=[folder], help=does)
     action.set_defaults(act=act)
-    _add_server(action)
+    add_server_option(action)
     if name != "tenants":
         action.add_argument("tenant", metavar="TENANT", help="the tenant")
     if name == "users":
         action.add_argument("--prefix", help="only users whose ids begin with this")
     if name == "chats":
         action.add_argument("--user", metavar="USER", help="only the chats of this user")
+        log = actions.add_parser("log", parents=[folder], help="print the log of a chat")
+        add_log_options(log)
 
 
 def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
@@ -141,13 +132,13 @@ def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.Argumen
     delete.add_argument("tenant", metavar="NAME", help="the id of the tenant")
     delete.add_argument("--yes", action="store_true", help="really delete it")
     for action in (create, key, delete):
-        _add_server(action)
+        add_server_option(action)
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings job`."""
     parser.set_defaults(act=_print_job)
-    _add_server(parser)
+    add_server_option(parser)
     parser.add_argument("tenant", metavar="TENANT", help="the tenant")
     parser.add_argument("job", metavar="JOB", help="the id of the job, which a deletion prints")
     parser.add_argument("--receipt", action="store_true", help="print only the receipt")
@@ -156,7 +147,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
 def add_token_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings token`."""
     parser.set_defaults(act=_print_token)
-    _add_server(parser)
+    add_server_option(parser)
     parser.add_argument("tenant", metavar="TENANT", help="the tenant")
     parser.add_argument("user", metavar="USER", help="the user, who is created if missing")
     parser.add_argument("--device", help="the only device that may use the token")
@@ -177,7 +168,7 @@ def add_user_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     for action in (export, delete):
         action.add_argument("tenant", metavar="TENANT", help="the tenant")
         action.add_argument("user", metavar="USER", help="the user")
-        _add_server(action)
+        add_server_option(action)
     delete.add_argument("--yes", action="store_true", help="really delete it")
 
 
@@ -192,27 +183,23 @@ def administer(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--server", metavar="URL", help="the server (the one that runs on the data folder)"
-    )
-
-
 def _list_tenants(where: str, root_key: str, _options: argparse.Namespace) -> None:
-    for row in _rows(where, root_key):
+    for row in rows(where, root_key):
         state = "suspended" if row["suspended_at"] else "active"
-        _print(row["tenant"], row["created_at"], state, row["name"])
+        print_row(row["tenant"], row["created_at"], state, row["name"])
 
 
 def _list_users(where: str, root_key: str, options: argparse.Namespace) -> None:
     query = {"prefix": options.prefix} if options.prefix else {}
-    for row in _rows(_of_tenant(where, options, "users"), root_key, query):
+    for row in rows(_of_tenant(where, options, "users"), root_key, query):
         state = "deactivated" if row["deactivated"] else "active"
         seen = f"seen {row['last_seen_at']}" if row["last_seen_at"] else "never seen"
-        _print(row["user_id"], row["created_at"], state, seen, *_contacts(row), row["display_name"])
+        print_row(
+            row["user_id"], row["created_at"], state, seen, *_contacts(row), row["display_name"]
+        )
 
 
-def _contacts(row: _Row) -> tuple[str | None, str | None]:
+def _contacts(row: Row) -> tuple[str | None, str | None]:
     """Return the email address and the phone number of a user."""
     phone = row["phone_number"]
     if phone and not row["phone_verified"]:
@@ -222,59 +209,59 @@ def _contacts(row: _Row) -> tuple[str | None, str | None]:
 
 def _list_chats(where: str, root_key: str, options: argparse.Namespace) -> None:
     query = {"user_id": options.user} if options.user else {}
-    for row in _rows(_of_tenant(where, options, "chats"), root_key, query):
+    for row in rows(_of_tenant(where, options, "chats"), root_key, query):
         members = f"{row['member_count']} members"
-        _print(row["chat_id"], row["created_at"], row["type"], members, row["name"])
+        print_row(row["chat_id"], row["created_at"], row["type"], members, row["name"])
 
 
 def _list_inboxes(where: str, root_key: str, options: argparse.Namespace) -> None:
-    for row in _rows(_of_tenant(where, options, "inboxes"), root_key):
-        _print(row["inbox"], row["title"])
+    for row in rows(_of_tenant(where, options, "inboxes"), root_key):
+        print_row(row["inbox"], row["title"])
 
 
 def _create_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
     body = {"name": options.title} if options.title else {}
-    made = msgspec.json.decode(_ask("PUT", _of_tenant(where, options), root_key, body))
+    made = msgspec.json.decode(request("PUT", _of_tenant(where, options), root_key, body))
     print(f"The tenant {made['tenant']} exists since {made['created_at']}.")
 
 
 def _create_key(where: str, root_key: str, options: argparse.Namespace) -> None:
-    made = _ask("POST", _of_tenant(where, options, "keys"), root_key)
+    made = request("POST", _of_tenant(where, options, "keys"), root_key)
     print(msgspec.json.decode(made)["key"])
 
 
 def _print_token(where: str, root_key: str, options: argparse.Namespace) -> None:
     body = {"user_id": options.user, "device": options.device, "expires_in": options.expires_in}
     given = {name: value for name, value in body.items() if value is not None}
-    made = _ask("POST", _of_tenant(where, options, "tokens"), root_key, given)
+    made = request("POST", _of_tenant(where, options, "tokens"), root_key, given)
     print(msgspec.json.decode(made)["token"])
 
 
 def _export_user(where: str, root_key: str, options: argparse.Namespace) -> None:
     user = quote(options.user, safe="")
-    started = _ask("GET", _of_tenant(where, options, "users", user, "export"), root_key)
+    started = request("GET", _of_tenant(where, options, "users", user, "export"), root_key)
     name = quote(msgspec.json.decode(started)["job"], safe="")
     path = _of_tenant(where, options, "jobs", name)
-    while msgspec.json.decode(_ask("GET", path, root_key))["state"] != "done":
+    while msgspec.json.decode(request("GET", path, root_key))["state"] != "done":
         time.sleep(JOB_SECONDS)
-    for row in _rows(f"{path}/download", root_key, limit=None):
+    for row in rows(f"{path}/download", root_key, limit=None):
         print(msgspec.json.encode(row).decode())
 
 
 def _delete_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
     _require_yes(options, f"the tenant {options.tenant} with everything that belongs to it")
-    _print_progress(_ask("DELETE", _of_tenant(where, options), root_key))
+    _print_progress(request("DELETE", _of_tenant(where, options), root_key))
 
 
 def _delete_user(where: str, root_key: str, options: argparse.Namespace) -> None:
     _require_yes(options, f"the user {options.user} of the tenant {options.tenant}")
     path = _of_tenant(where, options, "users", quote(options.user, safe=""))
-    _print_progress(_ask("DELETE", path, root_key))
+    _print_progress(request("DELETE", path, root_key))
 
 
 def _print_job(where: str, root_key: str, options: argparse.Namespace) -> None:
     path = _of_tenant(where, options, "jobs", quote(options.job, safe=""))
-    answer = _ask("GET", path, root_key)
+    answer = request("GET", path, root_key)
     if not options.receipt:
         _print_progress(answer)
         return
@@ -292,28 +279,11 @@ def _require_yes(options: argparse.Namespace, what: str) -> None:
 def _print_progress(answer: bytes) -> None:
     job = msgspec.json.decode(answer)
     counts = ", ".join(f"{name} {number}" for name, number in job["counts"].items())
-    _print(job["job"], job["state"], job["phase"], counts or None)
+    print_row(job["job"], job["state"], job["phase"], counts or None)
 
 
 def _of_tenant(where: str, options: argparse.Namespace, *rest: str) -> str:
     return "/".join((where, quote(options.tenant, safe=""), *rest))
-
-
-def _rows(
-    url: str, root_key: str, query: dict[str, str] | None = None, *, limit: int | None = 100
-) -> Iterator[_Row]:
-    """Yield the rows of all pages of a list."""
-    asked = ({} if limit is None else {"limit": str(limit)}) | (query or {})
-    while True:
-        page = msgspec.json.decode(_ask("GET", f"{url}?{urlencode(asked)}", root_key), type=_Rows)
-        yield from page.data
-        if page.next_cursor is None:
-            return
-        asked["cursor"] = page.next_cursor
-
-
-def _print(*columns: str | None) -> None:
-    print("  ".join(column for column in columns if column is not None))
 
 
 _LISTS: Final = {

@@ -20,6 +20,7 @@ from tidings.cli.admin import (
     administer,
     jobs,
 )
+from tidings.cli.api_request import add_api_options, api
 from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import add_chat_options, chat
@@ -27,6 +28,14 @@ from tidings.cli.doctor import add_doctor_options, doctor
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
+from tidings.cli.server_access import print_row
+from tidings.cli.state import (
+    add_audit_options,
+    add_connections_options,
+    add_explain_options,
+    add_state_options,
+    show,
+)
 from tidings.config import FILE_NAME, ROLES, Config, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -84,6 +93,13 @@ def _check(_config: Config, _options: argparse.Namespace) -> int:
     return 0
 
 
+def _show(config: Config, _options: argparse.Namespace) -> int:
+    for setting in config.settings:
+        value = "(secret)" if setting.is_secret else setting.value or "(none)"
+        print_row(setting.name, value, setting.source)
+    return 0
+
+
 def _fail(reason: str, exit_code: int) -> int:
     print(f"tidings: {reason}", file=sys.stderr)
     return exit_code
@@ -105,6 +121,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     _add_server_commands(commands, address, folder)
     _add_admin_commands(commands, folder)
+    _add_state_commands(commands, folder)
     _add_client_commands(commands, folder)
     _add_data_commands(commands, folder)
     _add_backup_commands(commands, folder)
@@ -130,6 +147,11 @@ def _add_server_commands(
         parents=[address, folder],
         help="report every mistake in the settings, without starting",
     ).set_defaults(run=_with_settings(_check))
+    actions.add_parser(
+        "show",
+        parents=[address, folder],
+        help="list the settings in effect with their sources, without starting",
+    ).set_defaults(run=_with_settings(_show))
     examined = commands.add_parser(
         "doctor",
         parents=[address, folder],
@@ -164,9 +186,35 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         add_list_options(listed, folder)
     for parser in (tenant, token, user, job, *lists):
         parser.set_defaults(run=_with_settings(administer))
+    request = commands.add_parser(
+        "api", parents=[folder], help="send any request to the REST API, with the root key"
+    )
+    request.set_defaults(run=_with_settings(api))
+    add_api_options(request)
     dead = commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed")
     dead.set_defaults(run=_with_settings(jobs))
     add_jobs_options(dead, folder)
+
+
+def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    state = commands.add_parser(
+        "state", parents=[folder], help="show the processes, the store and the newest backup"
+    )
+    add_state_options(state)
+    connections = commands.add_parser(
+        "connections", parents=[folder], help="list the open connections of a user"
+    )
+    add_connections_options(connections)
+    acts = commands.add_parser(
+        "audit", parents=[folder], help="list the administrative acts, newest first"
+    )
+    add_audit_options(acts)
+    explained = commands.add_parser(
+        "explain", parents=[folder], help="explain why a message did not arrive"
+    )
+    add_explain_options(explained)
+    for parser in (state, connections, acts, explained):
+        parser.set_defaults(run=_with_settings(show))
 
 
 def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:

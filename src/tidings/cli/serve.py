@@ -142,7 +142,11 @@ def welcome(
     if config.process.roles != ROLES:
         lines.append(f"  roles    {', '.join(config.process.roles)}")
     if "api" in config.process.roles:
-        lines[1:1] = [f"  web app  {url}/", f"  API      {url}/docs"]
+        lines[1:1] = [
+            f"  web app  {url}/",
+            f"  console  {url}/console (open it with the root key)",
+            f"  API      {url}/docs",
+        ]
         try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
         lines += [f"  root key {root_key}", "", try_it]
     if not config.network.is_loopback:

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives commands access to a running server: its URL, the root key, and requests to it."""
 
+import argparse
+import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
 
 from tidings.config import Config
 from tidings.data_folder import SERVER_FILE, is_in_use
 from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
+
+ANSWER_SECONDS_MAX: Final = 30.0
 
 
 def running_server(folder: Path) -> str | None:
@@ -97,3 +106,52 @@ def detail(error: urllib.error.HTTPError) -> str:
         return str(json.load(error)["detail"])
     except (ValueError, KeyError, TypeError):
         return f"HTTP {error.code}"
+
+
+Row = dict[str, Any]
+"""An item of a list, as the server answers it."""
+
+
+class _Rows(msgspec.Struct):
+    data: list[Row]
+    next_cursor: str | None
+
+
+def request(method: str, url: str, root_key: str, body: object = None) -> bytes:
+    """Send a request with the root key and return the body of the answer.
+
+    Raises:
+        SetupError: The server declines or does not answer.
+    """
+    try:
+        return ask(method, url, root_key, ANSWER_SECONDS_MAX, body)
+    except urllib.error.HTTPError as error:
+        raise SetupError(f"the server declined: {detail(error)}") from None
+    except (http.client.HTTPException, OSError) as error:
+        raise SetupError(f"the server does not answer: {error}") from None
+
+
+def rows(
+    url: str, root_key: str, query: dict[str, str] | None = None, *, limit: int | None = 100
+) -> Iterator[Row]:
+    """Yield the rows of all pages of a list."""
+    asked = ({} if limit is None else {"limit": str(limit)}) | (query or {})
+    while True:
+        answer = request("GET", f"{url}?{urlencode(asked)}", root_key)
+        page = msgspec.json.decode(answer, type=_Rows)
+        yield from page.data
+        if page.next_cursor is None:
+            return
+        asked["cursor"] = page.next_cursor
+
+
+def print_row(*columns: str | None) -> None:
+    """Print the columns that have a value."""
+    print("  ".join(column for column in columns if column is not None))
+
+
+def add_server_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names another server."""
+    parser.add_argument(
+        "--server", metavar="URL", help="the server (the one that runs on the data folder)"
+    )

@@ -64,7 +64,7 @@ class Hint(msgspec.Struct, tag="hint", frozen=True):
     """Gateway that knows of the event already, and ignores this message."""
 
 
-class Question(msgspec.Struct, tag="question", frozen=True):
+class GatewayQuestion(msgspec.Struct, tag="question", frozen=True):
     """Message to one gateway or to all: a question about what the gateway has in memory."""
 
     request: int
@@ -75,7 +75,7 @@ class Question(msgspec.Struct, tag="question", frozen=True):
     asked: bytes
 
 
-class Answer(msgspec.Struct, tag="answer", frozen=True):
+class GatewayAnswer(msgspec.Struct, tag="answer", frozen=True):
     """Answer of a gateway to a question."""
 
     request: int
@@ -83,7 +83,7 @@ class Answer(msgspec.Struct, tag="answer", frozen=True):
     answer: bytes
 
 
-HandoverMessage = Entries | HandedOver | Notice | Compare | Hint | Question | Answer
+HandoverMessage = Entries | HandedOver | Notice | Compare | Hint | GatewayQuestion | GatewayAnswer
 
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(HandoverMessage).decode

@@ -14,14 +14,14 @@ from typing import Final
 
 from tidings.cluster.channels import (
     QUIET_SECONDS,
-    Answer,
     Compare,
     Entries,
+    GatewayAnswer,
+    GatewayQuestion,
     HandedOver,
     HandoverMessage,
     Hint,
     Notice,
-    Question,
     Subscription,
     encode,
 )
@@ -186,7 +186,7 @@ class RedisHandover:
         self._requests += 1
         request, waiting = self._requests, _Questioned()
         self._questioned[request] = waiting
-        message = encode(Question(request, self._reply_to, subject, asked))
+        message = encode(GatewayQuestion(request, self._reply_to, subject, asked))
         targets = [EVERY_GATEWAY] if gateways is None else gateways
         try:
             async with asyncio.timeout(self._answer_seconds_max):
@@ -225,7 +225,9 @@ class RedisHandover:
     def _take(self, message: HandoverMessage) -> None:
         if isinstance(message, HandedOver) and (waiting := self._waiting.get(message.request)):
             waiting.answered(message.gateway, message.connections)
-        elif isinstance(message, Answer) and (asked := self._questioned.get(message.request)):
+        elif isinstance(message, GatewayAnswer) and (
+            asked := self._questioned.get(message.request)
+        ):
             asked.answered(message.gateway, message.answer)
 
     async def _request_comparisons(self) -> None:
@@ -298,10 +300,12 @@ class RedisHandoverReceiver:
                     self._target.hint(event)
             case Compare():
                 self._target.request_reconcile()
-            case Question(request, reply_to, subject, asked):
+            case GatewayQuestion(request, reply_to, subject, asked):
                 if (answerer := self._answerers.get(subject)) is not None:
-                    self._send_soon(reply_to, Answer(request, self._gateway, answerer(asked)))
-            case HandedOver() | Answer():
+                    self._send_soon(
+                        reply_to, GatewayAnswer(request, self._gateway, answerer(asked))
+                    )
+            case HandedOver() | GatewayAnswer():
                 pass
 
     def _answer(self, request: int, reply_to: str) -> Callable[[list[str]], None]:

@@ -91,6 +91,10 @@ class Process(Section, frozen=True, kw_only=True):
     failpoints: Mapping[FailpointName, int] = {}
     metrics: tuple[str, int] | None = None
     """Host and port on which metrics are shown to everybody who can connect; None for nowhere."""
+    otlp: str | None = None
+    """URL of the collector of traces; None if there are no traces."""
+    trace_one_in: int = 0
+    """Number of messages and requests without a trace of which one is traced; 0 for none."""
 
 
 class Keys(Section, frozen=True, kw_only=True):

@@ -90,6 +90,12 @@ def _drain_seconds(text: str) -> float:
     return seconds
 
 
+def _trace_one_in(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ValueError(f"{text!r} is not a number from 0 to 999999999")
+    return int(text)
+
+
 def _failpoints(text: str) -> dict[FailpointName, int]:
     armed: dict[FailpointName, int] = {}
     for item in text.split(","):
@@ -130,6 +136,8 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "drain_seconds": _drain_seconds,
     "log_level": _one_of(*LOG_LEVELS),
     "metrics": _metrics,
+    "otlp": addresses.url("http", "https"),
+    "trace_one_in": _trace_one_in,
     "failpoints": _failpoints,
     "limits": _one_of("on", "off"),
     "roles": addresses.roles,

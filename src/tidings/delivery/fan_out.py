@@ -28,6 +28,7 @@ from tidings.ports.bus import (
     Typing,
 )
 from tidings.tasks import Tasks, TurnBudget
+from tidings.tracing.spans import CHAT_NAME, CONNECTIONS, Span
 from tidings.wire.frames import (
     ReceiptFrame,
     TypingNotice,
@@ -107,13 +108,18 @@ class FanOut:
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
+        handed: Callable[[ChatId, int], None] = lambda _chat, _sequence: None,
     ) -> None:
-        """Create the fan-out; `open_entries` decrypts the content of entries."""
+        """Create the fan-out; `open_entries` decrypts the content of entries.
+
+        `handed` is called after an entry was offered to connections.
+        """
         self._connections = connections
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
         self._open_entries = open_entries
+        self._handed = handed
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
@@ -133,7 +139,10 @@ class FanOut:
             case ProfileChanged() | PresenceSwitched():
                 return  # handled by `ProfileFrames`
             case Appended():
-                self._deliver(event.entry, event.state)
+                if event.span is None:
+                    self._deliver(event.entry, event.state)
+                else:
+                    self._deliver_traced(event.span, event.entry, event.state)
             case Learnt():
                 self._later(self._learnt(event))
             case ReceiptMoved():
@@ -174,6 +183,14 @@ class FanOut:
                 if frame is None:
                     frame = encode_entry(entry)
                 connection.deliver(entry, frame, is_small=is_small)
+        if frame is not None:
+            self._handed(entry.chat_id, entry.sequence)
+
+    def _deliver_traced(self, span: Span, entry: Entry, state: ChatState) -> None:
+        found = sum(1 for user in _concerned(entry, state) for _ in self._connections.of(user))
+        delivering = span.child("deliver", attributes={CHAT_NAME: entry.chat_id})
+        self._deliver(entry, state)
+        delivering.end({CONNECTIONS: found})
 
     async def _notify_after_reading(self, event: ReceiptMoved | Typing) -> None:
         state = await self._read_state(event.chat)

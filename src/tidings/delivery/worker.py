@@ -25,6 +25,19 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.ports.world import Clock
 from tidings.tasks import Backlog, Tasks
+from tidings.tracing import spans
+from tidings.tracing.spans import (
+    CHAT_NAME,
+    CONNECTIONS,
+    MESSAGE_COUNT,
+    OPERATION_NAME,
+    OPERATION_TYPE,
+    PARTITION,
+    SYSTEM,
+    Attributes,
+    Span,
+    Tracer,
+)
 from tidings.wire.events import CleanedEvent, EntryEvent, NotAnEvent, WireEvent, decode_event
 
 log = logging.getLogger("tidings.delivery")
@@ -153,7 +166,11 @@ class Worker:
         """Dispatch a run; if it fails, dispatch its events one by one to find the bad event."""
         dispatched: list[DispatchedRun] = []
         events = [waiting.event for waiting in run]
+        span = None if spans.tracer is None else _begin_span(spans.tracer, chat, run)
         reason = await self._attempted(partial(self._first_step, chat, events, dispatched))
+        if span is not None:
+            reached = sum(len(batch.sent_to) for done in dispatched for batch in done.batches)
+            span.end({CONNECTIONS: reached}, error=None if reason is None else "not_delivered")
         if reason is None:
             chat_events.unsettled.append((run, dispatched))
             if not chat_events.is_settling:
@@ -263,3 +280,23 @@ class Worker:
         self._backlog.end((received.partition, received.offset))
         self._unfinished -= 1
         self._has_room.set()
+
+
+def _begin_span(tracer: Tracer, chat: ChatId, run: list[_WaitingEvent]) -> Span | None:
+    """Begin the span of a run whose events were published in traces.
+
+    It links to the spans that published the events, and belongs to none of them, because a run may
+    have events of several traces.
+    """
+    traces = [trace for waiting in run if (trace := waiting.received.trace) is not None]
+    if not traces:
+        return None
+    attributes: Attributes = {
+        SYSTEM: "kafka",
+        OPERATION_NAME: "deliver",
+        OPERATION_TYPE: "process",
+        MESSAGE_COUNT: len(run),
+        PARTITION: str(run[0].received.partition),
+        CHAT_NAME: chat,
+    }
+    return tracer.link("deliver", traces, kind="consumer", attributes=attributes)

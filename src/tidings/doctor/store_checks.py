@@ -16,14 +16,14 @@ from tidings.config import DynamoDb
 from tidings.doctor.findings import Finding, Subject, fault, fine, warning
 from tidings.doctor.reaching import compare_clocks, judge_latency, reach, reached_in
 from tidings.model import formats
-from tidings.model.setup_error import optional_import
+from tidings.model.setup_error import SetupError, optional_import
 from tidings.stores.sqlite.engine.connections import (
     DATABASE,
     RESTART_PAGES,
     RESTORING,
     open_to_read,
 )
-from tidings.stores.sqlite.engine.schema import VERSION, migrate
+from tidings.stores.sqlite.engine.schema import VERSION, migrate, refuse_newer
 
 if TYPE_CHECKING:
     from tidings.stores.dynamodb.schema.differences import Difference, Kind
@@ -83,11 +83,13 @@ async def look_at_database(subject: Subject) -> AsyncIterator[Finding]:
 
 def _schema(db: apsw.Connection, path: Path) -> Iterator[Finding]:
     version = db.pragma("user_version")
-    if version > VERSION:
-        yield fault(
-            f"{path} has schema {version}, and this version supports up to {VERSION}",
-            "run the newer version, or restore a backup made before the upgrade",
-        )
+    try:
+        is_newer = refuse_newer(db)
+    except SetupError as reason:
+        yield fault(f"{path}: {reason}", "see docs/operations/runbooks/upgrade.md#how-to-go-back")
+        return
+    if is_newer:
+        yield fine(f"{path} has schema {version} of a newer version, which this version may use")
         return
     told = f"SQLite {apsw.sqlite_lib_version()}, schema {version}"
     if version < VERSION:

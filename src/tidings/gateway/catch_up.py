@@ -23,6 +23,7 @@ from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
 from tidings.ports.store import set_requester, unknown_requester, user_requester
+from tidings.ports.traces import Step
 from tidings.wire.codes import Close
 from tidings.wire.frames import GoneFrame, Hello, Welcome, encode, encode_entry
 
@@ -180,8 +181,8 @@ class Pump:
         Then send the entries that arrived while the page was being read.
         """
         progress = self._connection.progress
-        await self._wait_for_room()
-        position.kept = {}
+        await self._wait_for_room(chat, position)
+        before, position.kept = position.sent, {}
         try:
             page = await self._context.verbs.read.entries(
                 self._user, chat, after=position.sent, limit=min(progress.room, limits.PAGE_MAX)
@@ -199,6 +200,8 @@ class Pump:
             _OBSERVE_CATCH_UP((now - entry.created_at) / limits.SECOND_MS)
         for sequence, frame in sorted(kept.items()):
             self._send_next(position, sequence, frame)
+        if position.sent > before:
+            self._note("written_to_socket", chat, before + 1, position.sent)
         position.head = max(position.head, page.head.sequence)
         progress.caught_up(position)
         is_deleted = bool(page.entries) and page.entries[-1].kind == "deleted"
@@ -221,10 +224,16 @@ class Pump:
             self._connection.send(encode(GoneFrame(chat)))
         position.sent = position.head
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_room(self, chat: ChatId, position: Position) -> None:
         while self._connection.progress.room <= 0:
             if self._stalled_at is None:
                 self._stalled_at = self._connection.now()
+                is_window = self._connection.progress.is_window_full
+                reason: Step = "window_full" if is_window else "socket_full"
+                self._note(reason, chat, position.sent + 1, position.head)
             self._has_room = asyncio.Event()
             await self._has_room.wait()
         self._has_room = None
+
+    def _note(self, step: Step, chat: ChatId, first: int, last: int) -> None:
+        self._context.journal.note(self._connection, step, chat, first, last)

@@ -17,7 +17,7 @@ from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.metrics import declared
 from tidings.model import limits
-from tidings.model.ids import ChatId
+from tidings.model.ids import ChatId, tenant_of
 from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import RECONNECT, Close
@@ -127,6 +127,7 @@ class Connection(WSListener):
             self._admission.closed(self.address)
         if user is not None:
             self._context.unregister(user, self.conversation.connection)
+            self._context.journal.closed(self)
         self._tasks.cancel()
 
     def pause_writing(self) -> None:
@@ -272,6 +273,9 @@ class Connection(WSListener):
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""
         declared.refusals.counts[refusal.code, "socket"] += 1
+        user = self.conversation.user
+        if request is not None and user is not None:
+            self._context.refusals.refused(request, refusal.code, "socket", tenant_of(user), user)
         self.send(encode(refused(refusal, request)))
 
     def wake(self) -> None:

@@ -9,10 +9,12 @@ from time import monotonic
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits, sends_of
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.journal import DeliveryJournal
 from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address
 from tidings.model.chats import ChatHead
@@ -224,6 +226,8 @@ class GatewayContext:
     writes: TurnBudget
     """Queue of connections that have frames to write."""
     hub: Hub
+    journal: DeliveryJournal
+    refusals: RefusalJournal
     clock: Clock
     epoch: str
     new_connection_id: Callable[[], str]

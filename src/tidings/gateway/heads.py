@@ -13,7 +13,14 @@ from typing import NamedTuple
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
-from tidings.gateway.progress import Offer, Unfollowed, count_resync, is_last, start_after
+from tidings.gateway.progress import (
+    Offer,
+    Position,
+    Unfollowed,
+    count_resync,
+    is_last,
+    start_after,
+)
 from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import CHAT, ChatId, UserKey
@@ -148,11 +155,12 @@ class UnfollowedChats:
         if known is None or progress.get(chat) is not None:
             return
         start = start_after(known.head, after, is_same_epoch=is_same_epoch)
+        goal = known.head if start is None else start
+        position = progress.start(chat, goal, known.head, is_small=known.is_small)
         if start is None:
             count_resync(known.head, after, is_same_epoch=is_same_epoch)
             self._connection.send(encode(Resync(chat, known.head)))
-            start = known.head
-        position = progress.start(chat, start, known.head, is_small=known.is_small)
+            mark_resync(self._context, self._connection, chat, position)
         if not is_certain:
             # The user may have been removed meanwhile; the next read of the log notices this.
             position.is_behind = True
@@ -179,3 +187,11 @@ class UnfollowedChats:
         if known is None:
             return Unfollowed(page.head.sequence, is_small=False)
         return Unfollowed(max(page.head.sequence, known.head), known.is_small)
+
+
+def mark_resync(
+    context: GatewayContext, connection: ClientConnection, chat: ChatId, position: Position
+) -> None:
+    """Record that the client was told to load a chat again, up to where it follows it now."""
+    position.resync = "sent"
+    context.journal.note(connection, "resync_sent", chat, 1, position.start)

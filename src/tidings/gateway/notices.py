@@ -61,7 +61,10 @@ class InboxFrames:
         showing: NotificationReader,
         copies: Copies,
         recounts: InboxUnreadCounts,
+        handed: Callable[[str], None] = lambda _notification: None,
     ) -> None:
+        """Subscribe to inbox events; `handed` is called with each notification that is sent, as
+        inbox and id with a slash between them."""
         self.dropped = 0
         """Number of events dropped because too many were waiting."""
         report_counts(self, "notices")
@@ -70,6 +73,7 @@ class InboxFrames:
         self._showing = showing
         self._copies = copies
         self._recounts = recounts
+        self._handed = handed
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
         self._tasks = Tasks("inbox-frames")
@@ -119,6 +123,7 @@ class InboxFrames:
         view = await self._views.now(event.tenant, event.inbox)
         if not view.is_retracted(event.notification_id):
             self._send(users, frame)
+            self._handed(f"{event.inbox}/{event.notification_id}")
 
     async def _broadcast_posted(self, event: BroadcastPosted) -> None:
         inbox, frame = event.inbox, b""
@@ -130,6 +135,7 @@ class InboxFrames:
             if (await self._views.now(event.tenant, inbox)).is_retracted(broadcast.notification_id):
                 return
             self._send(users, frame)
+            self._handed(f"{inbox}/{broadcast.notification_id}")
 
     async def _retracted(self, event: Retracted) -> None:
         tenant, inbox, notification_id = event.tenant, event.inbox, event.notification_id

@@ -11,6 +11,7 @@ Otherwise a busy chat that fell behind once would be read without end.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
@@ -82,17 +83,22 @@ def count_resync(head: int, last: int | None, *, is_same_epoch: bool) -> None:
 
 
 Verdict = Literal["send", "drop", "later"]
+Reload = Literal["", "sent", "fetched"]
+"""Whether the client was told to load the chat again, and has fetched a part of it since."""
 
 
 class Position:
     """Records which entries of one chat were sent on one connection."""
 
     __slots__ = (
-        "head", "is_behind", "is_small", "kept", "received", "sent", "timed", "timed_at",
-        "unacknowledged",
+        "head", "is_behind", "is_small", "kept", "received", "resync", "sent", "start", "timed",
+        "timed_at", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, start: int, head: int, is_small: bool) -> None:
+        self.start = start
+        """Sequence after which entries are sent on this connection."""
+        self.resync: Reload = ""
         self.sent = start
         """Sequence of the last entry that was sent to the client, or that the client had before."""
         self.head = head
@@ -236,6 +242,18 @@ class DeliveryProgress:
         """Update whether the chat is behind; return True if no entry is missing any more."""
         position.is_behind = position.sent < position.head
         return not position.is_behind
+
+    def unconfirmed(self, most: int) -> list[tuple[ChatId, int, int]]:
+        """Return up to `most` chats with entries that the client has not confirmed, with the first
+        and the last such sequence."""
+        if not self.unacknowledged:
+            return []
+        chats = (
+            (chat, position.received + 1, position.sent)
+            for chat, position in self._positions.items()
+            if position.unacknowledged
+        )
+        return list(islice(chats, most))
 
     def behind(self) -> list[ChatId]:
         """Return the chats that have to be read from the log."""

@@ -2,7 +2,7 @@
 """Carries out the frames of a client, such as send, receipts, typing, fetch and follow."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Final, assert_never
@@ -16,13 +16,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.logs.requests import Requests as LoggedRequests
-from tidings.logs.requests import (
-    current_requests,
-    enter_requests,
-    for_requests,
-    leave_requests,
-    set_requests,
-)
+from tidings.logs.requests import set_requests, texts_of
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import Move
@@ -46,6 +40,8 @@ from tidings.ports.store import (
     unknown_requester,
     user_requester,
 )
+from tidings.tracing import spans
+from tidings.tracing.spans import CHAT_NAME, MESSAGE_ID, REQUEST, SEQUENCE, Span, Tracer
 from tidings.wire.codes import Close
 from tidings.wire.frames import (
     Auth,
@@ -87,6 +83,8 @@ class Requests:
         self._follows: dict[ChatId, None] = {}
         """Chats for which a request to follow is being carried out."""
         self._renewing = asyncio.Lock()
+        self._spans: dict[str, Span] = {}
+        """Spans of the messages that are being sent and traced, by the id of their request."""
 
     @property
     def _user(self) -> UserKey:
@@ -152,13 +150,6 @@ class Requests:
     # Sending.
 
     def _send(self, frame: SendFrame) -> None:
-        before = enter_requests(self._named(frame.id))
-        try:
-            self._accept(frame)
-        finally:
-            leave_requests(before)
-
-    def _accept(self, frame: SendFrame) -> None:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), frame.id)
             return
@@ -173,6 +164,8 @@ class Requests:
             self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
+        if spans.tracer is not None and frame.id not in self._spans:
+            self._begin_span(frame, spans.tracer)
         if self._timed is None:
             self._timed, self._timed_at = frame.id, monotonic()
         self._context.in_turn.do(self._post, frame)
@@ -188,10 +181,6 @@ class Requests:
         self._answered()
 
     def _post(self, frame: SendFrame) -> None:
-        if not current_requests():  # the frame has waited for its turn
-            with for_requests(self._named(frame.id)):
-                self._post(frame)
-            return
         self._context.verbs.post(
             self._user,
             ChatId(frame.chat),
@@ -202,13 +191,31 @@ class Requests:
             partial(self._sent, frame.id),
             after=frame.after,
             options=frame.options,
+            requests=self._named(frame.id),
+            span=self._spans.get(frame.id) if self._spans else None,
         )
 
-    def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+    def _begin_span(self, frame: SendFrame, tracer: Tracer) -> None:
+        attributes = {CHAT_NAME: frame.chat, REQUEST: texts_of(self._named(frame.id))[0]}
+        span = tracer.begin("send", frame.trace, kind="server", attributes=attributes)
+        if span is not None:
+            self._spans[frame.id] = span
+
+    def _end_span(self, span: Span, result: Entry | Refusal) -> None:
+        if isinstance(result, Refusal):
+            span.end(error=result.code)
+        else:
+            span.end({MESSAGE_ID: result.message_id, SEQUENCE: result.sequence})
+
+    def _sent(self, request: str, result: Entry | Refusal, is_replay: bool) -> None:
         if request == self._timed:
             self._timed = None
             if not isinstance(result, Refusal):
                 _OBSERVE_SEND(monotonic() - self._timed_at)
+        if is_replay and not isinstance(result, Refusal):
+            self._context.refusals.repeated(request, result.message_id, "socket", self._user)
+        if self._spans and (span := self._spans.pop(request, None)) is not None:
+            self._end_span(span, result)
         self._confirm_sent(request, result)
         self._answered()
 
@@ -329,7 +336,17 @@ class Requests:
             page = await self._context.verbs.read.entries(
                 self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
             )
-            self._connection.send(encode(page_frame(frame, page)))
+            answer = page_frame(frame, page)
+            self._connection.send(encode(answer))
+        self._note_fetched(chat, page.entries[: len(answer.entries)])
+
+    def _note_fetched(self, chat: ChatId, entries: Sequence[Entry]) -> None:
+        position = self._connection.progress.get(chat)
+        if position is not None and position.resync:
+            position.resync = "fetched"
+        if entries:
+            ends = sorted((entries[0].sequence, entries[-1].sequence))
+            self._context.journal.note(self._connection, "fetched", chat, *ends)
 
     async def _follow(self, frame: Follow) -> None:
         chat = ChatId(frame.chat)

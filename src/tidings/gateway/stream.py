@@ -13,7 +13,7 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.catch_up import Pump, identify, plan_catch_up, welcome
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.heads import Early, UnfollowedChats
+from tidings.gateway.heads import Early, UnfollowedChats, mark_resync
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import (
     Offer,
@@ -164,7 +164,8 @@ class Stream:
         for row in planned.resync:
             count_resync(row.head.sequence, have.get(row.chat_id), is_same_epoch=is_same_epoch)
             self._connection.send(encode(Resync(row.chat_id, row.head.sequence)))
-            self._follow(row, row.head.sequence)
+            position = self._follow(row, row.head.sequence)
+            mark_resync(self._context, self._connection, row.chat_id, position)
         self._follow_new_chats()
         for chat, position, head in goals:
             await self._pump.bring_to(head, chat, position)
@@ -231,6 +232,9 @@ class Stream:
         position.is_small = is_small
         if self._context.gap_seconds and progress.is_early(position, sequence):
             self._wait_for_others()
+            self._context.journal.note(
+                self._connection, "waiting_for_earlier", chat, sequence, sequence
+            )
             return
         match progress.offer(position, sequence):
             case "send":

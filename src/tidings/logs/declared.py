@@ -130,7 +130,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "`unknown`.",
         ("act", "tenant", "outcome", "request"),
     ),
-    # Texts and push notices.
+    # Texts, push notices and traces.
     "sms": Action("With `TIDINGS_SMS=log`: a text.", ("phone_number", "text")),
     "code_failed": Action(
         "A login code could not be sent. The reason is `provider`, `rejected`, `store` or "
@@ -150,6 +150,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "Your webhook does not accept push notices, or too many wait.",
         ("tenant", "failed", "dropped"),
     ),
+    "spans_lost": Action("The collector of traces does not accept spans.", ("count",)),
     # Delivery, and the services between the processes.
     "subscriber_failed": Action("An unexpected error met an event inside the process."),
     "taking_failed": Action("An unexpected error met the reading of events or jobs."),

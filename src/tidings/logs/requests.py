@@ -3,7 +3,8 @@
 
 A REST request is named by its `X-Request-Id`, a frame by its connection and its own id. Background
 work for many callers starts without requests. Where one request, or the requests of one batch, can
-be told apart again, their names are set again.
+be told apart again, their names are set again. A message on a socket carries the name of its
+request with it, because setting a context variable takes a microsecond.
 """
 
 from collections.abc import Iterator
@@ -20,9 +21,6 @@ _current: Final[ContextVar[Requests]] = ContextVar("requests", default=())
 
 current_requests: Final = _current.get
 """Returns the requests for which the current task works; none in background work."""
-enter_requests: Final = _current.set
-leave_requests: Final = _current.reset
-"""Do the same as `for_requests` in a tenth of its time, for the hot path."""
 
 
 def set_requests(requests: Requests) -> None:
@@ -43,3 +41,8 @@ def for_requests(requests: Requests) -> Iterator[None]:
 def texts_of(requests: Requests) -> list[str]:
     """Return the names of requests as they appear in the log, each of them once."""
     return list(dict.fromkeys(one if isinstance(one, str) else "/".join(one) for one in requests))
+
+
+def no_requests() -> Requests:
+    """Return no request: nobody asked for the work."""
+    return ()

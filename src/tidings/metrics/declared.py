@@ -331,6 +331,17 @@ notification_seconds = _outside(
     "slowest job of a notification serves the last recipient.",
     source="worker",
 )
+spans = _outside(
+    "tidings_spans_total",
+    "counter",
+    "Spans of traces: exported to the collector, failed because it did not accept them, or dropped "
+    "because too many waited. Traces that did not begin because of the limit per second are "
+    "limited.",
+    "outcome",
+    source="gateway, api, worker",
+    needs="`otlp`",
+    starts=("exported", "failed", "dropped", "limited"),
+)
 
 build_info = _runs(
     "tidings_build_info",

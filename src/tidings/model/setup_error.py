@@ -20,8 +20,8 @@ class SetupError(Exception):
 
 
 @contextmanager
-def optional_import() -> Iterator[None]:
-    """Run imports of libraries that only larger deployments need.
+def optional_import(extra: str = "scale") -> Iterator[None]:
+    """Run imports of libraries that only some deployments need, and that this extra installs.
 
     Raises:
         SetupError: A library is missing; the text says how to install it.
@@ -29,4 +29,4 @@ def optional_import() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise SetupError(f"this needs {missing.name}: pip install 'tidings[scale]'") from missing
+        raise SetupError(f"this needs {missing.name}: pip install 'tidings[{extra}]'") from missing

@@ -9,6 +9,7 @@ import msgspec
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.tracing.spans import Span
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +108,8 @@ class Appended(msgspec.Struct, frozen=True):
     entry: Entry
     state: ChatState
     """The chat's state after the entry. Read it at once, because it changes with later entries."""
+    span: Span | None = None
+    """The span of the append, if it is traced."""
 
 
 class Learnt(msgspec.Struct, frozen=True):
@@ -246,6 +249,8 @@ class FeedEvent(msgspec.Struct, frozen=True):
     partition: int
     offset: int
     value: bytes
+    trace: str | None = None
+    """The `traceparent` of the span that published the event, if it is traced."""
 
 
 class Feed(Protocol):

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from tidings.logs.requests import Requests
+from tidings.logs.requests import Requests, no_requests
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
@@ -71,8 +71,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     keys: list[SendKey | None]
     """For each entry that is a message, the idempotency key to claim; None for any other entry."""
     settle: Callable[[Outcome], None]
-    requests: Requests = ()
-    """The requests that append these entries."""
+    requests: Callable[[], Requests] = no_requests
+    """Returns the requests that append these entries, for the log."""
     may_write: Callable[[], bool] = always
     """Returns True if the content may still be written as it was encrypted.
 

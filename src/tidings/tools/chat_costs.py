@@ -27,6 +27,8 @@ DIRECT_BYTES: Final = 330
 MEMBER_BYTES: Final = 105
 PREVIEW_TEXT_BYTES_MAX: Final = 240
 BATCH_ITEMS_MAX: Final = 100
+FOLDED_ENTRIES: Final = 20
+"""Number of entries at the end of the log that are read with the state of a chat."""
 
 
 DIRECT: Final = 2
@@ -352,6 +354,20 @@ def history(members: int, count: int, content: int) -> Cost:
     """Return the cost of a page with the newest messages of a chat."""
     entries = _reads("read_log", "messages", strong_units(count * (MESSAGE_BYTES + content)))
     return Cost([entries, *_about_chat(members)])
+
+
+def inspect_log(members: int, count: int, content: int) -> Cost:
+    """Return the cost of a page of the log for the tenant.
+
+    The chat's state is read first, and the last entry of the log with the page.
+    """
+    tail = FOLDED_ENTRIES * (MESSAGE_BYTES + content)
+    state = [
+        _reads("read_log", "messages", strong_units(tail) + 1, 2),
+        _reads("read_chat", "chats", 1),
+        _reads("list_members", "chat_memberships", 1),
+    ]
+    return Cost([*state, *history(members, count, content).to_the_answer])
 
 
 def _rows_bytes(direct: int, groups: int, content: int) -> int:

@@ -30,6 +30,8 @@ number across all tenants."""
 LISTING_BYTES: Final = 60
 """Size of the item of a user or chat in a list."""
 LISTING_SHARDS: Final = 4
+ACT_BYTES: Final = 230
+"""Size of the item of an act in the audit trail."""
 IN_TRANSACTION: Final = 2
 IN_INDEX: Final = 2
 """Writes of an item that is also in an index."""
@@ -252,6 +254,23 @@ def record_act() -> Cost:
             _writes("complete_audit", "audit", IN_INDEX),
         ]
     )
+
+
+def list_acts(count: int) -> Cost:
+    """Return the cost of a page of a tenant's acts, all of one month: two more are read.
+
+    Each further month, down to 400 days ago, costs at least one unit.
+    """
+    acts = _reads("read_audit", "audit", strong_units((count + 2) * ACT_BYTES))
+    return Cost([_reads("find_tenant", "tenants", 1), acts])
+
+
+def list_connections() -> Cost:
+    """Return the cost of listing a user's connections: whether tenant and user exist.
+
+    The connections themselves are in the memory of the processes.
+    """
+    return Cost([_reads("find_tenant", "tenants", 1), _reads("show_user", "users", 0.5)])
 
 
 def new_user() -> Cost:

@@ -14,6 +14,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
 from tidings.model.notifications import NOTIFICATION
+from tidings.tracing.spans import TRACE_PATTERN
 from tidings.wire.records import EntryRecord, UnreadTotalRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
@@ -23,6 +24,8 @@ InboxName = Annotated[str, msgspec.Meta(max_length=64)]
 LastNotification = Annotated[str, msgspec.Meta(pattern=rf"^({NOTIFICATION.pattern})?(?!\n)$")]
 ClientName = Annotated[str, msgspec.Meta(pattern=rf"^{CLIENT.pattern}(?!\n)$")]
 """Name and version of the client's program."""
+Trace = Annotated[str, msgspec.Meta(pattern=rf"^{TRACE_PATTERN}(?!\n)$")]
+"""A `traceparent` as in W3C Trace Context."""
 
 
 # Client to server. Unknown fields are ignored, so that newer clients can talk to older servers.
@@ -64,6 +67,8 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     reply_to: Sequence | None = None
     mentions: list[str] = []
     silent: bool = False
+    trace: Trace | None = None
+    """The `traceparent` of the client's own span, if it wants the message to be traced."""
 
     @property
     def options(self) -> SendOptions | None:

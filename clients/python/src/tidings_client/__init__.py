@@ -57,7 +57,9 @@ from tidings_client.events import (
 )
 from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.listed import (
+    ConnectionList,
     ListedChat,
+    ListedConnection,
     ListedDevice,
     ListedInbox,
     ListedKey,
@@ -67,12 +69,15 @@ from tidings_client.listed import (
 )
 from tidings_client.login import PhoneLogin
 from tidings_client.records import Profile, ProfileChange
+from tidings_client.root_api import DeploymentState, RootApi
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
 from tidings_client.tenant_api import (
     AuditPage,
     AuditRecord,
+    Explanation,
     InboxConfig,
+    Moment,
     NewNotification,
     Posted,
     Progress,
@@ -94,11 +99,14 @@ __all__ = [
     "ClientClosed",
     "ClientStopped",
     "Connected",
+    "ConnectionList",
     "ContentErased",
+    "DeploymentState",
     "Disconnected",
     "Edited",
     "EntryEvent",
     "Event",
+    "Explanation",
     "FileStorage",
     "History",
     "Inbox",
@@ -107,6 +115,7 @@ __all__ = [
     "InboxUnreadChanged",
     "ListPage",
     "ListedChat",
+    "ListedConnection",
     "ListedDevice",
     "ListedInbox",
     "ListedKey",
@@ -116,6 +125,7 @@ __all__ = [
     "MemberRemoved",
     "MemoryStorage",
     "Message",
+    "Moment",
     "NewNotification",
     "Notification",
     "NotificationPage",
@@ -137,6 +147,7 @@ __all__ = [
     "Refused",
     "Renamed",
     "RoleChanged",
+    "RootApi",
     "SendExpired",
     "SendFailed",
     "Sent",

@@ -40,6 +40,37 @@ class ListedUser(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_at: str | None = None
 
 
+class ListedConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """An open connection of a user, as the tenant sees it."""
+
+    connection_id: str
+    process: str
+    """The process that has the socket."""
+    device: str
+    address: str | None = None
+    client: str | None = None
+    """Name and version of the program, as the client states them."""
+    since: str
+    away: bool
+    catch_up: Literal["all", "heads"]
+    chats: int
+    behind: int
+    """Of how many chats the connection lacks entries."""
+    window: int
+    unacknowledged: int
+    """Entries sent without an acknowledgement; at most `window`."""
+    pending_bytes: int
+    last_received_at: str | None = None
+    last_used_at: str
+
+
+class ConnectionList(msgspec.Struct, frozen=True):
+    """The connections of a user; without `complete`, a process did not answer."""
+
+    data: list[ListedConnection]
+    complete: bool
+
+
 class ListedChat(msgspec.Struct, frozen=True, kw_only=True):
     """A chat, as the tenant sees it: without content."""
 

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from tidings_client.listed import (
+    ConnectionList,
     ListedChat,
     ListedInbox,
     ListedKey,
@@ -106,6 +107,26 @@ class AuditPage(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """A step of a message on its way. What the server does not keep is `unknown`."""
+
+    at: str
+    what: str
+    where: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What became of a message or notification on its way to a user."""
+
+    verdict: str
+    """One sentence."""
+    code: str
+    """The stable code of the verdict."""
+    since: str
+    """Since when the verdict holds, or `unknown`."""
+    timeline: list[Moment]
+
+
 class TenantApi:
     """The REST requests that a tenant can make, one method for each.
 
@@ -173,6 +194,11 @@ class TenantApi:
         query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
         return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
 
+    async def connections(self, user: str) -> ConnectionList:
+        """Return the open connections of a user to all processes, oldest first."""
+        path = path_of("tenants", self._tenant, "users", user, "connections")
+        return await self._rest.ask(ConnectionList, "GET", path)
+
     async def chats(
         self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> ListPage[ListedChat]:
@@ -196,7 +222,23 @@ class TenantApi:
         query = part_of(limit, cursor)
         return await self._rest.ask(ListPage[PostedNotification], "GET", path, query=query)
 
-    # Moderation.
+    # Inspection and moderation.
+
+    async def log(self, chat: str, *, after: int = 0, limit: int = 50) -> list[dict[str, Any]]:
+        """Return entries of a chat's log that follow a sequence, without content and reactions."""
+        path = path_of("tenants", self._tenant, "chats", chat, "entries")
+        query = {"after": str(after), "limit": str(limit)}
+        page = await self._rest.ask(dict[str, Any], "GET", path, query=query)
+        return list(page["data"])
+
+    async def unseal(
+        self, chat: str, reason: str, *, after: int = 0, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Return entries of a chat's log with content. The audit trail records the reason."""
+        path = path_of("tenants", self._tenant, "chats", chat, "unseal")
+        body = {"reason": reason, "after": after, "limit": limit}
+        page = await self._rest.ask(dict[str, Any], "POST", path, body)
+        return list(page["data"])
 
     async def remove_member(self, chat: str, user: str) -> None:
         """Remove any member from a group. The others see an entry with the sender `~tenant`."""
@@ -298,13 +340,39 @@ class TenantApi:
         """
         await self._rest.request("DELETE", self._path(inbox, "notifications", notification_id))
 
+    # Questions.
+
+    async def explain_message(
+        self, user: str, message_id: str | None = None, *, request_id: str | None = None
+    ) -> Explanation:
+        """Return what became of a message on its way to a user.
+
+        For a message that was perhaps never accepted, `request_id` is the `X-Request-Id` of the
+        request that sent it, or the id of its frame.
+        """
+        about = {"message_id": message_id, "request_id": request_id}
+        return await self._explain(user, about)
+
+    async def explain_notification(
+        self, user: str, notification_id: str, *, inbox: str | None = None
+    ) -> Explanation:
+        """Return what became of a notification on its way to a user.
+
+        The inbox must be named if several inboxes have a notification with this id.
+        """
+        return await self._explain(user, {"notification_id": notification_id, "inbox": inbox})
+
+    async def _explain(self, user: str, about: dict[str, str | None]) -> Explanation:
+        given = {name: value for name, value in about.items() if value is not None}
+        path, query = path_of("tenants", self._tenant, "explain"), {"user_id": user} | given
+        return await self._rest.ask(Explanation, "GET", path, query=query)
+
     # The audit trail.
 
     async def audit(self, *, limit: int = 50, cursor: str | None = None) -> AuditPage:
         """Return a page of the acts of the last 400 days, by tenant keys and the operator."""
-        query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
         path = path_of("tenants", self._tenant, "audit")
-        return await self._rest.ask(AuditPage, "GET", path, query=query)
+        return await self._rest.ask(AuditPage, "GET", path, query=part_of(limit, cursor))
 
     async def _post(
         self,

@@ -209,7 +209,7 @@ class Appender:
                 for entry in entries
             ],
             settle=lambda outcome: self._settled(chat_queue, claimed, steps, outcome),
-            requests=requests_of(request for request, _ in steps),
+            requests=lambda: requests_of(request for request, _ in steps),
             may_write=lambda: all(request.is_ready for request, _ in steps),
         )
 
@@ -359,7 +359,7 @@ class Appender:
                 log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
             _ENTRIES[entry.kind] += 1
-            self._bus.publish(Appended(entry, state))
+            self._bus.publish(Appended(entry, state, request.span))
 
     async def _answer_repeats(
         self, chat_queue: ChatQueue, steps: list[_Step], keys: KeyTaken

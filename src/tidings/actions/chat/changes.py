@@ -22,6 +22,7 @@ from tidings.model.roles import Member
 from tidings.ports.chats import InviteStore
 from tidings.ports.log import Declined
 from tidings.ports.world import Clock
+from tidings.tracing.spans import Span
 
 Decide = Callable[[ChatState, int], list[Entry]]
 
@@ -67,6 +68,7 @@ class AwaitedChange:
         self.goes_alone = True
         self.attempts = 0
         self.was_looked_into = False
+        self.span: Span | None = None
         self.requests = current_requests()
         self._decide = decide
         self._content = content

@@ -31,6 +31,7 @@ from tidings.model.refusals import (
 from tidings.ports.log import Declined, Log, Sent
 from tidings.ports.store import Requester, current_requester, user_requester
 from tidings.ports.world import Clock
+from tidings.tracing.spans import Span
 
 
 class AppendRequest(Protocol):
@@ -45,6 +46,8 @@ class AppendRequest(Protocol):
     is_claimed: bool
     """Whether the idempotency key is claimed for this send, and the log has no message with it."""
     attempts: int
+    span: Span | None
+    """The span of the append, if it is traced."""
     requests: Requests
     """The request of the client, for the log; none if nobody asked for the change."""
     goes_alone: bool

@@ -9,7 +9,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
-from tidings.logs.requests import current_requests
+from tidings.logs.requests import Requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
@@ -29,6 +29,7 @@ from tidings.model.refusals import (
 from tidings.model.retention import KEEP_ALL
 from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
+from tidings.tracing.spans import CHAT_NAME, MESSAGE_ID, SEQUENCE, Attributes, Span
 
 Answer = Callable[[Entry | Refusal, bool], None]
 """Callback that is called once, with the message or a refusal. The second argument is True if the
@@ -47,7 +48,8 @@ class Send:
     __slots__ = (
         "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_options",
         "_retention", "_rule", "_sealed", "_sender", "_target", "_ttl_ms", "_vault", "attempts",
-        "goes_alone", "is_claimed", "key", "requests", "was_looked_into",
+        "goes_alone", "is_claimed", "key", "requests", "span",
+        "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +63,8 @@ class Send:
         answer: Answer,
         meter: Meter | None,
         retention: Retention | None,
+        requests: Requests,
+        span: Span | None,
         options: SendOptions | None = None,
         target: "ReplyTarget | None" = None,
     ) -> None:
@@ -68,7 +72,8 @@ class Send:
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
-        self.requests = current_requests()
+        self.requests = requests
+        self.span = None if span is None else span.child("append", attributes={CHAT_NAME: chat})
         self._vault = vault
         self._chat = chat
         self._sender = key.sender
@@ -160,10 +165,14 @@ class Send:
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
             self._meter.count()
+        if self.span is not None:
+            self.span.end(_facts(entries[0]))
         self._answer(entries[0], False)
 
     def replayed(self, entry: Entry) -> None:
         declared.repeats.counts[()] += 1
+        if self.span is not None:
+            self.span.end({**_facts(entry), "tidings.repeat": 1})
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:
@@ -171,6 +180,8 @@ class Send:
         self.refused(ReplyUnknown())
 
     def refused(self, refusal: Refusal) -> None:
+        if self.span is not None:
+            self.span.end(error=refusal.code)
         self._answer(refusal, False)
 
 
@@ -227,12 +238,15 @@ class Post:
         answer: Answer,
         *,
         after: int | None = None,
+        requests: Requests = (),
+        span: Span | None = None,
         options: SendOptions | None = None,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
         `after` is a sequence that the log had reached when the client first sent the message. If
         this is a repeat, the answer has the stored entry, whose content is still encrypted.
+        `requests` names the request in the log; `span` is its span, if it is traced.
         """
         try:
             check_content(content)
@@ -254,8 +268,8 @@ class Post:
         key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         send = Send(
-            self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, options,
-            self._target(chat, options) if options is not None else None,
+            self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, requests,
+            span, options, self._target(chat, options) if options is not None else None,
         )  # fmt: skip
         self.appender.propose(chat, send)
 
@@ -263,6 +277,11 @@ class Post:
         if options.reply_to is None:
             return None
         return ReplyTarget(self.log, self.vault, self.clock, chat, options.reply_to)
+
+
+def _facts(entry: Entry) -> Attributes:
+    """Return what a span says about a message. It contains no content and no user."""
+    return {MESSAGE_ID: entry.message_id, SEQUENCE: entry.sequence}
 
 
 def check_content(content: str) -> None:

@@ -153,7 +153,10 @@ class ListSessions:
 
     async def __call__(self, caller: Caller) -> list[Session]:
         """Return the caller's valid sessions, newest first."""
-        user = require_user(caller).user
+        return await self.of(require_user(caller).user)
+
+    async def of(self, user: UserKey) -> list[Session]:
+        """Return the valid sessions of a user, newest first."""
         stored = await self.sessions.stored_credentials(user, None)
         now = self.clock.now()
         return [

@@ -127,6 +127,25 @@ class ListUsers:
 
 
 @dataclass(frozen=True, slots=True)
+class GetUser:
+    """Return a user to the tenant."""
+
+    tenants: Tenants
+    users: UserStore
+
+    async def __call__(self, caller: Caller, tenant: str, user_id: str) -> User:
+        """Return the user.
+
+        Raises:
+            UserNotFound: The tenant has no such user, or the user is deleted.
+        """
+        await listing_owner(self.tenants, caller, tenant)
+        if USER.fullmatch(user_id) is None:
+            raise UserNotFound
+        return await existing(self.users, user_key(tenant, user_id))
+
+
+@dataclass(frozen=True, slots=True)
 class EraseUserContent:
     """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`."""
 

@@ -122,14 +122,16 @@ class FindNotification:
             NotificationNotFound: The notification does not exist, or has expired.
         """
         await self.configs.get(tenant, inbox)
-        found = await self._read(tenant, inbox, notification_id)
+        found = await self.stored(tenant, inbox, notification_id)
         if found is None or found.expires_at <= self.clock.now():
             raise NotificationNotFound
         return found
 
-    async def _read(
+    async def stored(
         self, tenant: str, inbox: str, notification_id: str
     ) -> Notification | Broadcast | None:
+        """Return the notification or broadcast, even if it has expired; None if it is not
+        stored."""
         if NOTIFICATION.fullmatch(notification_id) is None:
             return None
         sequence = broadcast_sequence(notification_id)

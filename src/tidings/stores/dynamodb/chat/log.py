@@ -113,7 +113,7 @@ class DynamoLog:
         while waiting:
             run = waiting[0]
             set_requester(user_requester(run.entries[0].sender))
-            set_requests(run.requests)
+            set_requests(run.requests())
             outcome = await self._runs.write(run)
             declared.commit_entries.of[()].observe(len(run.entries))
             waiting.popleft()

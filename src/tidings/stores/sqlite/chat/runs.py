@@ -54,7 +54,7 @@ class RunJob:
 
     @property
     def requests(self) -> Requests:
-        return self._run.requests if self._run is not None else ()
+        return self._run.requests() if self._run is not None else ()
 
     def bulk(self) -> Bulk | None:
         run = self._prepared

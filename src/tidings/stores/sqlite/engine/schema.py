@@ -331,21 +331,55 @@ MIGRATIONS: Final = (
     QUIET,
 )
 VERSION: Final = len(MIGRATIONS)
+ADDITIVE: Final[tuple[str, ...]] = ()
+"""Steps that an older version need not know: they only create tables and indexes, and nothing in
+these tables has to change when the older version writes. A store that has only such steps more than
+an older version knows is opened by that version, so that an upgrade can be undone without loss."""
+OLDEST_READER: Final = "oldest_reader"
+"""Name of the value with the oldest schema whose version may use the store. Without it, this is the
+schema of the store."""
 
 
 def migrate(db: apsw.Connection) -> None:
     """Migrate the file to the schema of this version, with one transaction per step.
 
+    A file of a newer version is left as it is, if this version may use it.
+
     Raises:
-        SetupError: A newer version wrote the file.
+        SetupError: A newer version wrote the file, and this version may not use it.
     """
+    if refuse_newer(db):
+        return
     found = db.pragma("user_version")
-    if found > VERSION:
-        raise SetupError(
-            f"the store has schema {found}, this version of Tidings supports up to {VERSION}: "
-            "run the newer version, or restore a backup made before the upgrade"
-        )
     for version, step in enumerate(MIGRATIONS[found:], start=found + 1):
         with db:
             db.execute(step)
+            _tell_older_versions(db, version)
             db.pragma("user_version", version)
+
+
+def refuse_newer(db: apsw.Connection) -> bool:
+    """Return True if a newer version wrote the file, and this version may use it.
+
+    Raises:
+        SetupError: A newer version wrote the file, and this version may not use it.
+    """
+    found = db.pragma("user_version")
+    if found <= VERSION:
+        return False
+    oldest = db.execute("SELECT value FROM deployment WHERE name = ?", (OLDEST_READER,)).get
+    if oldest is not None and int(oldest) <= VERSION:
+        return True
+    raise SetupError(
+        f"the store has schema {found}, this version of Tidings supports up to {VERSION}: "
+        "run the newer version, or restore a backup made before the upgrade"
+    )
+
+
+def _tell_older_versions(db: apsw.Connection, version: int) -> None:
+    """Store which versions may use the file after this step."""
+    if MIGRATIONS[version - 1] in ADDITIVE:
+        new = (OLDEST_READER, str(version - 1))
+        db.execute("INSERT OR IGNORE INTO deployment VALUES (?, ?)", new)
+    elif db.execute("SELECT 1 FROM sqlite_master WHERE name = 'deployment'").get is not None:
+        db.execute("DELETE FROM deployment WHERE name = ?", (OLDEST_READER,))

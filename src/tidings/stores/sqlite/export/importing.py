@@ -68,7 +68,7 @@ from tidings.stores.sqlite.engine.rows import (
     mention_rows,
     to_row,
 )
-from tidings.stores.sqlite.engine.schema import migrate
+from tidings.stores.sqlite.engine.schema import OLDEST_READER, migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.identity.erasing import (
     LEDGER,
@@ -107,7 +107,7 @@ INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VAL
 _Statement = tuple[str, tuple[Any, ...]]
 _IMPORT: Final = "import"
 _LOG_PAGES_MAX: Final = 10_000
-_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
+_EPOCH_ROW: Final = f"deployment WHERE name NOT IN ('epoch', '{OLDEST_READER}')"
 _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",

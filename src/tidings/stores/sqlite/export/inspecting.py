@@ -10,7 +10,7 @@ from tidings.model.limits import REPLY_COUNT_MAX
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.stores.sqlite.engine.connections import DATABASE, open_to_read
-from tidings.stores.sqlite.engine.schema import VERSION
+from tidings.stores.sqlite.engine.schema import VERSION, refuse_newer
 from tidings.stores.sqlite.export.exporting import SqliteSource
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 
@@ -93,7 +93,7 @@ async def open_inspection(folder: Path) -> AsyncIterator[SqliteInspection]:
     """
     with open_to_read(folder) as db:
         found = db.pragma("user_version")
-        if found != VERSION:
+        if not refuse_newer(db) and found != VERSION:
             raise SetupError(
                 f"the store has schema {found}, this version of Tidings verifies {VERSION}: "
                 "start the server of this version once"

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/** The dialog before every change: what it does, its fields, and the name that has to be typed. */
+
+import { h } from "../elements/view.js";
+import { icon } from "./icons.js";
+import { button, trouble } from "./parts.js";
+
+/** @typedef {import("../elements/view.js").Child} Child */
+
+/**
+ * @typedef {{name: string, label: string, hint?: string, value?: string | number | null,
+ *   type?: "text" | "number" | "area" | "check" | "pick", options?: readonly (readonly [string, string])[],
+ *   isOptional?: boolean, placeholder?: string}} Field
+ * @typedef {Record<string, string>} Values - What was typed; a box that is ticked is "on".
+ */
+
+/**
+ * A question: `name` is what has to be typed before the button works, `request` what is sent to the
+ * server. `act` sends it; what it returns is shown, such as a key that is shown once.
+ *
+ * @typedef {{title: string, text?: Child, name?: string, verb: string, request: string,
+ *   isDangerous?: boolean, isAudited?: boolean, fields?: Field[], act: (values: Values) => Promise<Child | void>}} Question
+ */
+
+export class Dialog {
+  #typed = "";
+  #trouble = "";
+  #isSending = false;
+  #shown = /** @type {Child | null} */ (null);
+  #isDone = false;
+
+  /**
+   * @param {Question} question
+   * @param {() => void} update
+   * @param {(isDone: boolean) => void} close
+   */
+  constructor(question, update, close) {
+    this.question = question;
+    this.update = update;
+    this.close = close;
+  }
+
+  render() {
+    const { title, text } = this.question;
+    const ref = (/** @type {HTMLDialogElement} */ made) =>
+      queueMicrotask(() => made.isConnected && made.showModal());
+    const onclose = () => this.close(this.#isDone);
+    return h("dialog", { ref, onclose, "aria-labelledby": "question" }, [
+      h("header", null, [
+        h("h2", { id: "question" }, title),
+        h("button", { type: "button", class: "round", "aria-label": "Close", onclick: leave }, [
+          icon("close"),
+        ]),
+      ]),
+      this.#shown
+        ? h("div", { class: "shown" }, [
+            this.#shown,
+            h("div", { class: "end" }, button("Done", leave, "main")),
+          ])
+        : h("form", { onsubmit: (/** @type {SubmitEvent} */ event) => void this.#send(event) }, [
+            text ? h("div", { class: "text" }, text) : null,
+            this.question.fields?.map(field),
+            this.#name(),
+            this.#trouble ? trouble(this.#trouble) : null,
+            this.#foot(),
+          ]),
+    ]);
+  }
+
+  #name() {
+    const { name } = this.question;
+    if (name === undefined) return null;
+    const oninput = (/** @type {any} */ event) => {
+      this.#typed = event.target.value.trim();
+      this.update();
+    };
+    return h("label", null, [
+      h("span", null, ["Type ", h("code", null, name), " to confirm"]),
+      h("input", {
+        name: "~name",
+        autocomplete: "off",
+        spellcheck: false,
+        autocapitalize: "off",
+        oninput,
+      }),
+    ]);
+  }
+
+  #foot() {
+    const { name, verb, isDangerous, request, isAudited = true } = this.question;
+    const isReady = !this.#isSending && (name === undefined || this.#typed === name);
+    return h("div", { class: "end" }, [
+      h("small", { class: "request" }, [
+        "Sends ",
+        h("code", null, request),
+        isAudited ? ". It is in the audit trail." : ".",
+      ]),
+      button("Cancel", leave),
+      h("button", { class: isDangerous ? "danger" : "main", disabled: !isReady }, verb),
+    ]);
+  }
+
+  /** @param {any} event */
+  async #send(event) {
+    event.preventDefault();
+    const form = [...new FormData(event.target)].filter(([name]) => name !== "~name");
+    this.#isSending = true;
+    this.update();
+    try {
+      const shown = await this.question.act(
+        Object.fromEntries(form.map(([k, v]) => [k, String(v).trim()])),
+      );
+      this.#isDone = true;
+      if (shown) this.#shown = shown;
+      else this.close(true);
+    } catch (error) {
+      this.#trouble = /** @type {Error} */ (error).message;
+    }
+    this.#isSending = false;
+    this.update();
+  }
+}
+
+const leave = (/** @type {any} */ event) => event.target.closest("dialog").close();
+
+/** @param {Field} field */
+function field({ name, label, hint, value, type = "text", options, isOptional, placeholder }) {
+  const common = { name, required: !isOptional, placeholder, defaultValue: value ?? "" };
+  const box =
+    type === "area"
+      ? h("textarea", { ...common, rows: 4 })
+      : type === "pick"
+        ? h(
+            "select",
+            { name },
+            options?.map(([key, text]) =>
+              h("option", { value: key, selected: key === value }, text),
+            ),
+          )
+        : type === "check"
+          ? h("input", { name, type: "checkbox", defaultChecked: !!value })
+          : h("input", {
+              ...common,
+              type,
+              autocomplete: "off",
+              ...(type === "number" ? { min: 0 } : {}),
+            });
+  return h("label", { class: type === "check" ? "check" : null, key: name }, [
+    h("span", null, label),
+    box,
+    hint ? h("small", null, hint) : null,
+  ]);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Why did it not arrive? One verdict in a sentence, and what is known of the way. */
+
+import { h } from "../elements/view.js";
+import { card, label, link, mono, when } from "./parts.js";
+import { Screen } from "./screen.js";
+
+/** @typedef {import("./parts.js").Tone} Tone */
+
+const UNKNOWN = "unknown";
+const ARRIVED = new Set(["read", "acknowledged", "received", "delivered"]);
+
+export class ExplainScreen extends Screen {
+  static path = "tenants/:tenant/explain";
+  static title = "Explain";
+  static icon = /** @type {const} */ ("question");
+  static menu = /** @type {"tenant" | null} */ ("tenant");
+
+  #asked = { user_id: this.params["user"] ?? "", what: this.params["what"] ?? "" };
+  #found = /** @type {any} */ (null);
+
+  async load() {
+    const { user_id, what } = this.#asked;
+    if (!user_id || !what) return;
+    const name = kindOf(what);
+    this.#found = await this.server.get(this.at("explain"), { user_id, [name]: what });
+  }
+
+  render() {
+    return [this.#form(), this.#found && !this.trouble ? this.#verdict(this.#found) : null];
+  }
+
+  #form() {
+    const onsubmit = (/** @type {any} */ event) => {
+      event.preventDefault();
+      const form = new FormData(event.target);
+      const [user, what] = [form.get("user"), form.get("what")].map((value) =>
+        String(value).trim(),
+      );
+      this.desk.go("tenants", this.tenant, "explain", user ?? "", what ?? "");
+    };
+    const { user_id, what } = this.#asked;
+    const common = {
+      required: true,
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: false,
+    };
+    return card(
+      "Why did it not arrive?",
+      h("form", { class: "inline", onsubmit }, [
+        h("label", null, [
+          h("span", null, "User"),
+          h("input", { ...common, name: "user", defaultValue: user_id }),
+        ]),
+        h("label", { class: "wide" }, [
+          h("span", null, "Message, notification or request id"),
+          h("input", { ...common, name: "what", defaultValue: what }),
+        ]),
+        h("button", { class: "main" }, "Explain"),
+      ]),
+      {
+        hint: "The id of a message is its chat, a dot and its sequence. The id of a request is the X-Request-Id of its answer.",
+      },
+    );
+  }
+
+  /** @param {any} found */
+  #verdict({ verdict, code, since, timeline }) {
+    const { user_id, what } = this.#asked;
+    const [chat = "", sequence = ""] = what.split(".");
+    return card("Verdict", [
+      h("p", { class: "verdict" }, verdict),
+      h("p", { class: "faint" }, [
+        label(code.replaceAll("_", " "), tone(code)),
+        " ",
+        since === UNKNOWN ? null : ["since ", when(since), " · "],
+        link(this.to("users", user_id), user_id),
+        sequence ? [" · ", link(this.to("chats", chat, sequence), `message ${sequence}`)] : null,
+      ]),
+      h(
+        "ol",
+        { class: "timeline" },
+        timeline.map((/** @type {any} */ one) =>
+          h("li", null, [
+            h("span", { class: "at" }, one.at === UNKNOWN ? "time unknown" : exact(one.at)),
+            h("strong", null, one.what.replaceAll("_", " ")),
+            one.where === UNKNOWN ? null : mono(one.where),
+          ]),
+        ),
+      ),
+    ]);
+  }
+}
+
+/** The same screen, with an answer: its address can be sent to somebody else. */
+export class ExplainedScreen extends ExplainScreen {
+  static path = "tenants/:tenant/explain/:user/:what";
+  static menu = null;
+  static refresh = 5;
+}
+
+/** @param {string} what */
+function kindOf(what) {
+  if (/^[0-9A-HJKMNP-TV-Z]{26}\.\d+$/.test(what)) return "message_id";
+  return /^(b\d+|[0-9A-HJKMNP-TV-Z]{26})$/.test(what) ? "notification_id" : "request_id";
+}
+
+/** @param {string} code @returns {Tone} */
+const tone = (code) => (ARRIVED.has(code) ? "good" : "warn");
+
+/** @param {string} time */
+const exact = (time) =>
+  h("time", { datetime: time, title: time }, time.replace("T", " ").replace("Z", ""));

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What views show when things come at a bad moment. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { memory } from "../src/index.js";
+import { client, live, texts, twoMessages } from "./clients.js";
+import { FakeServer, until } from "./fake_server.js";
+
+test("an entry that comes while the newest page is on its way is shown", async () => {
+  const server = twoMessages();
+  const page = server.page.bind(server);
+  server.page = (frame) => {
+    const answer = page(frame);
+    server.page = page;
+    server.append("c", { content: "three" });
+    return answer;
+  };
+  const tidings = client(server);
+  await tidings.start();
+  await live(tidings);
+  await until(() => tidings.chats.snapshot().chats.length === 1);
+  tidings.chat("c").subscribe(() => {});
+  await until(() => tidings.chat("c").snapshot().isLoaded);
+  server.append("c", { content: "four" });
+  await until(() => texts(tidings).includes("four"));
+  assert.deepEqual(texts(tidings), ["one", "two", "three", "four"]);
+});
+
+test("a message that is redacted while the cache is read is not shown", async () => {
+  const server = twoMessages();
+  const storage = memory();
+  const before = client(server, { storage });
+  await before.start();
+  before.chat("c").subscribe(() => {});
+  await until(() => texts(before).length === 2);
+  await before.stop();
+
+  let applied = 0;
+  const page = async (/** @type {[string, number, number]} */ ...range) => {
+    const kept = await storage.page(...range);
+    server.append("c", { kind: "redacted", target: 1 });
+    await until(() => applied === 1);
+    return kept;
+  };
+  const tidings = client(server, { storage: { ...storage, page } });
+  tidings.on(({ type }) => void (type === "entry" && (applied += 1)));
+  await tidings.start();
+  await live(tidings);
+  tidings.chat("c").subscribe(() => {});
+  await until(() => tidings.chat("c").snapshot().isLoaded);
+  assert.deepEqual(texts(tidings), ["redacted", "two"]);
+});
+
+test("a message that is redacted while older ones are loaded is not shown", async () => {
+  const server = new FakeServer();
+  for (let n = 1; n <= 60; n += 1) server.append("c", { content: `${n}` });
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 50);
+  const page = server.page.bind(server);
+  server.page = (frame) => {
+    const answer = structuredClone(page(frame));
+    server.append("c", { kind: "redacted", target: 3 });
+    return answer;
+  };
+  await tidings.chat("c").older();
+  assert.deepEqual(texts(tidings).slice(0, 4), ["1", "2", "redacted", "4"]);
+});
+
+test("a chat is shown with a whole page, not with the few rows that came by themselves", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  let entries = 0;
+  tidings.on(({ type }) => void (type === "entry" && (entries += 1)));
+  await tidings.start();
+  await live(tidings);
+  await until(() => tidings.chats.record("c") !== null);
+  server.append("c", { content: "three" });
+  await until(() => entries === 1);
+  const view = tidings.chat("c");
+  /** @type {number[]} */
+  const shown = [];
+  view.subscribe(() => void (view.snapshot().isLoaded && shown.push(texts(tidings).length)));
+  await until(() => shown.length > 0);
+  assert.equal(shown[0], 3);
+});
+
+test("a message is gone from the view when it expires", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  const expires_at = new Date(Date.now() + 150).toISOString();
+  server.append("c", { content: "a secret", expires_at });
+  // A snapshot stays the same until the view has changed.
+  await until(() => texts(tidings)[2] === "expired");
+});
+
+/** @param {FakeServer} server @param {string} author */
+async function erase(server, author) {
+  const salt = "00ff";
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const bytes = new Uint8Array([0, 255]);
+  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+  const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(author));
+  const authors = [
+    { digest: Buffer.from(digest).toString("hex", 0, 8), before: "2030-01-01T00:00:00.000Z" },
+  ];
+  server.say({ op: "erased", n: 7, salt, authors });
+}
+
+test("erased content goes, even if it comes after the word of it", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const server = twoMessages();
+  const storage = memory();
+  const tidings = client(server, { storage });
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  await erase(server, "bob");
+  await until(() => texts(tidings).every((text) => text === "erased"));
+  server.append("c", { content: "late" });
+  server.append("c", { content: "of carol", sender: "carol" });
+  await until(() => texts(tidings).length === 4);
+  context.mock.timers.tick(60_000);
+  await until(() => texts(tidings)[2] === "erased");
+  assert.equal(texts(tidings)[3], "of carol");
+  await until(async () => (await storage.load()).meta.erasures === 7);
+});
+
+test("if everything was erased nothing is shown until it is read again", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2);
+  server.page = () => ({ op: "nothing" });
+  server.say({ op: "erased", all: true, n: 9 });
+  await until(() => texts(tidings).every((text) => text === "erased"));
+});
+
+test("a notification that comes or goes while the inbox is loaded is shown or not", async () => {
+  const server = twoMessages();
+  const note = (/** @type {string} */ id) => ({
+    id,
+    message: { title: id },
+    received_at: "2026-11-16T10:00:00.000Z",
+  });
+  let data = [note("old")];
+  server.routes["/v1/inboxes/news/notifications"] = async () => {
+    const answer = { data, next_cursor: null };
+    if (data.length === 1 && data[0]?.id === "old") {
+      data = [note("new")];
+      server.say({ op: "notification", inbox: "news", ...note("new") });
+      server.say({ op: "retracted", inbox: "news", id: "old" });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return answer;
+  };
+  const tidings = client(server);
+  await tidings.start();
+  await live(tidings);
+  const inbox = tidings.inbox("news");
+  inbox.subscribe(() => {});
+  await until(() => inbox.snapshot().isLoaded);
+  await until(
+    () =>
+      inbox
+        .snapshot()
+        .notifications.map((one) => one.id)
+        .join() === "new",
+  );
+});
+
+test("a new name of somebody is shown in the chat list", async () => {
+  const server = twoMessages();
+  const record = server.record.bind(server);
+  const bob = { user_id: "bob", display_name: "Bob", avatar_url: null };
+  server.record = (chat) => ({ ...record(chat), others: [bob] });
+  const tidings = client(server);
+  await tidings.start();
+  await until(() => tidings.chats.snapshot().chats[0]?.others?.[0]?.display_name === "Bob");
+  server.say({ op: "profile", user: "bob", display_name: "Robert", avatar_url: null });
+  await until(() => tidings.chats.snapshot().chats[0]?.others?.[0]?.display_name === "Robert");
+});
+
+// Listeners.
+
+test("a listener that throws does not keep others from hearing", async (context) => {
+  /** @type {Error[]} */
+  const errors = [];
+  process.setUncaughtExceptionCaptureCallback((error) => void errors.push(error));
+  context.after(() => process.setUncaughtExceptionCaptureCallback(null));
+  const server = twoMessages();
+  const tidings = client(server);
+  const heard = { events: 0, views: 0 };
+  const fail = () => {
+    throw new Error("not our fault");
+  };
+  const ends = [tidings.on(fail), tidings.chat("c").subscribe(fail)];
+  tidings.on(({ type }) => void (type === "entry" && (heard.events += 1)));
+  tidings.chat("c").subscribe(() => void (heard.views += 1));
+  await tidings.start();
+  await until(() => texts(tidings).length === 2);
+  server.append("c", { content: "three" });
+  await until(() => heard.events === 1 && heard.views > 0);
+  assert.equal(tidings.state.snapshot().connection, "live");
+  assert(errors.length >= 2);
+  for (const end of ends) end();
+});

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that decide what became of a message on its way to a user.
+
+Each rule looks at the same facts, and returns a verdict or None. The first rule that returns a
+verdict decides. To add a verdict, add its code to `model/explaining.py`, and its rule to `RULES`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from tidings.actions.explain.presence import absence, open_connections
+from tidings.model.chats import ReceiptWithTimes
+from tidings.model.entries import Entry
+from tidings.model.explaining import Code, DeliveryVerdict
+from tidings.model.ids import UserKey
+from tidings.model.roles import Member
+from tidings.ports.people import User
+from tidings.ports.traces import ConnectionTrace, FoundTraces, Progress
+
+
+class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known about one message and one user of its tenant."""
+
+    user: UserKey
+    now: int
+    message: Entry
+    """The message, with the reason in `gone` if its content is gone."""
+    deleted_at: int | None
+    """When the chat was deleted; None if it exists."""
+    member: Member | None
+    """The user's membership now."""
+    later: Sequence[Entry]
+    """Entries after the message that concern it or the user's membership, in order."""
+    is_later_complete: bool
+    """Whether `later` reaches the end of the log."""
+    receipt: ReceiptWithTimes | None
+    profile: User
+    muted_until: int | None
+    traces: FoundTraces
+    dispatched: int | None
+    """The sequence up to which workers have delivered the chat; None if this process delivers."""
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the message."""
+        return self.message.sequence
+
+    @property
+    def membership_change(self) -> Entry | None:
+        """The first entry after the message that added or removed the user."""
+        return next((entry for entry in self.later if entry.kind in ("added", "removed")), None)
+
+    @property
+    def connections(self) -> list[ConnectionTrace]:
+        """The open connections of the user, in all gateways that answered."""
+        return open_connections(self.traces)
+
+
+Rule = Callable[[MessageFacts], DeliveryVerdict | None]
+
+
+def _own(facts: MessageFacts) -> DeliveryVerdict | None:
+    if facts.user != facts.message.sender:
+        return None
+    return DeliveryVerdict("own_message", "The user sent this message.", facts.message.created_at)
+
+
+def _not_member(facts: MessageFacts) -> DeliveryVerdict | None:
+    change = facts.membership_change
+    if facts.member is not None and facts.member.joined <= facts.sequence:
+        return None
+    if change is not None and change.kind == "removed":
+        return None
+    if change is None and not facts.is_later_complete:
+        return None
+    if facts.member is None:
+        return DeliveryVerdict("not_member", "The user was not a member of the chat at that time.")
+    text = "The user joined the chat after this message, so it is in the history only."
+    return DeliveryVerdict("not_member", text, facts.member.joined_at)
+
+
+def _deleted(facts: MessageFacts) -> DeliveryVerdict | None:
+    if facts.deleted_at is None:
+        return None
+    return DeliveryVerdict("chat_deleted", "The chat was deleted.", facts.deleted_at)
+
+
+def _removed(facts: MessageFacts) -> DeliveryVerdict | None:
+    if facts.member is not None and facts.member.joined <= facts.sequence:
+        return None
+    change = facts.membership_change
+    if change is None:
+        text = "Whether the user was a member of the chat at that time is not known."
+        return DeliveryVerdict("unknown", text)
+    text = "The user left the chat or was removed. Whether the message arrived before is not kept."
+    return DeliveryVerdict("removed", text, change.created_at)
+
+
+def _gone(facts: MessageFacts) -> DeliveryVerdict | None:
+    match facts.message.gone:
+        case "redacted":
+            found = (entry.created_at for entry in facts.later if entry.kind == "redacted")
+            return DeliveryVerdict("redacted", "The message was redacted.", next(found, None))
+        case "expired":
+            return DeliveryVerdict("expired", "The message has expired.", facts.message.expires_at)
+        case "erased":
+            return DeliveryVerdict("erased", "The content of the sender was erased.")
+        case None:
+            return None
+
+
+def _read(facts: MessageFacts) -> DeliveryVerdict | None:
+    receipt = facts.receipt
+    if receipt is None or receipt.receipt.read < facts.sequence:
+        return None
+    return DeliveryVerdict(
+        "read", "The user has read the message.", receipt.read_at(facts.sequence)
+    )
+
+
+def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
+    receipt = facts.receipt
+    if receipt is not None and receipt.receipt.delivered >= facts.sequence:
+        text = "A device of the user has received the message; the user has not read it."
+        return DeliveryVerdict("acknowledged", text, receipt.delivered_at(facts.sequence))
+    for connection in facts.connections:
+        if connection.progress == "acknowledged":
+            text = f"Device {connection.device} has received the message; the user has not read it."
+            return DeliveryVerdict("acknowledged", text, connection.since)
+    return None
+
+
+def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
+    more = "" if facts.muted_until is None else " The user has muted the chat."
+    was_active = _has_moved(facts.receipt)
+    return absence(facts.profile, facts.traces, was_active=was_active, more=more)
+
+
+def _has_moved(receipt: ReceiptWithTimes | None) -> bool:
+    """Return True if the user has received, read or sent something in the chat since joining."""
+    if receipt is None:
+        return False
+    return max(receipt.receipt.delivered, receipt.receipt.read) > receipt.joined
+
+
+_ON_CONNECTION: Final[Sequence[tuple[Progress, Code, str]]] = (
+    ("written", "written", "Written to the socket of device {device}, which has not confirmed it."),
+    ("fetched", "fetched", "Device {device} fetched the message and has not confirmed it."),
+    (
+        "window_full",
+        "window_full",
+        "The message waits until device {device} confirms the entries before it.",
+    ),
+    ("socket_full", "socket_full", "The message waits: device {device} does not read its socket."),
+    (
+        "resync",
+        "resync_not_fetched",
+        "The server asked device {device} to load the chat again; it has not fetched it.",
+    ),
+    (
+        "resync_fetched",
+        "unknown",
+        "Device {device} loads the chat again. Whether it has this message is not kept.",
+    ),
+    (
+        "before_connection",
+        "before_connection",
+        "Device {device} has the message from before, or shows it as history only.",
+    ),
+    ("heads_only", "not_followed", "Device {device} does not follow the chat."),
+)
+"""How far a message may have come on a connection, the furthest first, with the verdict."""
+
+
+def _on_connection(facts: MessageFacts) -> DeliveryVerdict | None:
+    for progress, code, text in _ON_CONNECTION:
+        for connection in facts.connections:
+            if connection.progress == progress:
+                since = connection.since
+                if progress in ("before_connection", "heads_only"):
+                    since = connection.connected_at
+                return DeliveryVerdict(code, text.format(device=connection.device), since)
+    return None
+
+
+def _behind(facts: MessageFacts) -> DeliveryVerdict | None:
+    since = facts.message.created_at
+    if facts.dispatched is not None and facts.dispatched < facts.sequence:
+        return DeliveryVerdict("not_dispatched", "No worker has delivered the message yet.", since)
+    return DeliveryVerdict("behind", "The server is about to send the message.", since)
+
+
+RULES: Final[Sequence[Rule]] = (
+    _deleted,
+    _own,
+    _not_member,
+    _removed,
+    _gone,
+    _read,
+    _acknowledged,
+    _absent,
+    _on_connection,
+    _behind,
+)
+"""The rules in the order in which they are asked; the last one always has a verdict."""
+
+
+def judge(facts: MessageFacts) -> DeliveryVerdict:
+    """Return the verdict of the first rule that has one."""
+    verdicts = (rule(facts) for rule in RULES)
+    return next(verdict for verdict in verdicts if verdict is not None)

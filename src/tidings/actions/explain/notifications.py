@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain what became of a notification on its way to a user."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.explain.messages import gateway_moments
+from tidings.actions.explain.presence import absence
+from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.posted import FindNotification, delivered_by
+from tidings.model import limits
+from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, in_order
+from tidings.model.ids import tenant_of, user_id
+from tidings.model.inbox_reading import broadcast_read_at, copy_read_at, is_for
+from tidings.model.notifications import NOTIFICATION, Broadcast, Copy, Notification
+from tidings.model.refusals import Invalid
+from tidings.ports.bus import DeadLetters
+from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.people import User
+from tidings.ports.traces import FoundTraces, TraceQuestion, Traces
+from tidings.ports.world import Clock
+
+INBOXES_MAX: Final = 200
+"""How many inboxes are searched for a notification whose inbox is not named."""
+
+_NEVER: Final = DeliveryVerdict(
+    "never_accepted", "The server has not accepted such a notification, or has removed it."
+)
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    posted: Notification | Broadcast
+    profile: User
+    is_retracted: bool
+    copy: Copy | None
+    read_at: int | None
+    delivered: int
+    is_dead_letter: bool
+    traces: FoundTraces
+    now: int
+
+    @property
+    def received_at(self) -> int | None:
+        """When the notification reached the user's inbox; None if it did not."""
+        if isinstance(self.posted, Notification):
+            return None if self.copy is None else self.copy.received_at
+        return self.posted.posted_at if is_for(self.posted, self.profile.created_at) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainNotification:
+    """Explain what became of a notification on its way to a user."""
+
+    settings: InboxSettings
+    find: FindNotification
+    notifications: Notifications
+    copies: Copies
+    dead_letters: DeadLetters
+    views: LogViews
+    traces: Traces
+    clock: Clock
+
+    async def __call__(self, notification_id: str, inbox: str | None, profile: User) -> Explanation:
+        """Return the verdict and the timeline for a user of the tenant.
+
+        Raises:
+            Invalid: The id is malformed, or several inboxes have such a notification.
+            InboxNotFound: There is no such inbox.
+        """
+        if NOTIFICATION.fullmatch(notification_id) is None:
+            raise Invalid("notification_id: must be the id of a notification", "/notification_id")
+        tenant = tenant_of(profile.user)
+        if inbox is not None:
+            await self.find.configs.get(tenant, inbox)
+        names = await self._inboxes(tenant) if inbox is None else [inbox]
+        read = [await self.find.stored(tenant, name, notification_id) for name in names]
+        found = [one for one in read if one is not None]
+        if len(found) > 1:
+            raise Invalid("inbox: several inboxes have such a notification", "/inbox")
+        if not found:
+            return Explanation(_NEVER)
+        facts = await self._facts(found[0], profile)
+        return Explanation(_judge(facts), in_order(_timeline(facts)))
+
+    async def _inboxes(self, tenant: str) -> list[str]:
+        page = await self.settings.configs(tenant, after=None, limit=INBOXES_MAX)
+        return [name for name, _ in page.rows]
+
+    async def _facts(self, posted: Notification | Broadcast, profile: User) -> _Facts:
+        tenant, inbox, user = posted.tenant, posted.inbox, profile.user
+        name = posted.notification_id
+        view = await self.views.get(tenant, inbox)
+        state = await self.copies.read_state(user, inbox)
+        copy, delivered, is_dead = None, 0, False
+        if isinstance(posted, Broadcast):
+            read_at = broadcast_read_at(posted, state)
+        else:
+            # No id sorts between an id and the same id with another character.
+            copies = await self.copies.newest(user, inbox, before=f"{name}0", limit=1)
+            copy = next((one for one in copies if one.notification_id == name), None)
+            read_at = None if copy is None else copy_read_at(copy, state)
+            finished = await self.notifications.finished_jobs(tenant, inbox, name)
+            delivered = delivered_by(finished, posted.recipients)
+            is_dead = await self._is_dead_letter(posted, profile)
+        return _Facts(
+            posted=posted,
+            profile=profile,
+            is_retracted=posted.box is None or view.is_retracted(name),
+            copy=copy,
+            read_at=read_at,
+            delivered=delivered,
+            is_dead_letter=is_dead,
+            traces=await self.traces.find(TraceQuestion(user, notification=f"{inbox}/{name}")),
+            now=self.clock.now(),
+        )
+
+    async def _is_dead_letter(self, posted: Notification, profile: User) -> bool:
+        """Return True if the delivery job for the user failed too often."""
+        page = await self.dead_letters.page(after=posted.notification_id, limit=limits.PAGE_MAX)
+        return any(
+            letter.job.notification_id == posted.notification_id
+            and user_id(profile.user) in letter.job.users
+            for letter in page
+        )
+
+
+def _judge(facts: _Facts) -> DeliveryVerdict:
+    """Return the first verdict that fits."""
+    posted = facts.posted
+    if facts.is_retracted:
+        return DeliveryVerdict("retracted", "The notification was retracted.")
+    if posted.expires_at <= facts.now:
+        return DeliveryVerdict("expired", "The notification has expired.", posted.expires_at)
+    if facts.received_at is None:
+        return _not_received(facts)
+    if facts.read_at is not None:
+        return DeliveryVerdict("read", "The user has read the notification.", facts.read_at)
+    absent = absence(facts.profile, facts.traces, was_active=False)
+    if absent is not None and absent.code != "offline":
+        return absent
+    if absent is not None and (absent.since or 0) < facts.received_at:
+        return absent
+    text = "The notification is in the user's inbox; the user has not read it."
+    return DeliveryVerdict("unread", text, facts.received_at)
+
+
+def _not_received(facts: _Facts) -> DeliveryVerdict:
+    posted = facts.posted
+    if isinstance(posted, Broadcast):
+        text = "The notification was posted before the user was created."
+        return DeliveryVerdict("not_addressed", text, facts.profile.created_at)
+    if facts.is_dead_letter:
+        text = "The delivery to this user failed too often; the operator can repeat it."
+        return DeliveryVerdict("queued", text, posted.posted_at)
+    if facts.delivered < posted.recipients:
+        text = "The notification is still being delivered, and the user has no copy yet."
+        return DeliveryVerdict("queued", text, posted.posted_at)
+    text = "The notification was delivered to all its users, and this user is not one of them."
+    return DeliveryVerdict("not_addressed", text, posted.posted_at)
+
+
+def _timeline(facts: _Facts) -> Iterator[Moment]:
+    posted = facts.posted
+    where = f"inbox {posted.inbox}"
+    yield Moment("posted", posted.posted_at, where)
+    if facts.copy is not None:
+        yield Moment("copied", facts.copy.received_at, where)
+    if facts.profile.deactivated_at is not None:
+        yield Moment("deactivated", facts.profile.deactivated_at)
+    for gateway in facts.traces.gateways:
+        yield from gateway_moments(gateway, posted.posted_at)
+    if facts.read_at is not None:
+        yield Moment("read", facts.read_at, where)
+    if facts.is_retracted:
+        yield Moment("retracted", None, where)
+    if posted.expires_at <= facts.now:
+        yield Moment("expired", posted.expires_at, where)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operation that explains what became of a message on its way to a user."""
+
+from typing import Final
+
+import msgspec
+
+from tidings.actions import rate_limits
+from tidings.actions.explain.explaining import Explain
+from tidings.actions.identity.caller import Caller
+from tidings.api.operations import Audited, operation
+from tidings.api.requests import Query
+from tidings.model import limits
+from tidings.model.explaining import Code, Explanation, Moment, What
+from tidings.model.ids import rfc3339
+from tidings.model.refusals import InboxNotFound, TenantNotFound, UserNotFound
+
+TAG: Final = "Explain"
+UNKNOWN: Final = "unknown"
+"""Stands for a time or a place that is not kept."""
+
+
+class ExplainQuery(Query, frozen=True, kw_only=True):
+    """Whose delivery to explain, and of what: a message by `message_id`, a notification by
+    `notification_id` (with its `inbox`, if several inboxes have this id), or a request that may
+    have made no message, by its `X-Request-Id` as `request_id`."""
+
+    user_id: str
+    message_id: str | None = None
+    notification_id: str | None = None
+    inbox: str | None = None
+    request_id: str | None = None
+
+
+class MomentRecord(msgspec.Struct):
+    """A step on the way. `at` is a time, or `unknown`; `where` is a place, such as a device or a
+    sequence of the log, or `unknown`."""
+
+    at: str
+    what: What
+    where: str
+
+
+class ExplanationRecord(msgspec.Struct):
+    """What became of a message: one sentence, its stable code, since when it holds (or `unknown`),
+    and the steps that are known, by time."""
+
+    verdict: str
+    code: Code
+    since: str
+    timeline: list[MomentRecord]
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/explain",
+    tag=TAG,
+    summary="Explain why a message did not arrive",
+    key="tenant",
+    refusals=(TenantNotFound, UserNotFound, InboxNotFound),
+    audit=Audited(target="user_id", is_frequent=True),
+    cost=rate_limits.page_cost(limits.TAIL_ENTRIES_MAX),
+)
+async def explain(
+    caller: Caller, tenant: str, asked: ExplainQuery, explaining: Explain
+) -> ExplanationRecord:
+    """Return what became of a message or notification on its way to a user, as far as the server
+    knows. What it does not keep is `unknown`. The answer contains no content."""
+    return _record(
+        await explaining(
+            caller,
+            tenant,
+            asked.user_id,
+            message_id=asked.message_id,
+            notification_id=asked.notification_id,
+            inbox=asked.inbox,
+            request_id=asked.request_id,
+        )
+    )
+
+
+def _record(explanation: Explanation) -> ExplanationRecord:
+    verdict = explanation.verdict
+    return ExplanationRecord(
+        verdict=verdict.sentence,
+        code=verdict.code,
+        since=_time(verdict.since),
+        timeline=[_moment(moment) for moment in explanation.timeline],
+    )
+
+
+def _moment(moment: Moment) -> MomentRecord:
+    return MomentRecord(_time(moment.at), moment.what, moment.where or UNKNOWN)
+
+
+def _time(time: int | None) -> str:
+    return UNKNOWN if time is None else rfc3339(time)
+
+
+OPERATIONS: Final = (explain,)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers what gateways have in memory of a delivery: this gateway, and all others."""
+
+from typing import Final
+
+import msgspec
+
+from tidings.gateway.conversation import State
+from tidings.gateway.hub import Hub
+from tidings.gateway.journal import DeliveryJournal
+from tidings.ports.delivery import GatewayQuestions, Registry, RegistryUnavailable
+from tidings.ports.traces import FoundTraces, GatewayTrace, TraceQuestion, Traces
+
+SUBJECT: Final = "trace"
+ALONE: Final = "of this process"
+
+_encode: Final = msgspec.msgpack.encode
+
+
+class LocalTraces:
+    """Answers for the gateway of this process."""
+
+    def __init__(self, hub: Hub, journal: DeliveryJournal, name: str = ALONE) -> None:
+        self.name = name
+        self._hub = hub
+        self._journal = journal
+
+    async def find(self, question: TraceQuestion) -> FoundTraces:
+        """Return the answer of this gateway, which is the only one."""
+        return FoundTraces((self.trace(question),))
+
+    def trace(self, question: TraceQuestion) -> GatewayTrace:
+        """Return what this gateway has in memory."""
+        connections = tuple(
+            self._journal.trace(connection, question)
+            for connection in self._hub.of(question.user)
+            if connection.conversation.state is State.OPEN
+        )
+        steps = tuple(self._journal.steps(question))
+        return GatewayTrace(gateway=self.name, connections=connections, steps=steps)
+
+    def answer(self, asked: bytes) -> bytes:
+        """Answer a question from another process."""
+        return _encode(self.trace(msgspec.msgpack.decode(asked, type=TraceQuestion)))
+
+
+class ClusterTraces:
+    """Asks the gateways that have a connection of the user; if none has, it asks all of them, for
+    connections that have closed."""
+
+    def __init__(
+        self, registry: Registry, questions: GatewayQuestions, local: LocalTraces | None
+    ) -> None:
+        """Set up the questions; `local` is None in a process without the gateway role."""
+        self._registry = registry
+        self._questions = questions
+        self._local = local
+
+    async def find(self, question: TraceQuestion) -> FoundTraces:
+        is_known, holders = True, set[str]()
+        try:
+            found = await self._registry.find([question.user])
+            holders = {address.gateway for address in found.get(question.user, ())}
+        except RegistryUnavailable:
+            is_known = False
+        traces: dict[str, GatewayTrace] = {}
+        if self._local is not None:
+            traces[self._local.name] = self._local.trace(question)
+        others = holders - traces.keys()
+        if others or not holders:
+            answers = await self._questions.ask(SUBJECT, _encode(question), others or None)
+            for gateway, answer in answers.items():
+                traces[gateway] = msgspec.msgpack.decode(answer, type=GatewayTrace)
+        is_certain = is_known and holders <= traces.keys()
+        return FoundTraces(tuple(traces[name] for name in sorted(traces)), is_certain)
+
+
+_conform: tuple[type[Traces], ...] = (LocalTraces, ClusterTraces)

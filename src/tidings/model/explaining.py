@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer to the question what became of a message on its way to a user: a verdict and a
+timeline."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, get_args
+
+import msgspec
+
+Code = Literal[
+    "never_accepted",
+    "repeat",
+    "own_message",
+    "not_member",
+    "chat_deleted",
+    "removed",
+    "redacted",
+    "expired",
+    "erased",
+    "retracted",
+    "not_addressed",
+    "queued",
+    "read",
+    "acknowledged",
+    "deactivated",
+    "never_connected",
+    "offline",
+    "resync_not_fetched",
+    "window_full",
+    "socket_full",
+    "written",
+    "fetched",
+    "before_connection",
+    "not_followed",
+    "not_dispatched",
+    "behind",
+    "unread",
+    "unknown",
+]
+
+MEANINGS: Final[Mapping[Code, str]] = {
+    "never_accepted": "The server has no such message. If a `request_id` was given and the refusal "
+    "of this request is still known, the timeline has it.",
+    "repeat": "The request with this `request_id` repeated an earlier one, so it made no second "
+    "message. The timeline names the message of the first.",
+    "own_message": "The user is the sender of the message.",
+    "not_member": "The user was not a member of the chat when the message was sent. A user who "
+    "joined later sees it in the history only.",
+    "chat_deleted": "The chat was deleted.",
+    "removed": "The user left the chat, or was removed, after the message was sent. Receipts end "
+    "with the membership, so whether the message arrived before is not known.",
+    "redacted": "The content of the message was removed.",
+    "expired": "The lifetime of the message or notification has ended.",
+    "erased": "The content was erased together with the sender's other content.",
+    "retracted": "The notification was retracted.",
+    "not_addressed": "The notification was not posted to this user.",
+    "queued": "The notification waits in the delivery queue; the user has no copy yet.",
+    "read": "The user has read it.",
+    "acknowledged": "A device of the user has confirmed the message with `received`, and the user "
+    "has not read it.",
+    "deactivated": "The user is deactivated and cannot connect.",
+    "never_connected": "No device of the user has ever connected.",
+    "offline": "The user has no connection, and no device has confirmed the message.",
+    "resync_not_fetched": "The server asked the device to load the chat again (`resync`), and "
+    "the device has fetched nothing of it on this connection.",
+    "window_full": "The message waits until the device confirms earlier entries.",
+    "socket_full": "The message waits because the device does not read from its socket.",
+    "written": "The message was written to the device's socket, and the device has not confirmed "
+    "it.",
+    "fetched": "The device fetched the message, and has not confirmed it.",
+    "before_connection": "The message is older than what the server sends on this connection: the "
+    "device has it from before, or shows it as history only.",
+    "not_followed": "The device receives only the heads of chats, and does not follow this chat.",
+    "not_dispatched": "No worker has delivered the message yet.",
+    "behind": "The device is connected, and the server is about to read the message for it.",
+    "unread": "The notification is in the user's inbox, and the user has not read it.",
+    "unknown": "What became of it is not kept.",
+}
+"""The meaning of each code, for the documentation."""
+
+What = Literal[
+    "refused",
+    "repeated",
+    "accepted",
+    "edited",
+    "redacted",
+    "expired",
+    "erased",
+    "joined",
+    "removed",
+    "chat_deleted",
+    "posted",
+    "retracted",
+    "copied",
+    "handed_to_gateway",
+    "written_to_socket",
+    "fetched",
+    "window_full",
+    "socket_full",
+    "waiting_for_earlier",
+    "resync_sent",
+    "acknowledged",
+    "read",
+    "connected",
+    "disconnected",
+    "muted",
+    "deactivated",
+]
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One step on the way, as far as its time and place are known."""
+
+    what: What
+    at: int | None = None
+    where: str | None = None
+
+
+class DeliveryVerdict(msgspec.Struct, frozen=True):
+    """What became of the message, in one sentence."""
+
+    code: Code
+    sentence: str
+    since: int | None = None
+    """Since when the verdict holds; None if it is not known."""
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A verdict and the steps that led to it."""
+
+    verdict: DeliveryVerdict
+    timeline: tuple[Moment, ...] = ()
+
+
+_WHOLE_SECONDS: Final[frozenset[What]] = frozenset({"acknowledged", "read"})
+"""Steps whose times have no milliseconds."""
+_ROUNDED_MS: Final = 999
+
+
+def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """Return the moments, which are given in the order of cause and effect, by time.
+
+    A moment without a time stays behind the latest of those that were given before it. A time in
+    whole seconds is treated as the end of its second.
+    """
+    latest = 0
+    dated: list[tuple[int, Moment]] = []
+    for moment in moments:
+        at = latest if moment.at is None else moment.at
+        if moment.what in _WHOLE_SECONDS and moment.at is not None:
+            at += _ROUNDED_MS
+        dated.append((at, moment))
+        latest = max(latest, at)
+    return tuple(moment for _, moment in sorted(dated, key=lambda pair: pair[0]))
+
+
+assert MEANINGS.keys() == set(get_args(Code)), "every code has a meaning"

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port for what gateways have in memory of the delivery to one user: open connections, and the last
+steps of delivery. A restart of a gateway forgets all of it."""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from tidings.model.ids import ChatId, UserKey
+
+Step = Literal[
+    "handed_to_gateway",
+    "written_to_socket",
+    "fetched",
+    "window_full",
+    "socket_full",
+    "waiting_for_earlier",
+    "resync_sent",
+    "unconfirmed",
+    "disconnected",
+]
+"""A step of delivery. `handed_to_gateway` is about an entry, all others are about a connection.
+`unconfirmed` means that a connection closed before its client had confirmed the entry."""
+
+Progress = Literal[
+    "acknowledged",
+    "written",
+    "fetched",
+    "window_full",
+    "socket_full",
+    "behind",
+    "resync",
+    "resync_fetched",
+    "before_connection",
+    "heads_only",
+]
+"""How far a message has come on one connection.
+
+`fetched` is a message that the client requested itself. `behind` waits to be read from the log. A
+client with `resync` must load the chat again, and with `resync_fetched` it has requested some pages
+since. `before_connection` is older than what the server sends on the connection: the device has the
+message, or shows it only as history. With `heads_only` the client does not follow the chat."""
+
+
+class TraceQuestion(msgspec.Struct, frozen=True):
+    """Asks for the delivery of one message or one notification to a user."""
+
+    user: UserKey
+    chat: ChatId | None = None
+    sequence: int = 0
+    notification: str | None = None
+    """Inbox and id of the notification, with a slash between them."""
+
+
+class ConnectionTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """An open connection of the user."""
+
+    connection: str
+    device: str
+    connected_at: int
+    is_away: bool = False
+    progress: Progress | None = None
+    """None if the question is not about a message."""
+    since: int | None = None
+    """When the message came this far; None if it is not known."""
+    written_at: int | None = None
+    """When the message was written to the socket; None if it was not, or if it is not known."""
+
+
+class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of delivery that the journal of a gateway still has."""
+
+    at: int
+    step: Step
+    connection: str | None = None
+    device: str | None = None
+
+
+class GatewayTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """What one gateway has in memory."""
+
+    gateway: str
+    connections: tuple[ConnectionTrace, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
+
+
+class FoundTraces(msgspec.Struct, frozen=True):
+    """The answers of the gateways."""
+
+    gateways: tuple[GatewayTrace, ...] = ()
+    is_certain: bool = True
+    """Whether all gateways that have a connection of the user are known, and have answered."""
+
+
+class Traces(Protocol):
+    """Asks the gateways that have or may have had connections of a user."""
+
+    async def find(self, question: TraceQuestion) -> FoundTraces:
+        """Return the answers that arrive within a second."""
+        ...
+
+
+class NoTraces:
+    """Stands for the gateways in a process that cannot ask them."""
+
+    async def find(self, _question: TraceQuestion) -> FoundTraces:
+        """Return no answers, and that the connections are not known."""
+        return FoundTraces(is_certain=False)
+
+
+_conforms: type[Traces] = NoTraces
