@@ -200,46 +200,6 @@ def react(members: int, content: int) -> Cost:
     return Cost([*_look_at_message(members, content), *changed], [_head_copy(members)])
 
 
-def reply(content: int) -> Cost:
-    """Return the cost of answering a message in a direct chat, with a text of the same size.
-
-    The answered message is read twice: to see whether it has content, and before it is changed. No
-    reader is connected.
-    """
-    entry = MESSAGE_BYTES + content
-    alone = send(DIRECT, content, 0)
-    key, _ = alone.to_the_answer
-    written = [
-        key,
-        _reads("read_entry", "messages", 2 * strong_units(entry), 2),
-        _writes("change_chat", "messages", 4 * write_units(entry)),
-        _writes("change_chat", "reactions", 2, 0),
-    ]
-    return Cost(written, alone.afterwards)
-
-
-def mention(users: int, content: int) -> Cost:
-    """Return the cost of a message in a direct chat that mentions users; nobody is connected."""
-    alone = send(DIRECT, content, 0)
-    key, _ = alone.to_the_answer
-    written = [
-        key,
-        _writes("change_chat", "messages", 2 * write_units(MESSAGE_BYTES + content)),
-        _writes("change_chat", "idempotency_keys", 2 * users, 0),
-    ]
-    return Cost(written, alone.afterwards)
-
-
-def pin(content: int) -> Cost:
-    """Return the cost of pinning a message in a direct chat."""
-    changed = [
-        _change_of_message(content),
-        _writes("change_chat", "reactions", 2, 0),
-        _reads("read_pins", "reactions", 1),
-    ]
-    return Cost([*_look_at_message(DIRECT, content), *changed], [_head_copy(DIRECT)])
-
-
 def change_members(*, joins: bool) -> Cost:
     """Return the cost of adding or removing a member.
 
