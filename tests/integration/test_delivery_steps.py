@@ -14,7 +14,8 @@ from tests.support.canary import MARK
 from tests.support.delivery import DeliveryDeployment, open_delivery, tables_for_a_while
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.delivery.chat_states import NotInLog
-from tidings.model.ids import ChatId
+from tidings.model.entries import EVERYONE, SendOptions
+from tidings.model.ids import ChatId, user_id
 from tidings.stores.dynamodb.chat import heads
 from tidings.wire.events import HintEvent
 
@@ -321,6 +322,23 @@ async def test_push_goes_to_those_without_a_connection_who_want_it(
     await delivery.send(ANN, chat)
     await delivery.deliver(delivery.deliverer(), chat)
     assert delivery.posts.of(CAT) == [3]
+
+
+async def test_push_follows_mentions_and_silence(delivery: DeliveryDeployment) -> None:
+    chat = await delivery.chat(ANN, BOB, CAT, DAN)
+    until = delivery.clock.now() + 60_000
+    await delivery.store.chats.mute(chat, BOB, until)
+    await delivery.store.chats.mute(chat, CAT, until, except_mentions=True)
+    names = (user_id(BOB), user_id(CAT))
+    for options in (
+        None,
+        SendOptions(mentions=names),
+        SendOptions(mentions=EVERYONE),
+        SendOptions(mentions=names, silent=True),
+    ):
+        await delivery.send(ANN, chat, options=options)
+    await delivery.deliver(delivery.deliverer(), chat)
+    assert [delivery.posts.of(user) for user in (BOB, CAT, DAN)] == [[], [3, 4], [2, 3, 4]]
 
 
 async def test_a_gateway_that_does_not_answer_holds_nobody(delivery: DeliveryDeployment) -> None:

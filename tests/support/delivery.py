@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
@@ -27,7 +28,7 @@ from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
 from tidings.keyrings import FileKeyring
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Appended, Event
@@ -88,6 +89,7 @@ class DeliveryDeployment:
         *,
         ttl_seconds: int | None = None,
         span: Span | None = None,
+        options: SendOptions | None = None,
     ) -> Entry:
         """Post a message and wait until it is durable."""
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
@@ -101,7 +103,8 @@ class DeliveryDeployment:
 
         post = Post(self.appender, self.store.log, self.vault, self.clock)
         cmid = f"m{next(_numbers)}"
-        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer, span=span)
+        more: dict[str, Any] = {"span": span, "options": options}
+        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer, **more)
         return await future
 
     async def add(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
