@@ -19,8 +19,8 @@ TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && e
 # Tests wait for other programs a third of the time, so three workers run them. Each worker runs
 # one file at a time, in the order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
-# The type checker leaves a core alone, so the services are obtained beside it. In a new clone the
-# tests are compiled there too, once; otherwise each worker would compile all of them.
+# The services are obtained beside the checks. In a new clone the tests are compiled there too, once;
+# otherwise each worker would compile all of them.
 FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
 # The other folders have no test that runs without a service or a process.
 QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
@@ -90,7 +90,7 @@ coverage: $(DEV) ## Run test, and list the lines that no test reaches; takes hal
 check: $(DEV) ## Check the code without running it: format, lint, types, imports
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/mypy $(CODE)
+	$(BIN)/mypy --num-workers=2 $(CODE)
 	$(BIN)/lint-imports --no-logo
 
 format: $(DEV) ## Format the code

@@ -213,6 +213,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("mark unread", chat_costs.mark_unread())
     yield UseCase("hide a chat", chat_costs.hide_chat())
     yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2, SMALL))
+    yield UseCase("explain a message, 1:1", chat_costs.explain(2, 4, SMALL))
     yield from _reads()
 
 

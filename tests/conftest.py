@@ -4,6 +4,7 @@
 import gc
 import logging
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,8 @@ from hypothesis import settings
 from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.log_lines import Undeclared, json_lines
 from tests.support.quick import keep_quick
+from tests.support.ready_schema import copy_schema_into_new_stores
+from tests.support.service_host import host_services, stop_services
 from tests.support.services import (
     aws_endpoint,
     dynamodb_endpoint,
@@ -43,6 +46,7 @@ __all__ = [
 # An example may take as long as a busy machine needs for it.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+copy_schema_into_new_stores()
 
 
 _undeclared = Undeclared()
@@ -64,6 +68,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-process", action="store_true", help="the same and the tests of all verbs in-process"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    host_services(node.config, node.workerinput)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    stop_services(config)
 
 
 @pytest.hookimpl(wrapper=True)

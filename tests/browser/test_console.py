@@ -112,7 +112,7 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         ("tenant", at, "Messages a day"),
         ("users", f"{at}/users", "Ann"),
         ("user", f"{at}/users/ann", "Unread in news"),
-        ("explain", f"{at}/explain/bob/{harbour.chat}.2", "accepted"),
+        ("explain", f"{at}/explain/{harbour.chat}.2/bob", "accepted"),
         ("chats", f"{at}/chats", "Boats"),
         ("chat", f"{at}/chats/{harbour.chat}", "redacted"),
         ("inboxes", f"{at}/inboxes", "tide"),
@@ -212,6 +212,19 @@ async def test_content_is_sealed_until_there_is_a_reason(
     await dialog.get_by_role("button", name="Unseal").click()
     await expect(row.get_by_text(SECRET)).to_be_visible()
     await go(page, f"tenants/{TENANT}/audit", "reason=Ticket 4711")
+
+
+async def test_a_deletion_ends_in_a_receipt(visitors: Visitors, harbour: Harbour) -> None:
+    await harbour.ask("PUT", f"/tenants/{TENANT}/users/gone", {})
+    page = await (await visitors.profile(viewport=DESKTOP)).new_page()
+    await open_console(page, harbour.server, harbour.key, TENANT)
+    main = await go(page, f"tenants/{TENANT}/users/gone", "Sessions")
+    await main.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Type gone to confirm").fill("gone")
+    await dialog.get_by_role("button", name="Delete for good").click()
+    await expect(main.get_by_role("heading", name="Deletion of a user")).to_be_visible()
+    await expect(main.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,14 @@ from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
 from tests.support.waiting import until
 from tidings.actions.identity.caller import Root
+from tidings.assembly.rest import make_explain
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
 from tidings.model import limits
 from tidings.model.entries import Entry, SendOptions, head_of
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
+from tidings.ports.journals import NoJournals
+from tidings.ports.people import User
 from tidings.tools.charges import Units
 
 Reading = dict[str, Units]
@@ -227,6 +230,14 @@ async def changes_of_a_message(ground: Ground) -> None:
     await ground.step(
         name, chat, ann, lambda p: p.core.verbs.message_receipts(bob, chat, 2, None, 50)
     )
+    name = "explain a message, 1:1"
+    await ground.step(name, chat, ann, lambda p: explain(p, bob, chat, 2))
+
+
+async def explain(process: Process, user: UserKey, chat: ChatId, sequence: int) -> None:
+    """Ask what became of a message on its way to a user."""
+    profile = User(user=user, display_name=None, phone_number=None, created_at=1, updated_at=1)
+    await make_explain(process.core, NoJournals()).message(chat, sequence, profile)
 
 
 async def changes_of_members(ground: Ground) -> None:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.contract.backup_bench import Bench
+from tests.contract.backup_bench import Bench, Signature
 from tidings.actions.export.verifying import Verified
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.cli import backup, main, verify
@@ -19,9 +19,11 @@ from tidings.data_folder import LAST_BACKUP, LOCK, only_process
 from tidings.keyrings import FileKeyring
 from tidings.model.ids import ChatId, from_rfc3339
 from tidings.model.limits import DAY_MS
+from tidings.model.setup_error import SetupError
 from tidings.ports.erasing import LedgerEntry
 from tidings.stores.sqlite.backup.manifest import BackupDamaged, Manifest
 from tidings.stores.sqlite.backup.place import BackupFolder
+from tidings.stores.sqlite.backup.writing import take_backup
 from tidings.stores.sqlite.engine.connections import DATABASE
 from tidings.stores.sqlite.export.inspecting import open_inspection
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, read_lines
@@ -179,3 +181,47 @@ def test_a_lock_is_not_a_link_to_a_file_of_somebody(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), only_process(tmp_path):
         pass
     assert mine.read_text() == "content"
+
+
+def test_a_place_of_another_deployment_is_refused(bench: Bench, tmp_path: Path) -> None:
+    place = bench.place
+    first = bench.back_up(keep=1).manifest
+    other = Bench(tmp_path / "other")
+    asyncio.run(other.send("hello"))
+
+    class OtherKey(Signature):
+        """Signs with another master key."""
+
+        def sign(self, sha256: str) -> tuple[str, str]:
+            return "other", sha256
+
+    with pytest.raises(SetupError, match=f"{first.backup_id}, is of another deployment"):
+        take_backup(other.store.folder, place, OtherKey(), bench.clock, "1.0", 1)
+    assert bench.manifests() == [first]
+    # The same deployment after a restore has another epoch, and its master key.
+    again = bench.restored(first)
+    bench.clock.time += 1_000
+    take_backup(again.folder, place, Signature(), bench.clock, "1.0", 1)
+    assert len(bench.manifests()) == 1
+
+
+def test_a_drill_removes_what_killed_drills_left(bench: Bench, tmp_path: Path) -> None:
+    asyncio.run(FileKeyring(bench.store.folder, SystemChance()).ensure())
+    scratch = tmp_path / "scratch"
+    for name in ("killed", "running", "else"):
+        (scratch / f"{verify.SCRATCH}{name}").mkdir(parents=True)
+    (scratch / f"{verify.SCRATCH}killed" / LOCK).touch()
+    with only_process(scratch / f"{verify.SCRATCH}running"):
+        words = ["drill", str(tmp_path / "drills"), "--scratch", str(scratch)]
+        main([*words, "--data", str(bench.store.folder)])
+    left = sorted(path.name.removeprefix(verify.SCRATCH) for path in scratch.iterdir())
+    assert left == ["else", "running"]
+
+
+def test_a_repair_is_not_begun_by_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDINGS_STORE", "dynamodb")
+    monkeypatch.setenv("TIDINGS_DYNAMODB_ENDPOINT", "http://127.0.0.1:9")
+    assert main(["repair"]) == 2
+    assert "add --yes" in capsys.readouterr().err

@@ -21,10 +21,13 @@ from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
-from tidings.gateway.connection_states import SUBJECT, OwnConnections
+from tidings.gateway import connection_states, journals
+from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.hub import Hub
+from tidings.gateway.journal import DeliveryJournal
+from tidings.gateway.journals import ClusterJournals, LocalJournal
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model import limits
 from tidings.model.entries import Entry
@@ -49,6 +52,7 @@ class Gateway:
     registration: GatewayRegistration
     reconciler: HeadReconciler
     deliveries: HandoverReceiver
+    journals: ClusterJournals
     mailbox: RedisHandoverReceiver
     write_lease: WriteLease
     hints: list[InboxEvent]
@@ -126,11 +130,22 @@ class Gateways:
             hub, registry, reconciler, write_lease, beat_seconds=beat_seconds, compare_seconds=0.05
         )
         hints: list[InboxEvent] = []
-        deliveries = HandoverReceiver(hub, registration.request_reconcile, hints.append)
-        answerers = {SUBJECT: OwnConnections(hub, self.bench.clock, name).answer}
+        journal = DeliveryJournal(self.bench.clock)
+        local = LocalJournal(hub, journal, name)
+        deliveries = HandoverReceiver(
+            hub,
+            registration.request_reconcile,
+            hints.append,
+            lambda entry: journal.handed(entry.chat_id, entry.sequence),
+        )
+        answerers = {
+            connection_states.SUBJECT: OwnConnections(hub, self.bench.clock, name).answer,
+            journals.SUBJECT: local.answer,
+        }
         context = replace(
             self.bench.context,
             hub=hub,
+            journal=journal,
             register=registration.register,
             unregister=registration.unregister,
             gap_seconds=GAP_SECONDS,
@@ -147,6 +162,7 @@ class Gateways:
             registration=registration,
             reconciler=reconciler,
             deliveries=deliveries,
+            journals=ClusterJournals(registry, handover, local),
             mailbox=RedisHandoverReceiver(link, name, deliveries, answerers, quiet_seconds=0.05),
             write_lease=write_lease,
             hints=hints,

@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -17,6 +17,7 @@ from tests.support.dynamo_tables import REGION, some_tables
 from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.queues import a_queue
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -133,3 +134,22 @@ async def test_what_is_taken_back_goes_everywhere(
         await device.frame("retracted", id=second["id"], inbox="news")
         await device.frame("unread", inbox="news", total=0)
     assert len(told(bobs, "retracted")) == 1
+
+
+async def test_one_api_explains_what_all_gateways_know(
+    town: Town, devices: tuple[Device, Device, Device]
+) -> None:
+    inbox = await Inbox(town).make()
+    posted = await inbox.post(["ann"])
+    path = f"/v1/tenants/{town.tenant}/explain?user_id=ann&notification_id={posted['id']}"
+    key = {"Authorization": f"Bearer {await town.tenant_key()}"}
+    found: dict[str, Any] = {}
+
+    async def both_gateways_had_it() -> bool:
+        found.update((await town.http.get(path, headers=key)).raise_for_status().json())
+        steps = [moment["what"] for moment in found["timeline"]]
+        return [steps.count(step) for step in ("connected", "handed_to_gateway")] == [2, 2]
+
+    await until(both_gateways_had_it, describe=lambda: found)
+    places = [moment["where"] for moment in found["timeline"]]
+    assert (found["code"], len(set(places))) == ("unread", 5), "an inbox, gateways and devices"

@@ -25,7 +25,9 @@ from tidings.doctor.findings import Subject
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import JobsUnavailable, Taken, encode_job
 
-VISIBLE_SECONDS = 2
+VISIBLE_SECONDS = 5
+"""Longer than a busy machine keeps a process from hiding again what it holds."""
+WAIT_SECONDS = 1
 
 
 class Wire:
@@ -70,7 +72,7 @@ async def a_process(endpoint: str, url: str) -> AsyncIterator[tuple[SqsJobs, Wir
             at_once,
             visible_seconds=VISIBLE_SECONDS,
             hide_again_seconds=0.05,
-            wait_seconds=1,
+            wait_seconds=WAIT_SECONDS,
         )
         yield jobs, wire
         await jobs.close()
@@ -135,7 +137,7 @@ async def test_what_waits_here_stays_hidden_and_what_nobody_holds_comes_again(
         await one.put(some_jobs(12))
         held = await take(one, 12)
         # Longer, all looks together, than a job would be hidden by itself.
-        for _ in range(3):
+        for _ in range(VISIBLE_SECONDS // WAIT_SECONDS + 1):
             assert list(await other.take(10)) == []
         hidden = [request for name, request in wire.sent if name.startswith("ChangeMessage")]
         assert {len(request["Entries"]) for request in hidden} == {10, 2}

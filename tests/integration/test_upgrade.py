@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of the version before is upgraded without loss, and an upgrade can be undone."""
+"""The stores of the version before are upgraded without loss, and an upgrade can be undone."""
 
 import re
 from pathlib import Path
@@ -8,9 +8,19 @@ import apsw
 import pytest
 
 from tests.integration.inbox_world import Reader
-from tests.integration.previous_store import FILE, MASTER_KEY, TEXTS, dump, load
+from tests.integration.previous_store import (
+    FILE,
+    ITEMS,
+    MASTER_KEY,
+    TEXTS,
+    dump,
+    load,
+    load_tables,
+)
 from tests.integration.rest_world import Actor, open_rest
 from tests.support.clock import NOW
+from tests.support.dynamo_tables import some_tables
+from tests.support.engine import Settings, on_tables
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.export.verifying import Verified, verify_all
 from tidings.assembly.system import SystemChance
@@ -52,7 +62,21 @@ async def violations(folder: Path) -> int:
 
 
 async def test_nothing_is_lost_by_an_upgrade(folder: Path) -> None:
-    async with open_rest(folder, master_key=MASTER_KEY, time=LATER) as rest:
+    await check_everything(folder, {})
+    assert await violations(folder) == 0
+
+
+async def test_nothing_is_lost_by_an_upgrade_on_tables(
+    dynamodb_endpoint: str, tmp_path: Path
+) -> None:
+    async with some_tables(dynamodb_endpoint, streams=False) as prefix:
+        await load_tables(dynamodb_endpoint, prefix)
+        await check_everything(tmp_path / "keys", on_tables(dynamodb_endpoint, prefix))
+
+
+async def check_everything(folder: Path, settings: Settings) -> None:
+    """Look for what the version before has stored, and write more."""
+    async with open_rest(folder, master_key=MASTER_KEY, time=LATER, settings=settings) as rest:
         ann, bob = await rest.users("ann", "bob")
         assert [text for text in await messages(bob) if text] == list(TEXTS)
         chats = (await bob.ok("GET", "/v1/chats"))["data"]
@@ -65,7 +89,6 @@ async def test_nothing_is_lost_by_an_upgrade(folder: Path) -> None:
         assert again.headers["idempotent-replay"] == "true"
         await ann.send(chat, "m9", "after the upgrade")
         assert (await messages(bob))[-1] == "after the upgrade"
-    assert await violations(folder) == 0
 
 
 def test_the_steps_of_a_released_schema_never_change(folder: Path) -> None:
@@ -84,7 +107,8 @@ def test_the_steps_of_a_released_schema_never_change(folder: Path) -> None:
 
 
 def test_the_kept_store_contains_no_text() -> None:
-    assert not [text for text in TEXTS if text in FILE.read_text()]
+    kept = FILE.read_text() + ITEMS.read_text()
+    assert not [text for text in TEXTS if text in kept]
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, step: str, *, is_additive: bool) -> None:

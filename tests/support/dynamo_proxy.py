@@ -8,12 +8,15 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Final, Literal
+from unittest.mock import patch
 from zlib import crc32
 
 import aiohttp
 import msgspec
 from aiohttp import web
+
+from tidings.stores.dynamodb.client import retrying
 
 Fate = Literal["pass", "throttle", "fail", "conflict", "cut", "lose", "garble"] | dict[str, Any]
 """What happens to a request. `throttle`, `fail` and `conflict` refuse it with that error. `cut`
@@ -27,6 +30,8 @@ _ERRORS = {
     "conflict": (400, "TransactionConflictException"),
 }
 _PREFIX = "com.amazonaws.dynamodb.v20120810#"
+_DEADLINE_SECONDS: Final = 60.0
+"""On a busy machine a store would otherwise give up before it has met all planned failures."""
 
 
 class DynamoProxy:
@@ -127,6 +132,7 @@ async def dynamo_proxy(upstream: str | None = None) -> AsyncIterator[DynamoProxy
         await site.start()
         host, port = runner.addresses[0][:2]
         proxy.address = f"http://{host}:{port}"
-        yield proxy
+        with patch.object(retrying, "DEADLINE_SECONDS", _DEADLINE_SECONDS):
+            yield proxy
     finally:
         await runner.cleanup()

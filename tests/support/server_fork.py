@@ -170,7 +170,9 @@ def _import_program() -> None:
     import tidings.assembly.server
     import tidings.cli.command_line
     import tidings.stores.dynamodb.store  # noqa: F401
+    from tests.support.ready_schema import copy_schema_into_new_stores
 
+    copy_schema_into_new_stores()
     gc.collect()
     gc.freeze()  # what is shared stays shared
 

@@ -2,10 +2,10 @@
 """Fixtures for the real services: DynamoDB Local, Kafka, Redis, ElasticMQ, and moto for other AWS.
 
 `dynamodb_endpoint`, `kafka_address`, `redis_url`, `sqs_endpoint` and `aws_endpoint` are shared by
-all tests of a run, and start when the first test needs them. Each test uses its own names for
-tables, topics, keys and queues. If `make services` has started a service, that one is used.
-`own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong to one test, which may stop, kill and
-pause them; a coroutine does this with `asyncio.to_thread`.
+all tests of a worker, Kafka and ElasticMQ by all workers. They start when the first test needs
+them. Each test uses its own names for tables, topics, keys and queues. If `make services` has
+started a service, that one is used. `own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong
+to one test, which may stop, kill and pause them; a coroutine does this with `asyncio.to_thread`.
 
 If a service is not available, its tests are skipped, and the run reports this at its end. With
 CI=true they fail instead.
@@ -27,6 +27,7 @@ from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
 from tests.support import dynamo_tables
+from tests.support.service_host import ask_for_service
 from tests.support.spare_tables import drop_spare, forget_tables
 
 __all__ = [
@@ -64,6 +65,8 @@ class Startable(Protocol):
 
 Service = TypeVar("Service", bound=Startable)
 
+MEMORY_FOLDER: Final = "/dev/shm"
+"""Where files are in memory: there the tables are in a file, which can have an index."""
 TABLES_MAX: Final = 1_000
 SETS_WITH_STREAMS_MAX: Final = 40
 
@@ -75,7 +78,8 @@ def shared_dynamodb(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DynamoDBLocal | str]:
     """Yield the DynamoDB Local of the whole run, or the address of one that runs already."""
-    service = DynamoDBLocal(tmp_path_factory.mktemp("dynamodb"))
+    folder = tmp_path_factory.mktemp("dynamodb")
+    service = DynamoDBLocal(folder, durable=folder.is_relative_to(MEMORY_FOLDER))
     if (address := _running_already(service)) is not None:
         yield address
         asyncio.run(drop_spare(address))
@@ -87,12 +91,16 @@ def shared_dynamodb(
 def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
     """Return the endpoint of a DynamoDB Local with its tables in memory.
 
-    It becomes slow after a thousand tables, and after the changes of few streams, even if the
-    tables were deleted. It is then restarted at the same address before the next module.
+    Without an index, it becomes slow after a thousand tables, and after the changes of few streams,
+    even if the tables were deleted. It is then restarted at the same address before the next
+    module.
     """
     if isinstance(shared_dynamodb, str):
         return shared_dynamodb
-    if dynamo_tables.made > TABLES_MAX or dynamo_tables.made_with_streams > SETS_WITH_STREAMS_MAX:
+    is_slow = (
+        dynamo_tables.made > TABLES_MAX or dynamo_tables.made_with_streams > SETS_WITH_STREAMS_MAX
+    )
+    if is_slow and not shared_dynamodb.is_durable:
         shared_dynamodb.restart()
         dynamo_tables.made = dynamo_tables.made_with_streams = 0
         forget_tables(shared_dynamodb.address)
@@ -162,7 +170,8 @@ def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:
 
 
 def _shared(request: pytest.FixtureRequest, service: ServiceProcess) -> Iterator[str]:
-    if (address := _running_already(service)) is not None:
+    address = _running_already(service) or _hosted(request, service)
+    if address is not None:
         yield address
         return
     for started in owned(request, service):
@@ -174,6 +183,14 @@ def _running_already(service: ServiceProcess) -> str | None:
         if other.name == service.name and running.is_up(other):
             return other.address
     return None
+
+
+def _hosted(request: pytest.FixtureRequest, service: ServiceProcess) -> str | None:
+    """Return the address of the service that all workers share, if they share it."""
+    try:
+        return ask_for_service(request.config, service.name, service.folder.parents[1])
+    except Unavailable as error:
+        do_without(request.config, service.name, str(error))
 
 
 def owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:

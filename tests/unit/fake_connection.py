@@ -82,6 +82,7 @@ class FakeConnection:
         self._context.hub.closed(self, user)
         if user is not None:
             self._context.unregister(user, self.conversation.connection)
+            self._context.journal.closed(self)
         await self._tasks.close()
 
     # What it heard.

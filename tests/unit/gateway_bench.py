@@ -140,6 +140,7 @@ async def authenticate(token: str) -> Caller:
 async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
     """A gateway on a folder."""
     clock, hub = ManualClock(), Hub()
+    journal = DeliveryJournal(clock)
     broke: list[Exception] = []
     async with open_core(Config(data=folder), broke.append, clock=clock) as core:
         fan_out = FanOut(
@@ -149,8 +150,9 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
             core.appender.state,
             core.verbs.count_unread,
             lambda entries: core.vault.open(entries, core.clock.now()),
+            journal.handed,
         )
-        bench = GatewayBench(core, clock, hub, _context(core, hub), [], itertools.count(1))
+        bench = GatewayBench(core, clock, hub, _context(core, hub, journal), [], itertools.count(1))
         yield bench
         for line in bench.lines:
             await line.hang_up()
@@ -159,7 +161,7 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
     assert not broke
 
 
-def _context(core: Core, hub: Hub) -> GatewayContext:
+def _context(core: Core, hub: Hub, journal: DeliveryJournal) -> GatewayContext:
     async def nothing(_user: UserKey, _line: ClientConnection) -> None:
         pass
 
@@ -174,7 +176,7 @@ def _context(core: Core, hub: Hub) -> GatewayContext:
         in_turn=TurnBudget(),
         writes=TurnBudget(),
         hub=hub,
-        journal=DeliveryJournal(core.clock),
+        journal=journal,
         refusals=core.refusals,
         clock=core.clock,
         epoch=core.store.deployment.epoch,

@@ -2,6 +2,7 @@
 """The Compose deployment, as far as it can be read without running it."""
 
 import re
+import tomllib
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def test_two_gateways_two_workers_and_one_of_the_others(services: dict[str, Any]
 
 def test_every_image_is_of_one_version(services: dict[str, Any]) -> None:
     images = [service["image"] for service in services.values()]
-    images += [name.removesuffix(" AS build") for name in dockerfile("FROM")]
+    images += [name.removeprefix("BASE=") for name in dockerfile("ARG")]
+    assert {name.removesuffix(" AS build") for name in dockerfile("FROM")} == {"${BASE}"}
     assert [name for name in images if not re.search(r":\d+\.\d+\.\d+(-[a-z]+)?$", name)] == []
 
 
@@ -127,10 +129,17 @@ def test_keys_are_asked_for_and_not_in_the_file(services: dict[str, Any]) -> Non
 
 
 def test_tidings_runs_without_rights(services: dict[str, Any]) -> None:
-    assert dockerfile("USER") == ["tidings"]
+    assert dockerfile("USER") == ["10001:10001"], "a number, which Kubernetes can judge"
     for service in (service for service in services.values() if roles(service)):
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
+
+
+def test_the_image_has_everything_that_a_wheel_has() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    copied = [name for line in dockerfile("COPY") for name in line.split()[:-1]]
+    assert [name for name in included if not name.startswith(tuple(copied))] == []
 
 
 def test_the_image_is_built_from_files_that_are_there_and_sent() -> None:

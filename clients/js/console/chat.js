@@ -20,7 +20,6 @@ export class ChatScreen extends Screen {
   #unsealed = /** @type {Map<number, string>} */ (new Map());
   /** The page follows the end of the log, unless somebody has gone elsewhere. */
   #after = /** @type {number | null} */ (null);
-  #job = /** @type {any} */ (null);
 
   get id() {
     return this.params["chat"] ?? "";
@@ -105,15 +104,18 @@ export class ChatScreen extends Screen {
       void this.open();
     };
     const rows = entries.map((entry) => [
-      mono(entry.sequence),
+      number(entry.sequence),
       this.#what(entry),
       who(this, entry.sender),
       when(entry.created_at),
+      entry.kind === "message"
+        ? link(this.to("explain", `${this.id}.${entry.sequence}`), "Why did it not arrive?")
+        : null,
     ]);
     return card(
       "Log",
       [
-        table("Log", ["Sequence", "Entry", "By", "When"], rows),
+        table("Log", ["Sequence", "Entry", "By", "When", ""], rows),
         h("div", { class: "more" }, [
           first > 1 ? button("Older", go(Math.max(0, first - 1 - PAGE))) : null,
           last < this.#chat.head ? button("Newer", go(last)) : null,
@@ -181,13 +183,7 @@ export class ChatScreen extends Screen {
   #dangers() {
     return card("Moderation", [
       h("div", { class: "danger-row" }, [
-        h(
-          "p",
-          null,
-          this.#job
-            ? ["Deletion ", label(this.#job.phase, "warn"), " ", mono(this.#job.job)]
-            : "Delete the chat for everybody, with all its messages. Nobody can undo this.",
-        ),
+        h("p", null, "Delete the chat for everybody, with all its messages. Nobody can undo this."),
         button("Delete", () => void this.#delete(), "danger"),
       ]),
     ]);
@@ -210,20 +206,9 @@ export class ChatScreen extends Screen {
   }
 
   #delete() {
-    return this.change(
-      {
-        title: "Delete the chat",
-        text: "Nothing can be written from the answer on. A job removes members and messages.",
-        name: this.id,
-        verb: "Delete for good",
-        isDangerous: true,
-        request: `DELETE ${this.#at()}`,
-        act: async () => {
-          this.#job = await this.server.ask("DELETE", this.#at());
-        },
-      },
-      "The deletion has begun.",
-    );
+    const text =
+      "Nothing can be written from the answer on. A job removes members and messages for good.";
+    return this.remove({ title: "Delete the chat", text, name: this.id }, this.#at());
   }
 }
 

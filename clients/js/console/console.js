@@ -106,7 +106,11 @@ class Console {
     this.#isMenuOpen = false;
     this.update();
     scrollTo(0, 0);
-    void screen.open().then(() => this.#plan());
+    void screen.open().then(() => {
+      this.#plan();
+      // What had the focus is gone with the screen before.
+      if (document.activeElement === document.body) document.querySelector("main")?.focus();
+    });
   }
 
   /** Load the screen again after some time, while somebody looks at it. */

@@ -16,14 +16,14 @@ export class ExplainScreen extends Screen {
   static icon = /** @type {const} */ ("question");
   static menu = /** @type {"tenant" | null} */ ("tenant");
 
+  /** A message, notification or request; before the id of a notification may be its inbox. */
   #asked = { user_id: this.params["user"] ?? "", what: this.params["what"] ?? "" };
   #found = /** @type {any} */ (null);
 
   async load() {
     const { user_id, what } = this.#asked;
     if (!user_id || !what) return;
-    const name = kindOf(what);
-    this.#found = await this.server.get(this.at("explain"), { user_id, [name]: what });
+    this.#found = await this.server.get(this.at("explain"), { user_id, ...named(what) });
   }
 
   render() {
@@ -37,7 +37,7 @@ export class ExplainScreen extends Screen {
       const [user, what] = [form.get("user"), form.get("what")].map((value) =>
         String(value).trim(),
       );
-      this.desk.go("tenants", this.tenant, "explain", user ?? "", what ?? "");
+      this.desk.go("tenants", this.tenant, "explain", what ?? "", user ?? "");
     };
     const { user_id, what } = this.#asked;
     const common = {
@@ -93,17 +93,24 @@ export class ExplainScreen extends Screen {
   }
 }
 
-/** The same screen, with an answer: its address can be sent to somebody else. */
-export class ExplainedScreen extends ExplainScreen {
-  static path = "tenants/:tenant/explain/:user/:what";
+/** The same screen for a message or notification; the user is still to be named. */
+export class ExplainWhatScreen extends ExplainScreen {
+  static path = "tenants/:tenant/explain/:what";
   static menu = null;
-  static refresh = 5;
 }
 
-/** @param {string} what */
-function kindOf(what) {
-  if (/^[0-9A-HJKMNP-TV-Z]{26}\.\d+$/.test(what)) return "message_id";
-  return /^(b\d+|[0-9A-HJKMNP-TV-Z]{26})$/.test(what) ? "notification_id" : "request_id";
+/** The same screen, with an answer: its address can be sent to somebody else. */
+export class ExplainedScreen extends ExplainScreen {
+  static path = "tenants/:tenant/explain/:what/:user";
+  static menu = null;
+}
+
+/** What the server is asked about. @param {string} what */
+function named(what) {
+  if (/^[0-9A-HJKMNP-TV-Z]{26}\.\d+$/.test(what)) return { message_id: what };
+  const [inbox, notification_id] = what.includes("/") ? what.split("/") : [null, what];
+  const isNotification = inbox || /^(b\d+|[0-9A-HJKMNP-TV-Z]{26})$/.test(what);
+  return isNotification ? { inbox, notification_id } : { request_id: what };
 }
 
 /** @param {string} code @returns {Tone} */

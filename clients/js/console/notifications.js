@@ -104,21 +104,12 @@ export class NotificationsScreen extends Screen {
   }
 
   #delete() {
-    return this.change(
-      {
-        title: `Delete ${this.inbox}`,
-        text: "The inbox and all its notifications are deleted for good.",
-        name: this.inbox,
-        verb: "Delete for good",
-        isDangerous: true,
-        request: `DELETE /v1/tenants/${this.tenant}/inboxes/${this.inbox}`,
-        act: async () => {
-          await this.server.ask("DELETE", this.at("inboxes", this.inbox));
-          this.desk.go("tenants", this.tenant, "inboxes");
-        },
-      },
-      "The deletion has begun.",
-    );
+    const question = {
+      title: `Delete ${this.inbox}`,
+      text: "The inbox and all its notifications are deleted for good.",
+      name: this.inbox,
+    };
+    return this.remove(question, this.at("inboxes", this.inbox));
   }
 }
 
@@ -165,6 +156,7 @@ export class NotificationScreen extends Screen {
         ["Label", one.label ?? "–"],
         ["Id", mono(one.id)],
       ]),
+      link(this.to("explain", `${this.params["inbox"]}/${one.id}`), "Why did it not arrive?"),
     ]);
   }
 

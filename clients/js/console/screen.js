@@ -103,6 +103,28 @@ export class Screen {
     this.desk.say(done);
     await this.open();
   }
+
+  /**
+   * Ask before something is deleted for good; then show the job that does it.
+   *
+   * @param {{title: string, text: string, name: string}} question
+   * @param {string} path
+   */
+  async remove(question, path) {
+    let job = "";
+    const isDone = await this.desk.ask({
+      ...question,
+      verb: "Delete for good",
+      isDangerous: true,
+      request: `DELETE ${path}`,
+      act: async () => {
+        ({ job } = await this.server.ask("DELETE", path));
+      },
+    });
+    if (!isDone) return;
+    this.desk.say("The deletion has begun.");
+    this.desk.go("tenants", this.tenant, "jobs", job);
+  }
 }
 
 /** Return the address of a screen. @param {...string} parts */
@@ -112,6 +134,8 @@ export const address = (...parts) => `#/${parts.map(encodeURIComponent).join("/"
 export class Pages {
   rows = /** @type {any[]} */ ([]);
   #cursor = /** @type {string | null} */ (null);
+  /** Number of pages that are shown. */
+  #count = 1;
   #trouble = "";
   #isAsking = false;
 
@@ -126,22 +150,37 @@ export class Pages {
     this.query = query;
   }
 
-  /** Load the first page again. Later pages, if they were loaded, are dropped. */
+  /** Show another part of the list. @param {Record<string, string | number | null>} query */
+  choose(query) {
+    this.query = query;
+    this.#count = 1;
+  }
+
+  /** Load all pages again that are shown. */
   async load() {
-    const page = await this.#page(null);
-    this.rows = page.data;
-    this.#cursor = page.next_cursor;
+    const { query } = this;
+    const rows = [];
+    let cursor = /** @type {string | null} */ (null);
+    for (let count = 0; count < this.#count && (count === 0 || cursor); count++) {
+      const page = await this.#page(cursor);
+      rows.push(...page.data);
+      cursor = page.next_cursor;
+    }
+    if (query !== this.query) return; // a later choice is on its way
+    [this.rows, this.#cursor] = [rows, cursor];
   }
 
   /** @param {string | null} cursor */
   #page = (cursor) => this.desk.server.get(this.path, { limit: 50, ...this.query, cursor });
 
-  async #more() {
+  /** Load the next page. */
+  async more() {
     this.#isAsking = true;
     try {
       const page = await this.#page(this.#cursor);
       this.rows = [...this.rows, ...page.data];
       this.#cursor = page.next_cursor;
+      this.#count++;
       this.#trouble = "";
     } catch (error) {
       this.#trouble = /** @type {Error} */ (error).message;
@@ -162,7 +201,7 @@ export class Pages {
       this.#trouble ? trouble(this.#trouble) : null,
       this.#isAsking
         ? h("span", { class: "faint" }, "Loading…")
-        : button("More", () => this.#more()),
+        : button("More", () => this.more()),
     ]);
   }
 }

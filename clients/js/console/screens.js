@@ -6,8 +6,9 @@ import { CapacityScreen } from "./capacity.js";
 import { ChatScreen, MessageScreen } from "./chat.js";
 import { ChatsScreen } from "./chats.js";
 import { DeadLettersScreen } from "./dead_letters.js";
-import { ExplainedScreen, ExplainScreen } from "./explain.js";
+import { ExplainedScreen, ExplainScreen, ExplainWhatScreen } from "./explain.js";
 import { InboxesScreen } from "./inboxes.js";
+import { JobScreen } from "./job.js";
 import { KeysScreen } from "./keys.js";
 import { NotificationScreen, NotificationsScreen } from "./notifications.js";
 import { OverviewScreen, SettingsScreen } from "./overview.js";
@@ -26,6 +27,7 @@ export const SCREENS = [
   SettingsScreen,
   TenantScreen,
   ExplainScreen,
+  ExplainWhatScreen,
   ExplainedScreen,
   UsersScreen,
   UserScreen,
@@ -36,5 +38,6 @@ export const SCREENS = [
   NotificationsScreen,
   NotificationScreen,
   KeysScreen,
+  JobScreen,
   TenantAuditScreen,
 ];

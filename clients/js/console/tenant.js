@@ -20,7 +20,6 @@ export class TenantScreen extends Screen {
 
   #tenant = /** @type {any} */ (null);
   #settings = /** @type {any} */ ({});
-  #job = /** @type {any} */ (null);
 
   heading() {
     return this.#tenant?.name || this.tenant;
@@ -89,9 +88,7 @@ export class TenantScreen extends Screen {
         h(
           "p",
           null,
-          this.#job
-            ? [label(`Deletion: ${this.#job.phase}`, "warn"), " ", mono(this.#job.job)]
-            : "Delete the tenant with all its users, chats and inboxes. Nobody can undo this.",
+          "Delete the tenant with all its users, chats and inboxes. Nobody can undo this.",
         ),
         button("Delete", () => void this.#delete(), "danger"),
       ]),
@@ -171,20 +168,9 @@ export class TenantScreen extends Screen {
   }
 
   #delete() {
-    return this.change(
-      {
-        title: `Delete ${this.tenant}`,
-        text: "All users, chats, messages, inboxes and keys of the tenant are deleted for good. A job does it; its progress is shown here.",
-        name: this.tenant,
-        verb: "Delete for good",
-        isDangerous: true,
-        request: `DELETE /v1/tenants/${this.tenant}`,
-        act: async () => {
-          this.#job = await this.server.ask("DELETE", this.at());
-        },
-      },
-      "The deletion has begun.",
-    );
+    const title = `Delete ${this.tenant}`;
+    const text = "All users, chats, messages, inboxes and keys of the tenant are deleted for good.";
+    return this.remove({ title, text, name: this.tenant }, this.at());
   }
 }
 

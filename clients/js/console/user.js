@@ -30,7 +30,6 @@ export class UserScreen extends Screen {
   #sessions = /** @type {any[]} */ ([]);
   #connections = /** @type {any} */ (null);
   #unread = /** @type {any} */ (null);
-  #job = /** @type {any} */ (null);
   #chats = new Pages(this.desk, this.at("chats"), { user_id: this.id });
 
   get id() {
@@ -202,9 +201,6 @@ export class UserScreen extends Screen {
         "Delete",
         () => void this.#delete(),
       ),
-      this.#job
-        ? h("p", null, ["Deletion ", label(this.#job.phase, "warn"), " ", mono(this.#job.job)])
-        : null,
     ]);
   }
 
@@ -218,10 +214,7 @@ export class UserScreen extends Screen {
    */
   #question(title, text, verb, method, path, body) {
     const isDangerous = verb !== "Activate";
-    const act = async () => {
-      const made = await this.server.ask(method, path, body);
-      if (made?.job) this.#job = made;
-    };
+    const act = async () => void (await this.server.ask(method, path, body));
     return { title, text, name: this.id, verb, isDangerous, request: `${method} ${path}`, act };
   }
 
@@ -264,14 +257,7 @@ export class UserScreen extends Screen {
 
   #delete() {
     const text = "A job removes everything of the user, and ends in a signed receipt.";
-    const question = this.#question(
-      `Delete ${this.id}`,
-      text,
-      "Delete for good",
-      "DELETE",
-      this.#at(),
-    );
-    return this.change(question, "The deletion has begun.");
+    return this.remove({ title: `Delete ${this.id}`, text, name: this.id }, this.#at());
   }
 }
 

@@ -20,7 +20,7 @@ export class UsersScreen extends Screen {
 
   aside() {
     const oninput = (/** @type {any} */ event) => {
-      this.#users.query = { prefix: event.target.value.trim() };
+      this.#users.choose({ prefix: event.target.value.trim() });
       void this.open();
     };
     return h("label", { class: "filter" }, [

@@ -13,7 +13,7 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway import connection_states, tracing
+from tidings.gateway import connection_states, journals
 from tidings.gateway.closing import RevocationCloser, drain
 from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import Admission, GatewayContext, WriteLease
@@ -23,10 +23,10 @@ from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
 from tidings.gateway.journal import DeliveryJournal
+from tidings.gateway.journals import ALONE, LocalJournal
 from tidings.gateway.notices import InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
-from tidings.gateway.tracing import ALONE, LocalTraces
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
@@ -62,7 +62,7 @@ class Sockets:
         """All connections of this process."""
         self._journal = DeliveryJournal(core.clock)
         name = others.name if others is not None else ALONE
-        self.traces = LocalTraces(self.hub, self._journal, name)
+        self.local_journal = LocalJournal(self.hub, self._journal, name)
         self._presence = PresenceTracker(
             self.hub, core.store.users, core.clock, others.remote_gateways if others else None
         )
@@ -79,7 +79,7 @@ class Sockets:
         if others is not None:
             hint = self._inbox_frames.hint
             self._exchange = Exchange(
-                self.hub, core, others, self._write_lease, hint, self._journal, self.traces
+                self.hub, core, others, self._write_lease, hint, self._journal, self.local_journal
             )
         context = _context(
             core, self.hub, self._journal, self._presence, self._write_lease, rate_limits
@@ -129,7 +129,7 @@ class Exchange:
         write_lease: WriteLease,
         hint: Callable[[InboxEvent], None],
         journal: DeliveryJournal,
-        traces: LocalTraces,
+        local_journal: LocalJournal,
     ) -> None:
         self._journal = journal
         self._chats = core.store.chats
@@ -141,7 +141,7 @@ class Exchange:
             HandoverReceiver(hub, self._registration.request_reconcile, hint, self._heard),
             {
                 connection_states.SUBJECT: OwnConnections(hub, core.clock, others.name).answer,
-                tracing.SUBJECT: traces.answer,
+                journals.SUBJECT: local_journal.answer,
             },
         )
 

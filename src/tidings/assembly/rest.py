@@ -45,7 +45,7 @@ from tidings.assembly import Core
 from tidings.assembly.metrics import metrics_text, root_only
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers
-from tidings.ports.traces import NoTraces, Traces
+from tidings.ports.journals import Journals, NoJournals
 
 
 def make_rest(
@@ -57,11 +57,11 @@ def make_rest(
     access: Access | None = None,
     is_whole: bool = True,
     sign_in: SignIn | None = None,
-    traces: Traces | None = None,
+    journals: Journals | None = None,
 ) -> Router:
     """Return the REST application; without `is_whole`, it answers only health checks.
 
-    `traces` asks the gateways; None if there are no sockets.
+    `journals` asks the gateways; None if there are no sockets.
     """
     if not is_whole:
         return make_health_app(health, metrics_text, root_only(core), core.chance)
@@ -76,7 +76,7 @@ def make_rest(
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
-        explaining=make_explain(core, traces or NoTraces()),
+        explaining=make_explain(core, journals or NoJournals()),
         own_health=health,
         metrics_text=metrics_text,
         chance=core.chance,
@@ -87,11 +87,11 @@ def make_rest(
     )
 
 
-def make_explain(core: Core, traces: Traces) -> Explain:
+def make_explain(core: Core, journals: Journals) -> Explain:
     """Return the verb that explains what became of a message."""
     store = core.store
     message = ExplainMessage(
-        store.log, store.chats, store.receipts, core.deliveries, core.vault, traces, core.clock
+        store.log, store.chats, store.receipts, core.deliveries, core.vault, journals, core.clock
     )
     find = FindNotification(core.inbox.configs, store.notifications, core.clock)
     notification = ExplainNotification(
@@ -101,7 +101,7 @@ def make_explain(core: Core, traces: Traces) -> Explain:
         store.copies,
         store.dead_letters,
         core.inbox.views,
-        traces,
+        journals,
         core.clock,
     )
     return Explain(store.tenants, store.users, message, notification, core.refusals)

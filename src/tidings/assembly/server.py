@@ -28,10 +28,10 @@ from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
+from tidings.gateway.journals import ClusterJournals
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
-from tidings.gateway.tracing import ClusterTraces
+from tidings.ports.journals import Journals
 from tidings.ports.processes import Trouble
-from tidings.ports.traces import Traces
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
@@ -89,7 +89,7 @@ class Server:
             access=access,
             is_whole=is_whole,
             sign_in=sign_in,
-            traces=_traces(self._sockets, others),
+            journals=_journals(self._sockets, others),
         )
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
@@ -173,9 +173,9 @@ class Server:
         await self._metrics.close()
 
 
-def _traces(sockets: Sockets | None, others: ClusterLinks | None) -> Traces | None:
-    local = sockets.traces if sockets is not None else None
-    return local if others is None else ClusterTraces(others.registry, others.handover, local)
+def _journals(sockets: Sockets | None, others: ClusterLinks | None) -> Journals | None:
+    local = sockets.local_journal if sockets is not None else None
+    return local if others is None else ClusterJournals(others.registry, others.handover, local)
 
 
 def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:

@@ -271,11 +271,13 @@ def _add_backup_commands(commands: "_Commands", folder: argparse.ArgumentParser)
     )
     verified.set_defaults(run=_with_settings(verify.verify))
     verify.add_verify_options(verified)
-    commands.add_parser(
+    repaired = commands.add_parser(
         "repair",
         parents=[folder],
         help="after a restore of the tables on DynamoDB: make them agree with the logs",
-    ).set_defaults(run=_with_settings(verify.repair))
+    )
+    repaired.set_defaults(run=_with_settings(verify.repair))
+    verify.add_repair_options(repaired)
     drill = commands.add_parser(
         "drill", parents=[folder], help="make a backup, restore it elsewhere and verify it"
     )

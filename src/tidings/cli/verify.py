@@ -3,9 +3,12 @@
 
 import argparse
 import asyncio
+import os
+import shutil
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -20,7 +23,7 @@ from tidings.assembly.system import SystemChance, SystemClock
 from tidings.cli.backup import back_up, backup_count, open_place, restore_chosen
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config, DynamoDb
-from tidings.data_folder import replace_private_file
+from tidings.data_folder import LOCK, is_in_use, only_process, replace_private_file
 from tidings.model.ids import ChatId, rfc3339
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup.place import BackupPlace
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 VIOLATED: Final = 1
 """Exit code if stored data breaks a rule."""
 SHOWN_MAX: Final = 50
+SCRATCH: Final = "tidings-drill-"
+"""Prefix of the names of folders into which drills restore."""
 _LOG_SECONDS: Final = 10.0
 _SAVE_SECONDS: Final = 5.0
 
@@ -87,6 +92,13 @@ def add_verify_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="store the progress in this file; the same command then continues after an"
         " interruption",
+    )
+
+
+def add_repair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings repair`."""
+    parser.add_argument(
+        "--yes", action="store_true", help="really give the tables a new epoch and change them"
     )
 
 
@@ -159,13 +171,18 @@ def _reached(path: Path | None, epoch: str) -> Verified:
     raise SetupError(f"{path} is not the progress of a verification of this store")
 
 
-def repair(config: Config, _options: argparse.Namespace) -> int:
+def repair(config: Config, options: argparse.Namespace) -> int:
     """Make restored tables on DynamoDB agree with the logs, under a new epoch.
 
     Raises:
         SetupError: The operator has to change something first.
         StoreUnavailable: The tables do not answer; repeat the command.
     """
+    if not options.yes:
+        raise SetupError(
+            "this gives the tables a new epoch, so that every device starts over: stop all "
+            "processes, and add --yes if you mean it"
+        )
     with ProgressLine(_LOG_SECONDS) as line:
 
         def report(done: "Repaired") -> None:
@@ -192,8 +209,8 @@ def drill(config: Config, options: argparse.Namespace) -> int:
         )
     if options.scratch is not None and not Path(options.scratch).is_dir():
         raise SetupError(f"{options.scratch} is not a folder: name another one with --scratch")
-    with tempfile.TemporaryDirectory(prefix="tidings-drill-", dir=options.scratch) as scratch:
-        result = _drill(config, open_place(options.target), options.keep, Path(scratch))
+    with _scratch(options.scratch) as scratch:
+        result = _drill(config, open_place(options.target), options.keep, scratch)
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -205,6 +222,18 @@ def drill(config: Config, options: argparse.Namespace) -> int:
             f"The logs end as in the backup. The data is {result.age_seconds:.1f} s old."
         )
     return VIOLATED if result.violations else 0
+
+
+@contextmanager
+def _scratch(parent: str | None) -> Iterator[Path]:
+    """Make a folder for this drill, and remove the folders of drills that were killed."""
+    for left in Path(parent or tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        # A drill locks its folder. In a shared folder, others may have made something of this name.
+        if left.lstat().st_uid == os.getuid() and (left / LOCK).exists() and not is_in_use(left):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=parent) as folder:
+        with only_process(Path(folder)):
+            yield Path(folder)
 
 
 def _drill(config: Config, place: BackupPlace, keep: int | None, scratch: Path) -> Drill:

@@ -22,8 +22,8 @@ from tidings.model import limits
 from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
+from tidings.ports.journals import Step
 from tidings.ports.store import set_requester, unknown_requester, user_requester
-from tidings.ports.traces import Step
 from tidings.wire.codes import Close
 from tidings.wire.frames import GoneFrame, Hello, Welcome, encode, encode_entry
 

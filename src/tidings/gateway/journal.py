@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.traces import ConnectionTrace, Progress, Step, TraceQuestion, TraceStep
+from tidings.ports.journals import ConnectionProgress, JournalQuestion, JournalStep, Progress, Step
 from tidings.ports.world import Clock
 
 ENTRIES_MAX: Final = 16_384
@@ -60,39 +60,38 @@ class DeliveryJournal:
         self, connection: ClientConnection, step: Step, chat: ChatId, first: int, last: int
     ) -> None:
         """Record a step of one connection, which concerns the entries `first` to `last`."""
-        told = connection.conversation
-        if told.user is not None:
-            now = self._clock.now()
-            record = _Step(now, step, told.user, told.connection, told.device, chat, first, last)
-            self._steps.append(record)
+        self._keep(connection, step, chat, first, last)
 
     def closed(self, connection: ClientConnection) -> None:
         """Record that a connection has closed, and which entries its client did not confirm."""
-        told = connection.conversation
-        if told.user is None:
-            return
         for chat, first, last in connection.progress.unconfirmed(UNCONFIRMED_CHATS_MAX):
-            self.note(connection, "unconfirmed", chat, first, last)
-        now = self._clock.now()
-        self._steps.append(
-            _Step(now, "disconnected", told.user, told.connection, told.device, None, 0, 0)
-        )
+            self._keep(connection, "unconfirmed", chat, first, last)
+        self._keep(connection, "disconnected", None, 0, 0)
+
+    def _keep(
+        self, connection: ClientConnection, step: Step, chat: ChatId | None, first: int, last: int
+    ) -> None:
+        told, now = connection.conversation, self._clock.now()
+        assert told.user is not None, "the journal begins after hello"
+        kept = _Step(now, step, told.user, told.connection, told.device, chat, first, last)
+        self._steps.append(kept)
 
     # Questions.
 
-    def steps(self, question: TraceQuestion) -> list[TraceStep]:
+    def steps(self, question: JournalQuestion) -> list[JournalStep]:
         """Return the steps that concern a message or notification, and when connections of its user
         closed."""
-        found = [
-            TraceStep(
-                at=step.at, step=step.step, connection=step.connection, device=step.device or None
-            )
+        first = self._arrivals(question)[:1]
+        found = [JournalStep(at=at, step="handed_to_gateway") for at in first]
+        found += [
+            JournalStep(at=step.at, step=step.step, connection=step.connection, device=step.device)
             for step in self._of(question)
         ]
-        found += [TraceStep(at=at, step="handed_to_gateway") for at in self._arrivals(question)[:1]]
         return sorted(found, key=lambda step: step.at)
 
-    def trace(self, connection: ClientConnection, question: TraceQuestion) -> ConnectionTrace:
+    def progress_of(
+        self, connection: ClientConnection, question: JournalQuestion
+    ) -> ConnectionProgress:
         """Return how far a message has come on an open connection."""
         told = connection.conversation
         progress: Progress | None = None
@@ -101,7 +100,7 @@ class DeliveryJournal:
             progress, since = self._progress(connection, question.chat, question)
             if progress in ("written", "acknowledged"):
                 written_at = self._written_at(connection, question)
-        return ConnectionTrace(
+        return ConnectionProgress(
             connection=told.connection,
             device=told.device or "",
             connected_at=self._wall(connection, told.opened_at),
@@ -112,7 +111,7 @@ class DeliveryJournal:
         )
 
     def _progress(
-        self, connection: ClientConnection, chat: ChatId, question: TraceQuestion
+        self, connection: ClientConnection, chat: ChatId, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
         progress, sequence = connection.progress, question.sequence
         position = progress.get(chat)
@@ -132,7 +131,7 @@ class DeliveryJournal:
         return "behind", None
 
     def _older(
-        self, connection: ClientConnection, position: Position, question: TraceQuestion
+        self, connection: ClientConnection, position: Position, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
         """Return the progress of a message that is not sent by itself on this connection."""
         for step in self._of(question):
@@ -142,7 +141,7 @@ class DeliveryJournal:
             return "resync", self._last(connection, "resync_sent")
         return ("resync_fetched" if position.resync else "before_connection"), None
 
-    def _written_at(self, connection: ClientConnection, question: TraceQuestion) -> int | None:
+    def _written_at(self, connection: ClientConnection, question: JournalQuestion) -> int | None:
         """Return when an entry was written to a connection; None if the journal no longer knows.
 
         A connection that read the entry from the log has a record of its own. Any other connection
@@ -159,7 +158,7 @@ class DeliveryJournal:
         later = (at for at in self._arrivals(question) if at >= max(opened, waited))
         return next(later, None)
 
-    def _of(self, question: TraceQuestion) -> list[_Step]:
+    def _of(self, question: JournalQuestion) -> list[_Step]:
         chat, sequence = question.chat, question.sequence
         return [
             step
@@ -168,7 +167,7 @@ class DeliveryJournal:
             and (step.chat is None or (chat is not None and step.covers(chat, sequence)))
         ]
 
-    def _arrivals(self, question: TraceQuestion) -> list[int]:
+    def _arrivals(self, question: JournalQuestion) -> list[int]:
         key = question.chat or question.notification, question.sequence
         return [at for name, sequence, at in self._entries if (name, sequence) == key]
 

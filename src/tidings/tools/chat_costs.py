@@ -304,6 +304,25 @@ def message_receipts(members: int, content: int) -> Cost:
     )
 
 
+def explain(members: int, count: int, content: int) -> Cost:
+    """Return the cost of explaining what became of a message on its way to a member who is offline.
+
+    The log has `count` entries from the message on.
+    """
+    since = strong_units(count * (MESSAGE_BYTES + content))
+    return Cost(
+        [
+            _reads("read_log", "messages", since + 2, 3),
+            _reads("read_chat", "chats", 2, 2),
+            _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
+            _reads("read_receipt", "delivery_state", 2, 2),
+            _reads("show_last", "messages", 0.5),
+            _reads("count_unread", "messages", 0.5),
+            _reads("check_member", "chat_memberships", 1),
+        ]
+    )
+
+
 def unread_total(direct: int, content: int) -> Cost:
     """Return the cost of the unread total of a user who has read everything, without inboxes."""
     inboxes = _reads("list_inboxes", "inbox", 1)

@@ -72,7 +72,8 @@ from tidings_client.records import Profile, ProfileChange
 from tidings_client.root_api import DeploymentState, RootApi
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
-from tidings_client.tenant_api import (
+from tidings_client.tenant_api import TenantApi
+from tidings_client.tenant_records import (
     AuditPage,
     AuditRecord,
     Explanation,
@@ -81,7 +82,6 @@ from tidings_client.tenant_api import (
     NewNotification,
     Posted,
     Progress,
-    TenantApi,
 )
 
 __all__ = [

@@ -12,7 +12,7 @@ import msgspec
 
 from tidings_client.listed import part_of
 from tidings_client.rest import Rest
-from tidings_client.tenant_api import AuditPage
+from tidings_client.tenant_records import AuditPage
 from tidings_client.tokens import Tokens
 from tidings_client.world import SystemWorld, World
 

@@ -16,19 +16,20 @@ from tidings.model.entries import Entry
 from tidings.model.explaining import Code, DeliveryVerdict
 from tidings.model.ids import UserKey
 from tidings.model.roles import Member
+from tidings.ports.journals import ConnectionProgress, FoundJournals, Progress
 from tidings.ports.people import User
-from tidings.ports.traces import ConnectionTrace, FoundTraces, Progress
 
 
 class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about one message and one user of its tenant."""
 
     user: UserKey
-    now: int
     message: Entry
     """The message, with the reason in `gone` if its content is gone."""
+    is_deleted: bool
+    """Whether the chat was deleted."""
     deleted_at: int | None
-    """When the chat was deleted; None if it exists."""
+    """When the chat was deleted, if that is known."""
     member: Member | None
     """The user's membership now."""
     later: Sequence[Entry]
@@ -37,10 +38,12 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `later` reaches the end of the log."""
     receipt: ReceiptWithTimes | None
     profile: User
-    muted_until: int | None
-    traces: FoundTraces
-    dispatched: int | None
-    """The sequence up to which workers have delivered the chat; None if this process delivers."""
+    journals: FoundJournals
+    is_muted: bool = False
+    """Whether the user has muted the chat; only known if the user is offline."""
+    dispatched: int | None = None
+    """The sequence up to which workers have delivered the chat; only known if a connection lacks
+    the message, and None if this process delivers."""
 
     @property
     def sequence(self) -> int:
@@ -53,9 +56,9 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
         return next((entry for entry in self.later if entry.kind in ("added", "removed")), None)
 
     @property
-    def connections(self) -> list[ConnectionTrace]:
+    def connections(self) -> list[ConnectionProgress]:
         """The open connections of the user, in all gateways that answered."""
-        return open_connections(self.traces)
+        return open_connections(self.journals)
 
 
 Rule = Callable[[MessageFacts], DeliveryVerdict | None]
@@ -82,7 +85,7 @@ def _not_member(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _deleted(facts: MessageFacts) -> DeliveryVerdict | None:
-    if facts.deleted_at is None:
+    if not facts.is_deleted:
         return None
     return DeliveryVerdict("chat_deleted", "The chat was deleted.", facts.deleted_at)
 
@@ -99,16 +102,15 @@ def _removed(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _gone(facts: MessageFacts) -> DeliveryVerdict | None:
-    match facts.message.gone:
-        case "redacted":
-            found = (entry.created_at for entry in facts.later if entry.kind == "redacted")
-            return DeliveryVerdict("redacted", "The message was redacted.", next(found, None))
-        case "expired":
-            return DeliveryVerdict("expired", "The message has expired.", facts.message.expires_at)
-        case "erased":
-            return DeliveryVerdict("erased", "The content of the sender was erased.")
-        case None:
-            return None
+    message = facts.message
+    if message.gone == "redacted":
+        found = (entry.created_at for entry in facts.later if entry.kind == "redacted")
+        return DeliveryVerdict("redacted", "The message was redacted.", next(found, None))
+    if message.gone == "expired":
+        return DeliveryVerdict("expired", "The message has expired.", message.expires_at)
+    if message.gone == "erased":
+        return DeliveryVerdict("erased", "The content of the sender was erased.")
+    return None
 
 
 def _read(facts: MessageFacts) -> DeliveryVerdict | None:
@@ -133,15 +135,13 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 
 
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
-    more = "" if facts.muted_until is None else " The user has muted the chat."
-    was_active = _has_moved(facts.receipt)
-    return absence(facts.profile, facts.traces, was_active=was_active, more=more)
+    more = " The user has muted the chat." if facts.is_muted else ""
+    was_active = facts.receipt is not None and _has_moved(facts.receipt)
+    return absence(facts.profile, facts.journals, was_active=was_active, more=more)
 
 
-def _has_moved(receipt: ReceiptWithTimes | None) -> bool:
+def _has_moved(receipt: ReceiptWithTimes) -> bool:
     """Return True if the user has received, read or sent something in the chat since joining."""
-    if receipt is None:
-        return False
     return max(receipt.receipt.delivered, receipt.receipt.read) > receipt.joined
 
 

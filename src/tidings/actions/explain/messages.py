@@ -20,9 +20,9 @@ from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, What,
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.delivery import DeliveryStore
+from tidings.ports.journals import GatewayJournal, JournalQuestion, Journals, JournalStep, Step
 from tidings.ports.log import Log
 from tidings.ports.people import User
-from tidings.ports.traces import GatewayTrace, Step, TraceQuestion, Traces, TraceStep
 from tidings.ports.world import Clock
 
 PAGES_MAX: Final = 4
@@ -55,7 +55,7 @@ class ExplainMessage:
     receipts: Receipts
     deliveries: DeliveryStore | None
     vault: Vault
-    traces: Traces
+    journals: Journals
     clock: Clock
 
     async def __call__(self, chat: ChatId, sequence: int, profile: User) -> Explanation:
@@ -92,35 +92,38 @@ class ExplainMessage:
         self, state: ChatState, profile: User, entries: Sequence[Entry], is_complete: bool
     ) -> MessageFacts:
         user, chat, message = profile.user, state.chat_id, entries[0]
-        now = self.clock.now()
-        await self.vault.open([message], now)
+        await self.vault.open([message], self.clock.now())
         member = state.members.get(user)
         receipt: ReceiptWithTimes | None = None
         if member is not None and not state.is_deleted:
             receipt = await self.receipts.find(user, chat, member.joined)
-        row = None if receipt is None else await self.chats.row(user, chat, now)
-        muted = None if row is None else row.muted_until
-        reached = None if self.deliveries is None else await self.deliveries.reached([chat])
-        return MessageFacts(
+        facts = MessageFacts(
             user=user,
-            now=now,
             message=message,
-            deleted_at=_deleted_at(state, entries),
+            is_deleted=state.is_deleted,
+            deleted_at=entries[-1].created_at if entries[-1].kind == "deleted" else None,
             member=member,
             later=[entry for entry in entries[1:] if _concerns(entry, message, user)],
             is_later_complete=is_complete,
             receipt=receipt,
             profile=profile,
-            muted_until=muted if muted is not None and muted > now else None,
-            traces=await self.traces.find(TraceQuestion(user, chat, message.sequence)),
-            dispatched=None if reached is None else reached[chat],
+            journals=await self.journals.find(JournalQuestion(user, chat, message.sequence)),
         )
+        return await self._completed(facts)
 
-
-def _deleted_at(state: ChatState, entries: Sequence[Entry]) -> int | None:
-    if not state.is_deleted:
-        return None
-    return entries[-1].created_at if entries[-1].kind == "deleted" else state.active_at
+    async def _completed(self, facts: MessageFacts) -> MessageFacts:
+        """Return the facts with those that matter only in some cases."""
+        chat, connections = facts.message.chat_id, facts.connections
+        if facts.receipt is not None and not connections:
+            now = self.clock.now()
+            row = await self.chats.row(facts.user, chat, now)
+            is_muted = row is not None and (row.muted_until or 0) > now
+            return msgspec.structs.replace(facts, is_muted=is_muted)
+        is_behind = any(connection.progress == "behind" for connection in connections)
+        if is_behind and self.deliveries is not None:
+            reached = (await self.deliveries.reached([chat]))[chat]
+            return msgspec.structs.replace(facts, dispatched=reached)
+        return facts
 
 
 def _concerns(entry: Entry, message: Entry, user: UserKey) -> bool:
@@ -137,11 +140,11 @@ def _timeline(facts: MessageFacts) -> Iterator[Moment]:
     yield Moment("accepted", message.created_at, f"log, sequence {sequence}")
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
-    for gateway in facts.traces.gateways:
+    for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, message.created_at)
     if receipt is not None and facts.user != message.sender and receipt.joined <= sequence:
         yield from _receipt_moments(facts, receipt)
-    if facts.muted_until is not None:
+    if facts.is_muted:
         yield Moment("muted", None, f"chat of user {user_id(facts.user)}")
     yield from _changes(facts)
     yield from _end(facts)
@@ -180,7 +183,7 @@ def _end(facts: MessageFacts) -> Iterator[Moment]:
         yield Moment("expired", facts.message.expires_at)
     if facts.message.gone == "erased":
         yield Moment("erased")
-    if facts.deleted_at is not None:
+    if facts.is_deleted:
         yield Moment("chat_deleted", facts.deleted_at)
 
 
@@ -192,15 +195,17 @@ def _device_of(facts: MessageFacts) -> str | None:
     return None
 
 
-def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
+def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
     """Yield the steps that a gateway knows, and the user's connections there."""
     for connection in gateway.connections:
         yield Moment(
             "connected", connection.connected_at, _device(connection.device, connection.connection)
         )
     is_open = {connection.connection for connection in gateway.connections}
+    written = {step.connection for step in gateway.steps if step.step == "written_to_socket"}
     for step in gateway.steps:
         is_told = step.step in _TOLD_BY_CONNECTION and step.connection in is_open
+        is_told |= step.step == "unconfirmed" and step.connection in written
         if step.at >= since and not is_told:
             yield _moment(gateway.gateway, step)
     for connection in gateway.connections:
@@ -214,7 +219,7 @@ def gateway_moments(gateway: GatewayTrace, since: int) -> Iterator[Moment]:
                 pass
 
 
-def _moment(gateway: str, step: TraceStep) -> Moment:
+def _moment(gateway: str, step: JournalStep) -> Moment:
     if step.connection is None:
         return Moment("handed_to_gateway", step.at, f"gateway {gateway}")
     where = _device(step.device, step.connection)
@@ -230,5 +235,5 @@ def _device(device: str | None, connection: str) -> str:
 
 def replaced(explanation: Explanation, verdict: DeliveryVerdict, *moments: Moment) -> Explanation:
     """Return an explanation with another verdict, and with more moments."""
-    timeline = in_order((*moments, *explanation.timeline))
+    timeline = in_order((*explanation.timeline, *moments))
     return msgspec.structs.replace(explanation, verdict=verdict, timeline=timeline)

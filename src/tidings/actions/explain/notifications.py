@@ -19,8 +19,8 @@ from tidings.model.notifications import NOTIFICATION, Broadcast, Copy, Notificat
 from tidings.model.refusals import Invalid
 from tidings.ports.bus import DeadLetters
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.journals import FoundJournals, JournalQuestion, Journals
 from tidings.ports.people import User
-from tidings.ports.traces import FoundTraces, TraceQuestion, Traces
 from tidings.ports.world import Clock
 
 INBOXES_MAX: Final = 200
@@ -39,7 +39,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     read_at: int | None
     delivered: int
     is_dead_letter: bool
-    traces: FoundTraces
+    journals: FoundJournals
     now: int
 
     @property
@@ -60,7 +60,7 @@ class ExplainNotification:
     copies: Copies
     dead_letters: DeadLetters
     views: LogViews
-    traces: Traces
+    journals: Journals
     clock: Clock
 
     async def __call__(self, notification_id: str, inbox: str | None, profile: User) -> Explanation:
@@ -113,7 +113,9 @@ class ExplainNotification:
             read_at=read_at,
             delivered=delivered,
             is_dead_letter=is_dead,
-            traces=await self.traces.find(TraceQuestion(user, notification=f"{inbox}/{name}")),
+            journals=await self.journals.find(
+                JournalQuestion(user, notification=f"{inbox}/{name}")
+            ),
             now=self.clock.now(),
         )
 
@@ -138,7 +140,7 @@ def _judge(facts: _Facts) -> DeliveryVerdict:
         return _not_received(facts)
     if facts.read_at is not None:
         return DeliveryVerdict("read", "The user has read the notification.", facts.read_at)
-    absent = absence(facts.profile, facts.traces, was_active=False)
+    absent = absence(facts.profile, facts.journals, was_active=False)
     if absent is not None and absent.code != "offline":
         return absent
     if absent is not None and (absent.since or 0) < facts.received_at:
@@ -170,7 +172,7 @@ def _timeline(facts: _Facts) -> Iterator[Moment]:
         yield Moment("copied", facts.copy.received_at, where)
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
-    for gateway in facts.traces.gateways:
+    for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, posted.posted_at)
     if facts.read_at is not None:
         yield Moment("read", facts.read_at, where)

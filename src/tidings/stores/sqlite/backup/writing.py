@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from tidings.model.ids import rfc3339
+from tidings.model.setup_error import SetupError
 from tidings.ports.world import Clock
 from tidings.stores.sqlite.backup.manifest import (
     ERASURES,
@@ -37,6 +38,7 @@ from tidings.stores.sqlite.backup.manifest import (
 )
 from tidings.stores.sqlite.backup.place import BackupPlace, write_out
 from tidings.stores.sqlite.backup.snapshot import SnapshotFacts, open_snapshot
+from tidings.stores.sqlite.engine.connections import open_to_read
 from tidings.stores.sqlite.identity.erasing import LEDGER
 
 PACKS_MAX: Final = 64
@@ -78,12 +80,14 @@ def take_backup(
     """Back up the store in a folder; then remove all but the newest `keep` backups.
 
     Raises:
-        SetupError: There is no store in the folder, or another backup into the place is running.
+        SetupError: There is no store in the folder, another backup into the place is running, or
+            the place has backups of another deployment.
         BackupDamaged: What was written cannot be read back. Earlier backups have not changed.
     """
     with place.alone():
         remove_unused(place)
         last = _last(place)
+        _refuse_another_deployment(place, last, folder, proof)
         base = _base(place, last)
         writing = _Writing(place, base, max(clock.now(), 0 if last is None else last.at + 1))
         writing.copy(folder)
@@ -186,6 +190,27 @@ def _last(place: BackupPlace) -> Manifest | None:
         except BackupDamaged:
             continue
     return None
+
+
+def _refuse_another_deployment(
+    place: BackupPlace, last: Manifest | None, folder: Path, proof: Proof
+) -> None:
+    """Refuse a place whose backups this deployment must not remove.
+
+    A restore gives a deployment another epoch, and a rotation another master key. A backup with
+    another epoch and an unknown master key is therefore of another deployment.
+    """
+    with open_to_read(folder) as db:
+        epoch = db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get
+    if last is None or last.epoch == epoch:
+        return
+    try:
+        read_manifest(place, last.backup_id, proof)
+    except Exception as error:  # each proof has an exception of its own
+        raise SetupError(
+            f"the newest backup there, {last.backup_id}, is of another deployment: use a folder or "
+            "prefix of its own for each deployment"
+        ) from error
 
 
 def _base(place: BackupPlace, last: Manifest | None) -> Base:

@@ -9,15 +9,15 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.ports.delivery import GatewayQuestions, Registry, RegistryUnavailable
-from tidings.ports.traces import FoundTraces, GatewayTrace, TraceQuestion, Traces
+from tidings.ports.journals import FoundJournals, GatewayJournal, JournalQuestion, Journals
 
-SUBJECT: Final = "trace"
+SUBJECT: Final = "journal"
 ALONE: Final = "of this process"
 
 _encode: Final = msgspec.msgpack.encode
 
 
-class LocalTraces:
+class LocalJournal:
     """Answers for the gateway of this process."""
 
     def __init__(self, hub: Hub, journal: DeliveryJournal, name: str = ALONE) -> None:
@@ -25,54 +25,54 @@ class LocalTraces:
         self._hub = hub
         self._journal = journal
 
-    async def find(self, question: TraceQuestion) -> FoundTraces:
+    async def find(self, question: JournalQuestion) -> FoundJournals:
         """Return the answer of this gateway, which is the only one."""
-        return FoundTraces((self.trace(question),))
+        return FoundJournals((self.look(question),))
 
-    def trace(self, question: TraceQuestion) -> GatewayTrace:
+    def look(self, question: JournalQuestion) -> GatewayJournal:
         """Return what this gateway has in memory."""
         connections = tuple(
-            self._journal.trace(connection, question)
+            self._journal.progress_of(connection, question)
             for connection in self._hub.of(question.user)
             if connection.conversation.state is State.OPEN
         )
         steps = tuple(self._journal.steps(question))
-        return GatewayTrace(gateway=self.name, connections=connections, steps=steps)
+        return GatewayJournal(gateway=self.name, connections=connections, steps=steps)
 
     def answer(self, asked: bytes) -> bytes:
         """Answer a question from another process."""
-        return _encode(self.trace(msgspec.msgpack.decode(asked, type=TraceQuestion)))
+        return _encode(self.look(msgspec.msgpack.decode(asked, type=JournalQuestion)))
 
 
-class ClusterTraces:
+class ClusterJournals:
     """Asks the gateways that have a connection of the user; if none has, it asks all of them, for
     connections that have closed."""
 
     def __init__(
-        self, registry: Registry, questions: GatewayQuestions, local: LocalTraces | None
+        self, registry: Registry, questions: GatewayQuestions, local: LocalJournal | None
     ) -> None:
         """Set up the questions; `local` is None in a process without the gateway role."""
         self._registry = registry
         self._questions = questions
         self._local = local
 
-    async def find(self, question: TraceQuestion) -> FoundTraces:
+    async def find(self, question: JournalQuestion) -> FoundJournals:
         is_known, holders = True, set[str]()
         try:
             found = await self._registry.find([question.user])
             holders = {address.gateway for address in found.get(question.user, ())}
         except RegistryUnavailable:
             is_known = False
-        traces: dict[str, GatewayTrace] = {}
+        journals: dict[str, GatewayJournal] = {}
         if self._local is not None:
-            traces[self._local.name] = self._local.trace(question)
-        others = holders - traces.keys()
+            journals[self._local.name] = self._local.look(question)
+        others = holders - journals.keys()
         if others or not holders:
             answers = await self._questions.ask(SUBJECT, _encode(question), others or None)
             for gateway, answer in answers.items():
-                traces[gateway] = msgspec.msgpack.decode(answer, type=GatewayTrace)
-        is_certain = is_known and holders <= traces.keys()
-        return FoundTraces(tuple(traces[name] for name in sorted(traces)), is_certain)
+                journals[gateway] = msgspec.msgpack.decode(answer, type=GatewayJournal)
+        is_certain = is_known and holders <= journals.keys()
+        return FoundJournals(tuple(journals[name] for name in sorted(journals)), is_certain)
 
 
-_conform: tuple[type[Traces], ...] = (LocalTraces, ClusterTraces)
+_conform: tuple[type[Journals], ...] = (LocalJournal, ClusterJournals)

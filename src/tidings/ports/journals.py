@@ -42,7 +42,7 @@ since. `before_connection` is older than what the server sends on the connection
 message, or shows it only as history. With `heads_only` the client does not follow the chat."""
 
 
-class TraceQuestion(msgspec.Struct, frozen=True):
+class JournalQuestion(msgspec.Struct, frozen=True):
     """Asks for the delivery of one message or one notification to a user."""
 
     user: UserKey
@@ -52,7 +52,7 @@ class TraceQuestion(msgspec.Struct, frozen=True):
     """Inbox and id of the notification, with a slash between them."""
 
 
-class ConnectionTrace(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionProgress(msgspec.Struct, frozen=True, kw_only=True):
     """An open connection of the user."""
 
     connection: str
@@ -67,7 +67,7 @@ class ConnectionTrace(msgspec.Struct, frozen=True, kw_only=True):
     """When the message was written to the socket; None if it was not, or if it is not known."""
 
 
-class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
+class JournalStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of delivery that the journal of a gateway still has."""
 
     at: int
@@ -76,36 +76,36 @@ class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
 
 
-class GatewayTrace(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayJournal(msgspec.Struct, frozen=True, kw_only=True):
     """What one gateway has in memory."""
 
     gateway: str
-    connections: tuple[ConnectionTrace, ...] = ()
-    steps: tuple[TraceStep, ...] = ()
+    connections: tuple[ConnectionProgress, ...] = ()
+    steps: tuple[JournalStep, ...] = ()
 
 
-class FoundTraces(msgspec.Struct, frozen=True):
+class FoundJournals(msgspec.Struct, frozen=True):
     """The answers of the gateways."""
 
-    gateways: tuple[GatewayTrace, ...] = ()
+    gateways: tuple[GatewayJournal, ...] = ()
     is_certain: bool = True
     """Whether all gateways that have a connection of the user are known, and have answered."""
 
 
-class Traces(Protocol):
+class Journals(Protocol):
     """Asks the gateways that have or may have had connections of a user."""
 
-    async def find(self, question: TraceQuestion) -> FoundTraces:
+    async def find(self, question: JournalQuestion) -> FoundJournals:
         """Return the answers that arrive within a second."""
         ...
 
 
-class NoTraces:
+class NoJournals:
     """Stands for the gateways in a process that cannot ask them."""
 
-    async def find(self, _question: TraceQuestion) -> FoundTraces:
+    async def find(self, _question: JournalQuestion) -> FoundJournals:
         """Return no answers, and that the connections are not known."""
-        return FoundTraces(is_certain=False)
+        return FoundJournals(is_certain=False)
 
 
-_conforms: type[Traces] = NoTraces
+_conforms: type[Journals] = NoJournals

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The records of requests with a tenant key, and of their answers."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration of an inbox. For a field that is None, the tenant's settings apply."""
+
+    title: str
+    description: str = ""
+    schema_version: str = "1.0"
+    categories: list[str] | None = None
+    """The categories that notifications may have; None allows all."""
+    late_joiners: bool | None = None
+    """Whether users who are created later see earlier broadcasts."""
+    keep_days: int | None = None
+    message_schema: dict[str, Any] | None = None
+    """A JSON Schema for the fields of a message besides title, body and link."""
+
+
+class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification to post."""
+
+    title: str
+    body: str
+    cta_uri: str | None = None
+    """The link that a tap opens: https, or a scheme of the app."""
+    extras: dict[str, Any] = {}
+    """Further fields of the message, if the inbox has a `message_schema`."""
+    category: str | None = None
+    sender: str | None = None
+    host_system_id: str | None = None
+    label: str | None = None
+    """A name for the audience, which is shown with the progress."""
+    schema_version: str | None = None
+    """The expected schema version; the post is refused if the inbox has another version."""
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """A notification that the server accepted; `estimated` tells if `recipients` is an estimate."""
+
+    id: str
+    recipients: int
+    estimated: bool
+    status: Literal["queued", "done"]
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The progress of the delivery of a notification."""
+
+    id: str
+    status: Literal["queued", "running", "done", "redacted"]
+    recipients: int
+    delivered: int
+    label: str | None = None
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrative act: its time, actor, action, target and outcome."""
+
+    id: str
+    at: str
+    actor: str
+    """`root`, `tenant_key` or `cli`."""
+    actor_id: str | None = None
+    """The id of the tenant key, if the actor is a tenant key."""
+    action: str
+    tenant: str | None = None
+    target: str | None = None
+    fields: list[str] = []
+    outcome: Literal["done", "refused", "failed", "unknown"]
+    code: str | None = None
+    request_id: str | None = None
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """A page of acts, newest first, and the cursor of the next page."""
+
+    data: list[AuditRecord]
+    next_cursor: str | None = None
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A step of a message on its way. What the server does not keep is `unknown`."""
+
+    at: str
+    what: str
+    where: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What became of a message or notification on its way to a user."""
+
+    verdict: str
+    """One sentence."""
+    code: str
+    """The stable code of the verdict."""
+    since: str
+    """Since when the verdict holds, or `unknown`."""
+    timeline: list[Moment]
