@@ -163,6 +163,7 @@ class Sending:
     def __init__(self, chat: ChatId, key: SendKey, answer: Callable[[int | None], None]) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
+        self.goes_alone = False
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()

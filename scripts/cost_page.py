@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_costs, inbox_costs, inspection_costs
+from tidings.tools import chat_costs, identity_costs, inbox_costs, inspection_costs, option_costs
 from tidings.tools.capacity_plan import Machine, fleet, plan
 from tidings.tools.capacity_report import as_text
 from tidings.tools.charges import Prices, Units, total
@@ -200,6 +200,9 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("edit", chat_costs.edit(2, SMALL))
     yield UseCase("redact", chat_costs.redact(2, SMALL))
     yield UseCase("react", chat_costs.react(2, SMALL))
+    yield UseCase("pin", option_costs.pin(SMALL))
+    yield UseCase("reply, 1:1, offline", option_costs.reply(SMALL))
+    yield UseCase("mention of one user, 1:1, offline", option_costs.mention(1, SMALL))
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)

@@ -48,6 +48,20 @@ def message(
     )
 
 
+def reply(sender: UserKey, target: int, *, expires_at: int | None = None) -> Entry:
+    """A message that answers the one at this sequence."""
+    entry = message(sender, expires_at=expires_at)
+    entry.reply_to = target
+    return entry
+
+
+def mention(sender: UserKey, *names: str, expires_at: int | None = None) -> Entry:
+    """A message that mentions these users."""
+    entry = message(sender, expires_at=expires_at)
+    entry.mentions = names
+    return entry
+
+
 def people(users: Sequence[UserKey], role: Role = "member") -> tuple[Person, ...]:
     """These users, all with the same role."""
     return tuple(Person(user, role) for user in users)
@@ -98,6 +112,16 @@ def reacted(target: int, emoji: str, *, by: UserKey = ANN) -> Entry:
 def unreacted(target: int, emoji: str, *, by: UserKey = ANN) -> Entry:
     """A reaction taken back."""
     return Entry(chat_id=NOWHERE, kind="unreacted", sender=by, target=target, emoji=emoji)
+
+
+def pinned(target: int, *, by: UserKey = ANN) -> Entry:
+    """A message is pinned."""
+    return Entry(chat_id=NOWHERE, kind="pinned", sender=by, target=target)
+
+
+def unpinned(target: int, *, by: UserKey = ANN) -> Entry:
+    """A message is not pinned any more."""
+    return Entry(chat_id=NOWHERE, kind="unpinned", sender=by, target=target)
 
 
 def deleted(*, by: UserKey = ANN) -> Entry:

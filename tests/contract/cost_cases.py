@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ from tidings.assembly.rest import make_explain
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
 from tidings.model import limits
-from tidings.model.entries import Entry, head_of
-from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.model.entries import Entry, SendOptions, head_of
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.ports.journals import NoJournals
 from tidings.ports.people import User
 from tidings.tools.charges import Units
@@ -212,6 +213,13 @@ async def changes_of_a_message(ground: Ground) -> None:
     await ground.step("edit", chat, ann, lambda p: p.core.verbs.edit(ann, chat, 2, text(SMALL)))
     await ground.step("react", chat, ann, lambda p: p.core.verbs.react(bob, chat, 4, "+1"))
     await ground.step("redact", chat, ann, lambda p: p.core.verbs.redact(ann, chat, 2))
+    await ground.step("pin", chat, ann, lambda p: p.core.verbs.pin(ann, chat, 4))
+    for name, options in (
+        ("reply, 1:1, offline", SendOptions(reply_to=4)),
+        ("mention of one user, 1:1, offline", SendOptions(mentions=(user_id(bob),))),
+    ):
+        send_it = partial(Process.send, sender=ann, chat=chat, content=text(SMALL), options=options)
+        await ground.step(name, chat, ann, send_it)
     chat, (ann, bob) = await ground.chat(2)
     name = "mark read, over REST"
     await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))

@@ -21,7 +21,7 @@ from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
 from tidings.model.chats import Move
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 from tidings.stores.dynamodb import store as store_module
@@ -126,6 +126,7 @@ class Process:
         content: str,
         ttl_seconds: int | None = None,
         after: int | None = None,
+        options: SendOptions | None = None,
     ) -> Entry:
         """Post a message and wait for the answer."""
         answer: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
@@ -137,7 +138,8 @@ class Process:
                 answer.set_result(result)
 
         name = f"{next(_numbers):036d}"
-        self.core.verbs.post(sender, chat, name, content, None, ttl_seconds, settle, after=after)
+        post = partial(self.core.verbs.post, after=after, options=options)
+        post(sender, chat, name, content, None, ttl_seconds, settle)
         return await answer
 
     async def send_many(self, sender: UserKey, chat: ChatId, count: int) -> None:

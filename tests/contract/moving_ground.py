@@ -13,14 +13,18 @@ from tests.contract.builders import (
     draft,
     edited,
     key,
+    mention,
     message,
     new_chat_id,
+    pinned,
     reacted,
     redacted,
     removed,
     renamed,
+    reply,
     request,
     role,
+    unpinned,
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
 from tests.support.clock import NOW
@@ -251,9 +255,19 @@ async def _a_group(store: Store) -> ChatId:
         role(CAT, "admin"),
         removed(DAN, by=tenant_itself("acme")),
         renamed("Garden & Küche"),
+        reply(CAT, 3),
+        mention(CAT, "ann", "bob"),
+        mention(ANN, "*"),
+        pinned(5),
+        pinned(3),
+        pinned(2),
+        unpinned(5),
+        reply(ANN, 5),
+        reply(BOB, 3, expires_at=LATER + 1),
     ):
         assert await append(store, state, change) == Kept()
-    assert await store.chats.mute(chat.chat_id, CAT, LATER + 5)
+    assert await store.chats.mute(chat.chat_id, CAT, LATER + 5, except_mentions=True)
+    assert await store.chats.mute(chat.chat_id, BOB, LATER + 5)
     await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5, at=NOW + 5_000))
     await store.receipts.advance(Move(BOB, chat.chat_id, read=6, at=NOW + 9_000))
     await store.receipts.mark_unread(BOB, chat.chat_id, 3)

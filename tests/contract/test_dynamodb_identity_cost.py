@@ -57,7 +57,7 @@ BUDGETS: dict[str, Budget] = {
     cases.CONNECTIONS: (Units(0, 2), Units(0, 2)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
     cases.ERASE: (Units(10, 4), Units(10, 4)),
-    cases.DELETE_USER: (Units(12, 3.5), Units(66, 55)),
+    cases.DELETE_USER: (Units(12, 3.5), Units(66, 57)),
     cases.MISSED_ERASURES: (Units(0, 1), Units(0, 1)),
     cases.NEW_USER: (Units(2, 1), Units(3, 1)),
     cases.LIST_USERS: (Units(0, 29), Units(0, 29)),

@@ -67,7 +67,7 @@ async def sender(store: Store, tmp_path: Path) -> AsyncIterator[Sender]:
     await vault.start()
     appender = Appender(store.log, InProcessBus(), clock, chance, back_off)
     retention = Retention(store.inbox_settings, clock)
-    post = Post(appender, vault, clock, retention=retention)
+    post = Post(appender, store.log, vault, clock, retention=retention)
     yield Sender(store, post, await a_chat(store), clock)
     for part in (retention, appender, vault):
         await part.close()

@@ -30,7 +30,7 @@ class Sender:
         self.store = store
         self.vault = vault
         self.chat = chat
-        self._post = Post(appender, vault, ManualClock())
+        self._post = Post(appender, store.log, vault, ManualClock())
 
     async def send(self, text: str) -> tuple[Entry, bool]:
         """Always under the same id: the message, and whether it is a replay."""

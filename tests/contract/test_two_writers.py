@@ -36,6 +36,7 @@ class Sending:
         self._sender, self._cmid = sender, cmid
         self.key: SendKey | None = key(message(sender, cmid=cmid), digest, after=after)
         self.is_claimed = False
+        self.goes_alone = False
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()

@@ -56,7 +56,7 @@ class Writing:
             appender, core.store.users, *anybody(core.store, core.bus, core.clock)
         )
         self.remove_member = RemoveMember(Removing(appender, core.store.invites, core.clock))
-        self._post = Post(appender, core.vault, core.clock)
+        self._post = Post(appender, core.store.log, core.vault, core.clock)
 
     def send_soon(
         self,

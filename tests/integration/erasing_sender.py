@@ -169,7 +169,7 @@ async def serve(store: Store, folder: Path, chats: list[ChatId], chance: random.
     await watch.start()
     clock = SystemClock()
     appender = Appender(store.log, InProcessBus(), clock, SystemChance(), back_off)
-    post, read = Post(appender, vault, clock), ReadPage(store.log, vault, clock)
+    post, read = Post(appender, store.log, vault, clock), ReadPage(store.log, vault, clock)
     authors = {
         chat: Author(author_of(number), chat, post, read) for number, chat in enumerate(chats)
     }

@@ -14,6 +14,7 @@ from tests.support.canary import MARK
 from tests.support.delivery import DeliveryDeployment, open_delivery, tables_for_a_while
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.delivery.chat_states import NotInLog
+from tidings.model.entries import EVERYONE, SendOptions
 from tidings.model.ids import ChatId
 from tidings.stores.dynamodb.chat import heads
 from tidings.wire.events import HintEvent
@@ -303,9 +304,6 @@ async def test_a_chat_left_alone_for_long_is_not_delivered_from_the_beginning(
     assert device.sequences == [1, 258]
 
 
-# Push.
-
-
 async def test_push_goes_to_those_without_a_connection_who_want_it(
     delivery: DeliveryDeployment,
 ) -> None:
@@ -321,6 +319,15 @@ async def test_push_goes_to_those_without_a_connection_who_want_it(
     await delivery.send(ANN, chat)
     await delivery.deliver(delivery.deliverer(), chat)
     assert delivery.posts.of(CAT) == [3]
+
+
+async def test_push_follows_mentions_and_silence(delivery: DeliveryDeployment) -> None:
+    chat = await delivery.chat(ANN, BOB)
+    await delivery.store.chats.mute(chat, BOB, delivery.clock.now() + 9, except_mentions=True)
+    for names, is_silent in (((), False), (EVERYONE, False), (EVERYONE, True)):
+        await delivery.send(ANN, chat, options=SendOptions(None, names, is_silent))
+    await delivery.deliver(delivery.deliverer(), chat)
+    assert delivery.posts.of(BOB) == [3], "the mention"
 
 
 async def test_a_gateway_that_does_not_answer_holds_nobody(delivery: DeliveryDeployment) -> None:

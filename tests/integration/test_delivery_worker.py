@@ -304,7 +304,9 @@ async def test_cleaned_messages_bring_fresh_counts_to_the_connected(
     async with working(delivery, feed):
         feed.put(encode_event(CleanedEvent(chat, (3,))))
         await until(lambda: feed.finished == [0])
-    assert device.notices == [{"op": "unread", "chat": chat, "unread": 1, "unread_exact": True}]
+    assert device.notices == [
+        {"op": "unread", "chat": chat, "unread": 1, "unread_exact": True, "unread_mentions": 0}
+    ]
     assert MARK not in str(device.notices)
 
 

@@ -29,6 +29,7 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
         "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
         "deleted_user", "updated_at", "message_count", "others", "marked_unread", "hidden",
+        "unread_mentions", "mute_except_mentions",
     }  # fmt: skip
 
 
@@ -215,10 +216,15 @@ async def test_a_chat_is_muted_for_one_member(rest: Rest) -> None:
     alice, bob = await rest.users("alice", "bob")
     chat = await alice.direct("bob")
     path, until = f"/v1/chats/{chat}/mute", rfc3339(rest.clock.time + 60_000)
-    assert await alice.ok("PUT", path, {"until": until}) == {"muted_until": until}
+    muted = {"muted_until": until, "except_mentions": False}
+    assert await alice.ok("PUT", path, {"until": until}) == muted
     assert (await alice.ok("GET", f"/v1/chats/{chat}"))["muted_until"] == until
     assert (await bob.ok("GET", f"/v1/chats/{chat}"))["muted_until"] is None
-    assert await alice.ok("PUT", path, {"until": None}) == {"muted_until": None}
+    excepted = {"until": until, "except_mentions": True}
+    assert await alice.ok("PUT", path, excepted) == {**muted, "except_mentions": True}
+    assert (await alice.ok("GET", f"/v1/chats/{chat}"))["mute_except_mentions"] is True
+    unmuted = {"until": None, "except_mentions": True}
+    assert await alice.ok("PUT", path, unmuted) == {"muted_until": None, "except_mentions": False}
     assert (await alice.ok("GET", f"/v1/chats/{chat}"))["muted_until"] is None
 
 

@@ -48,6 +48,7 @@ async def test_a_message_is_posted(rest: Rest, group: Group) -> None:
         "content_type": "text/markdown",
         "created_at": rfc3339(rest.clock.time),
         "status": "sent",
+        "reply_count": 0,
     }
     assert await member.ok("GET", f"/v1/chats/{chat}/messages/3") == message
     assert await member.ok("GET", f"/v1/messages/{chat}.3") == message

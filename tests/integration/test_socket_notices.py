@@ -113,7 +113,13 @@ async def test_reading_on_one_device_is_told_to_the_other(town: Town) -> None:
         await until_entries(laptop, chat, 6)
         phone.tell({"op": "read", "chat": chat, "sequence": 4})
         unread = await laptop.frame("unread", chat=chat)
-        assert unread == {"op": "unread", "chat": chat, "unread": 2, "unread_exact": True}
+        assert unread == {
+            "op": "unread",
+            "chat": chat,
+            "unread": 2,
+            "unread_exact": True,
+            "unread_mentions": 0,
+        }
         await laptop.frame("receipt", chat=chat, user=bob.user_id, read=4)
         row = await bob.call("GET", f"/v1/chats/{chat}")
         assert (row["unread"], row["unread_exact"]) == (2, True)

@@ -86,6 +86,24 @@ async def test_a_repeat_gets_the_first_answer(town: Town) -> None:
     assert (refused.value.code, refused.value.retryable) == ("send.conflict", False)
 
 
+async def test_options_come_with_the_entry(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with ann.device() as sender, bob.device() as receiver:
+        await sender.send_once(chat, canary("a"), "m1")
+        options = {"reply_to": 2, "mentions": [bob.user_id], "silent": True}
+        await sender.send_once(chat, canary("b"), "m2", **options)
+        await until_entries(receiver, chat, 3)
+        with pytest.raises(Refused) as unknown:
+            await sender.send_once(chat, canary("c"), "m3", reply_to=9)
+        with pytest.raises(Refused) as stranger:
+            await sender.send_once(chat, canary("c"), "m4", mentions=["nobody"])
+    plain, full = told(receiver, "entry", kind="message")
+    assert not options.keys() & plain.keys()
+    assert {name: full[name] for name in options} == options
+    assert (unknown.value.code, unknown.value.retryable) == ("send.reply_unknown", False)
+    assert stranger.value.code == "send.mention_unknown"
+
+
 def text_of(size: int, tail: str = "") -> str:
     """Text of so many bytes of UTF-8, with the mark, ending so."""
     return (MARK + " ").ljust(size - len(tail.encode()), "x") + tail

@@ -8,6 +8,7 @@ from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
 from tests.model.ground import Ground, picks, several
+from tests.model.reference import Options
 from tests.model.views import entry_of_product, entry_of_reference
 from tests.support.canary import canary
 from tidings.model.ids import ChatId, UserKey
@@ -21,6 +22,15 @@ class Send(NamedTuple):
     """None: one that was never used."""
     text: str
     ttl_seconds: int | None
+    answers: int | None = None
+    """Which message it answers, if any."""
+    mentions: tuple[str, ...] = ()
+
+
+class Pin(NamedTuple):
+    actor: int
+    target: int
+    away: bool
 
 
 class Again(NamedTuple):
@@ -56,28 +66,37 @@ ONE: Final = canary("one")
 TWO: Final = canary("two")
 LONGEST: Final = "🎉" * 1_024
 texts: SearchStrategy[str] = st.sampled_from([ONE, TWO, LONGEST])
-new = st.builds(Send, picks, st.none(), texts, st.sampled_from([None, 1, 2, 10]))
+plain = {"answers": st.none(), "mentions": st.just(())}
+new = st.builds(Send, picks, st.none(), texts, st.sampled_from([None, 1, 2, 10]), **plain)
 # Of few ids and few contents: often the same again, or other content under the same id.
 perhaps_again = st.builds(
-    Send, picks, st.sampled_from("ab"), st.sampled_from([ONE, TWO]), st.sampled_from([None, 1])
-)
+    Send, picks, st.sampled_from("ab"), st.sampled_from([ONE, TWO]), st.sampled_from([None, 1]),
+    **plain,
+)  # fmt: skip
+with_options = st.builds(
+    Send, picks, st.none() | st.sampled_from("ab"), texts, st.sampled_from([None, 2]),
+    st.none() | picks, st.sampled_from([(), ("*",), ("ann",), ("bob", "cat"), ("dan",)]),
+)  # fmt: skip
+pins = st.builds(Pin, picks, picks, st.sampled_from([False, False, True]))
 edits = st.builds(Edit, picks, picks, texts, st.sampled_from([True, True, False]))
 redactions = st.builds(Redact, picks, picks)
 reactions = st.builds(React, picks, picks, st.sampled_from(["👍", "❤️", ":party:"]), st.booleans())
-anything = st.one_of(new, perhaps_again, edits, redactions, reactions)
+anything = st.one_of(new, perhaps_again, with_options, edits, redactions, reactions, pins)
 
 
 class MessageRules(Ground):
     """What users do to messages."""
 
     @rule(chat=Ground.chats, doings=several(anything))
-    def write(self, chat: ChatId, doings: list[Send | Edit | Redact | React]) -> None:
+    def write(self, chat: ChatId, doings: list[Send | Edit | Redact | React | Pin]) -> None:
         self.room(chat)
         for doing in doings:
             user = self.who(chat, doing.actor)
             match doing:
                 case Send():
                     self._send(chat, user, doing)
+                case Pin(_, pick, away):
+                    self._pin(chat, user, self.target(chat, pick), away)
                 case Edit():
                     self._edit(chat, user, doing)
                 case Redact(_, pick):
@@ -104,37 +123,54 @@ class MessageRules(Ground):
         for actor, pick, emoji, away in doings:
             self._react(chat, self.who(chat, actor), self.target(chat, 1 + pick % 2), emoji, away)
 
+    @rule(chat=Ground.chats, pick=picks, doings=several(pins))
+    def pin(self, chat: ChatId, pick: int, doings: list[Pin]) -> None:
+        """The same message, by those who may, or there would seldom be anything to unpin."""
+        room, target = self.room(chat), self.target(chat, pick)
+        rulers = [user for user, member in room.members.items() if member.role != "member"]
+        for actor, _, away in doings:
+            user = UserKey(rulers[0]) if rulers else self.who(chat, actor)
+            self._pin(chat, user, target, away)
+
     @rule(chat=Ground.chats, again=several(st.builds(Again, picks, texts | st.none())))
     def repeat(self, chat: ChatId, again: list[Again]) -> None:
         """By its sender, a member or not any more."""
         for pick, text in again:
             if known := self._known(chat, pick):
-                user, send, _ = known
-                self._send(chat, user, send._replace(text=text or send.text))
+                user, send, options, _ = known
+                self._send(chat, user, send._replace(text=text or send.text), options)
 
     @rule(chat=Ground.chats, pick=picks, early=st.sampled_from([0, 1]))
     def repeat_when_its_key_expires(self, chat: ChatId, pick: int, early: int) -> None:
         """From that very millisecond on it is a new message."""
         if known := self._known(chat, pick):
-            user, send, until = known
+            user, send, options, until = known
             if until - early > self.now:
                 self.move_clock(until - early)
-                self._send(chat, user, send)
+                self._send(chat, user, send, options)
 
-    def _known(self, chat: ChatId, pick: int) -> tuple[UserKey, Send, int] | None:
-        """An earlier send: by whom, what, and until when its key counts."""
+    def _known(self, chat: ChatId, pick: int) -> tuple[UserKey, Send, Options, int] | None:
+        """An earlier send: by whom, what, its options, and until when its key counts."""
         keys = list(self.room(chat).keys.items())
         if not keys:
             return None
-        (user, cmid), ((text, ttl), _, until) = keys[pick % len(keys)]
-        return UserKey(user), Send(0, cmid, text, ttl), until
+        (user, cmid), ((text, ttl, options), _, until) = keys[pick % len(keys)]
+        return UserKey(user), Send(0, cmid, text, ttl), options, until
 
-    def _send(self, chat: ChatId, user: UserKey, doing: Send) -> None:
+    def _send(
+        self, chat: ChatId, user: UserKey, doing: Send, options: Options | None = None
+    ) -> None:
+        """With its own options, or with those of the earlier send that it repeats."""
         room = self.rooms[chat]
+        if options is None:
+            target = None if doing.answers is None else self.target(chat, doing.answers)
+            options = (target, doing.mentions)
         cmid = doing.cmid or f"fresh-{next(self.fresh)}"
         both = self.same(
-            lambda: room.send(user, cmid, doing.text, doing.ttl_seconds, self.now, self.kept_ms),
-            self.product.send(user, chat, cmid, doing.text, doing.ttl_seconds),
+            lambda: room.send(
+                user, cmid, doing.text, doing.ttl_seconds, self.now, self.kept_ms, options
+            ),
+            self.product.send(user, chat, cmid, doing.text, doing.ttl_seconds, options),
         )
         if both is None:
             return
@@ -156,6 +192,13 @@ class MessageRules(Ground):
         self.same(
             lambda: room.edit(user, target, doing.text, self.now),
             self.product.verbs.edit(user, chat, target, doing.text),
+        )
+
+    def _pin(self, chat: ChatId, user: UserKey, target: int, away: bool) -> None:
+        room = self.rooms[chat]
+        self.same(
+            lambda: room.pin(user, target, self.now, away=away),
+            self.product.verbs.pin(user, chat, target, away=away),
         )
 
     def _redact(self, chat: ChatId, user: UserKey, target: int) -> None:

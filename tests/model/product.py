@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from tests.contract.preview_rules import broken_previews
 from tests.integration.cores import Deployment, open_deployment
+from tests.model.reference import NO_OPTIONS, Options
 from tests.support.clock import ManualClock
 from tests.support.engine import Settings
 from tests.support.waiting import until
@@ -16,7 +17,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.relay import Republisher
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.stores.dynamodb.store import DynamoStore
@@ -131,7 +132,13 @@ class Product:
         self._loop.close()
 
     async def send(
-        self, user: UserKey, chat: ChatId, cmid: str, text: str, ttl_seconds: int | None
+        self,
+        user: UserKey,
+        chat: ChatId,
+        cmid: str,
+        text: str,
+        ttl_seconds: int | None,
+        options: Options = NO_OPTIONS,
     ) -> tuple[Entry, bool]:
         """The message as its sender gets to see it, and whether it is a replay."""
         future: asyncio.Future[tuple[Entry | Refusal, bool]] = self._loop.create_future()
@@ -139,7 +146,8 @@ class Product:
         def answer(result: Entry | Refusal, is_replay: bool) -> None:
             future.set_result((result, is_replay))
 
-        self.verbs.post(user, chat, cmid, text, None, ttl_seconds, answer)
+        more = None if options == NO_OPTIONS else SendOptions(*options)
+        self.verbs.post(user, chat, cmid, text, None, ttl_seconds, answer, options=more)
         result, is_replay = await future
         if isinstance(result, Refusal):
             raise result
@@ -196,6 +204,9 @@ def chat_calls(
         "get": lambda: verbs.get(user, chat),
         "entries": lambda: read.entries(user, chat, after=0, limit=10),
         "entries down": lambda: read.entries(user, chat, before=10, limit=10),
+        "replies": lambda: read.replies(user, chat, target, after=0, limit=10),
+        "pins": lambda: read.pins(user, chat),
+        "pin": lambda: verbs.pin(user, chat, target),
         "messages": lambda: read.messages(user, chat, after=0, limit=10),
         "messages down": lambda: read.messages(user, chat, before=10, limit=10),
         "one": lambda: read.one(user, chat, target),

@@ -19,6 +19,7 @@ from tests.model.views import (
     row_of_reference,
 )
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.limits import MENTIONS_MS
 from tidings.model.refusals import ChatNotFound
 
 OUTSIDER_CALLS: Final = 3
@@ -84,6 +85,44 @@ class ReadingRules(Ground):
 
         both = self.same(expect, self.product.verbs.reactions(user, chat, target))
         assert both is None or sorted((sign, who) for sign, who, _ in both[1]) == both[0]
+
+    @rule(chat=Ground.chats, user=users, pick=picks)
+    def replies_and_pins(self, chat: ChatId, user: UserKey, pick: int) -> None:
+        room, target = self.rooms[chat], self.target(chat, pick)
+
+        def expect() -> list[int]:
+            room.member(user)
+            room.message(target)
+            lines = [(place, room.log[place - 1]) for place in room.replies(target)]
+            return [place for place, line in lines if line.gone(self.now) != "expired"]
+
+        read = self.product.verbs.read
+        both = self.same(expect, read.replies(user, chat, target, after=0, limit=100))
+        assert both is None or [entry.sequence for entry in both[1].entries] == both[0]
+        if user in room.members:
+            page, _ = self.product.run(read.pins(user, chat))
+            assert [entry.sequence for entry in page.entries] == room.pins()
+
+    @rule(user=users)
+    def mentions(self, user: UserKey) -> None:
+        """By name, by others, in the chats of the user."""
+        name = user.partition(":")[2]
+        expected = {
+            (chat, sequence)
+            for chat, room in self.rooms.items()
+            if user in room.members
+            for sequence, line in room.messages()
+            if name in line.mentions
+            and line.sender != user
+            and line.gone(self.now) is None
+            and line.at > self.now - MENTIONS_MS
+        }
+        found, cursor = self.product.run(self.product.verbs.mentions(user, None, 100))
+        assert cursor is None
+        assert {(entry.chat_id, entry.sequence) for entry in found} == expected
+        assert [entry.created_at for entry in found] == sorted(
+            (entry.created_at for entry in found), reverse=True
+        )
 
     @rule(user=users, limit=st.integers(1, 3))
     def chat_list(self, user: UserKey, limit: int) -> None:

@@ -16,11 +16,17 @@ from tidings.model.refusals import (
     Invalid,
     LastOwner,
     MemberNotFound,
+    MentionUnknown,
     MessageGone,
     MessageNotFound,
     ReceiptBeyondHead,
+    ReplyUnknown,
     SendConflict,
 )
+
+Options = tuple[int | None, tuple[str, ...]]
+"""What a message answers, and whom it mentions."""
+NO_OPTIONS: Options = (None, ())
 
 WEEK_MS = 7 * 24 * 3_600 * 1_000
 
@@ -44,6 +50,14 @@ class Line:
     is_redacted: bool = False
     reactions: list[tuple[str, str]] = field(default_factory=list)
     """Emoji and user, in the order they came."""
+    reply_to: int | None = None
+    mentions: list[str] = field(default_factory=list)
+    pinned: int = 0
+    """The sequence of the entry that pinned it; 0: it is not pinned."""
+
+    def mentions_user(self, user: str) -> bool:
+        """By name, or with everyone."""
+        return "*" in self.mentions or user.partition(":")[2] in self.mentions
 
     def gone(self, now: int) -> str | None:
         """Why there is no content, if there is none."""
@@ -85,8 +99,8 @@ class Room:
         self.name = name
         self.log: list[Line] = []
         self.members: dict[str, Membership] = {}
-        self.keys: dict[tuple[str, str], tuple[tuple[str, int | None], int, int]] = {}
-        """Of each sender and client_message_id: content and ttl, the sequence, and until when."""
+        self.keys: dict[tuple[str, str], tuple[tuple[str, int | None, Options], int, int]] = {}
+        """Of each sender and client_message_id: what, the sequence, and until when."""
         first = "owner" if kind == "group" else "member"
         people = [(user, first if index == 0 else "member") for index, user in enumerate(users)]
         self._append(Line("created", users[0], now, people=people, name=name))
@@ -121,6 +135,25 @@ class Room:
             for sequence, line in self.messages()
         )
 
+    def unread_mentions(self, user: str, read: int, now: int) -> int:
+        """How many of those mention the user."""
+        first = self.members[user].unread_from
+        after = min(read, first - 1) if first else read
+        return sum(
+            sequence > after and line.sender != user and line.gone(now) is None
+            for sequence, line in self.messages()
+            if line.mentions_user(user)
+        )
+
+    def replies(self, sequence: int) -> list[int]:
+        """The messages that answer a message."""
+        return [place for place, line in self.messages() if line.reply_to == sequence]
+
+    def pins(self) -> list[int]:
+        """The pinned messages, as they were pinned."""
+        pinned = [(line.pinned, place) for place, line in self.messages() if line.pinned]
+        return [place for _, place in sorted(pinned)]
+
     def active_at(self) -> int:
         """When the chat last moved in the chat list."""
         kinds = ("created", "message", "added", "removed", "role")
@@ -146,13 +179,15 @@ class Room:
         ttl_seconds: int | None,
         now: int,
         kept_ms: int | None,
+        options: Options = NO_OPTIONS,
     ) -> tuple[int, bool]:
         """The message's sequence, and whether it is a repeat; content is kept for `kept_ms`."""
-        what = (content, ttl_seconds)
+        what = (content, ttl_seconds, options)
         known, sequence, until = self.keys.get((user, cmid), (None, 0, 0))
         is_known = until > now
-        if user not in self.members and not (is_known and known == what):
-            raise ChatNotFound
+        if not (is_known and known == what):
+            self.member(user)
+            self._check(options, now)
         if is_known:
             if known != what:
                 raise SendConflict
@@ -160,8 +195,11 @@ class Room:
         lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]
         expires_at = min((now + ms for ms in lives if ms is not None), default=None)
         sequence = self._append(
-            Line("message", user, now, cmid=cmid, content=content, expires_at=expires_at)
-        )
+            Line(
+                "message", user, now, cmid=cmid, content=content, expires_at=expires_at,
+                reply_to=options[0], mentions=list(options[1]),
+            )
+        )  # fmt: skip
         self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
         member = self.members[user]
         member.mark_may_end = member.mark_must_end = True
@@ -169,6 +207,29 @@ class Room:
         if self.number(member.due) == self.number(sequence) - 1:
             member.due = sequence
         return sequence, False
+
+    def _check(self, options: Options, now: int) -> None:
+        target, mentions = options
+        if target is not None:
+            is_there = 1 <= target <= len(self.log) and self.log[target - 1].kind == "message"
+            if not is_there or self.log[target - 1].gone(now):
+                raise ReplyUnknown
+        names = {user.partition(":")[2] for user in self.members}
+        if mentions != ("*",) and not names.issuperset(mentions):
+            raise MentionUnknown
+
+    def pin(self, user: str, sequence: int, now: int, *, away: bool) -> None:
+        role = self.member(user).role
+        message = self.message(sequence)
+        if role == "member" and self.kind == "group":
+            raise Forbidden
+        if bool(message.pinned) != away:
+            return
+        if message.gone(now) and not away:
+            raise MessageGone
+        kind = "unpinned" if away else "pinned"
+        place = self._append(Line(kind, user, now, target=sequence))
+        message.pinned = 0 if away else place
 
     def edit(self, user: str, sequence: int, content: str, now: int) -> None:
         self.member(user)
@@ -187,6 +248,7 @@ class Room:
             raise Forbidden
         if message.gone(now) is None:
             message.content, message.is_redacted, message.reactions = None, True, []
+            message.mentions = []
             self._append(Line("redacted", user, now, target=sequence))
 
     def react(self, user: str, sequence: int, emoji: str, now: int, *, away: bool) -> None:

@@ -16,6 +16,7 @@ from tests.model.member_rules import MemberRules
 from tests.model.message_rules import ONE, MessageRules, Send
 from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
+from tests.model.reference import Options
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run, run_until
 from tests.model.time_rules import TimeRules
 from tests.support.engine import ENGINES
@@ -64,7 +65,9 @@ class FleetMachine(ChatMachine):
 
     processes = 2
 
-    def _send(self, chat: ChatId, user: UserKey, doing: Send) -> None:
+    def _send(
+        self, chat: ChatId, user: UserKey, doing: Send, options: Options | None = None
+    ) -> None:
         """Send; an id whose week is over is not used again.
 
         A process that reads what another one wrote finds a repeat there, however old it is. That is
@@ -73,7 +76,7 @@ class FleetMachine(ChatMachine):
         keys, now = self.rooms[chat].keys, self.now
         if doing.cmid is not None and keys.get((user, doing.cmid), (None, 0, now + 1))[2] <= now:
             doing = doing._replace(cmid=None)
-        super()._send(chat, user, doing)
+        super()._send(chat, user, doing, options)
 
     @rule(chat=ChatMachine.chats, pick=picks, others=st.booleans())
     def write_after_a_mark(self, chat: ChatId, pick: int, others: bool) -> None:

@@ -33,6 +33,10 @@ def entry_of_reference(room: Room, sequence: int, reader: str, now: int) -> View
         "emoji": line.emoji,
         "people": line.people,
         "name": line.name,
+        "reply_to": line.reply_to,
+        "reply_count": len(room.replies(sequence)),
+        "mentions": [] if gone else line.mentions,
+        "pinned": line.pinned,
     }
 
 
@@ -57,6 +61,10 @@ def entry_of_product(entry: Entry) -> View:
         "emoji": entry.emoji,
         "people": [(person.user, person.role) for person in entry.people],
         "name": entry.name,
+        "reply_to": entry.reply_to,
+        "reply_count": entry.reply_count,
+        "mentions": [] if entry.gone else list(entry.mentions),
+        "pinned": entry.pinned,
     }
 
 
@@ -79,6 +87,7 @@ def row_of_reference(chat: str, room: Room, user: str, now: int) -> View:
         "last": entry_of_reference(room, last, user, now)["content"] if last else None,
         "last_sequence": last,
         "unread": (room.unread(user, member.read, now), True),
+        "mentions": room.unread_mentions(user, member.read, now),
         "marked_unread": member.unread_from > 0,
         "hidden": room.is_hidden(user),
     }
@@ -100,6 +109,7 @@ def row_of_product(row: ChatRow) -> View:
         "last": row.last.content if row.last else None,
         "last_sequence": row.last.sequence if row.last else 0,
         "unread": (row.unread.count, row.unread.exact),
+        "mentions": row.unread.mentions,
         "marked_unread": row.receipt.is_marked_unread,
         "hidden": row.is_hidden,
     }

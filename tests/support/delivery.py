@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
@@ -20,13 +21,14 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat
 from tidings.actions.chat.members import PutMember, RemoveMember
-from tidings.actions.chat.sending import Edit, Post, Redact
+from tidings.actions.chat.message_changes import Edit, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
 from tidings.keyrings import FileKeyring
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Appended, Event
@@ -87,6 +89,7 @@ class DeliveryDeployment:
         *,
         ttl_seconds: int | None = None,
         span: Span | None = None,
+        options: SendOptions | None = None,
     ) -> Entry:
         """Post a message and wait until it is durable."""
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
@@ -98,9 +101,10 @@ class DeliveryDeployment:
             else:
                 future.set_result(result)
 
-        post = Post(self.appender, self.vault, self.clock)
+        post = Post(self.appender, self.store.log, self.vault, self.clock)
         cmid = f"m{next(_numbers)}"
-        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer, span=span)
+        more: dict[str, Any] = {"span": span, "options": options}
+        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer, **more)
         return await future
 
     async def add(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:

@@ -62,7 +62,7 @@ class GatewayBench:
         """The same with an appender of its own, whose entries are known only from the log."""
         core = self.core
         appender = Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
-        post = Post(appender, core.vault, core.clock)
+        post = Post(appender, core.store.log, core.vault, core.clock)
         return replace(self, core=replace(core, verbs=replace(core.verbs, post=post)))
 
     async def group(self, owner: UserKey, *others: UserKey) -> ChatId:

@@ -126,6 +126,19 @@ class MemoryLog:
         entry = self._claims.get(name)
         return None if entry is None else Sent(digest=key.digest, entry=entry)
 
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        self._raise_trouble("entry")
+        return self.entries[sequence - 1] if 0 < sequence <= len(self.entries) else None
+
+    async def replies(self, *_: Any, **__: Any) -> None:
+        raise AssertionError("an appender reads no replies")
+
+    async def mentions(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("an appender reads no mentions")
+
+    async def pins(self, *_: Any) -> Any:
+        raise AssertionError("an appender reads no pins")
+
     async def message(self, *_: Any) -> None:
         raise AssertionError("an appender reads no single message")
 
@@ -155,6 +168,7 @@ class Send:
     def __init__(self, cmid: str, *, is_member: bool = True, after: int | None = None) -> None:
         self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS, after)
         self.is_claimed = False
+        self.goes_alone = False
         self.attempts = 0
         self.was_looked_into = False
         self.requests: Requests = ()

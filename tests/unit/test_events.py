@@ -73,7 +73,7 @@ def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
 
 def test_an_entry_of_a_kind_that_a_newer_version_knows_is_looked_up_in_the_log() -> None:
     known = msgspec.msgpack.decode(entry_event(Entry(chat_id=CHAT, kind="message", sender=ALICE)))
-    newer = known | {"entry": known["entry"] | {"kind": "pinned", "sequence": 4}}
+    newer = known | {"entry": known["entry"] | {"kind": "moved", "sequence": 4}}
     assert decode_event(msgspec.msgpack.encode(newer)) == HintEvent(CHAT, 4)
 
 

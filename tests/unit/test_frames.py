@@ -72,7 +72,7 @@ SERVER_FRAMES: list[tuple[msgspec.Struct, Json]] = [
     ),
     (
         frames.UnreadFrame(CHAT, 3, True),
-        {"op": "unread", "chat": CHAT, "unread": 3, "unread_exact": True},
+        {"op": "unread", "chat": CHAT, "unread": 3, "unread_exact": True, "unread_mentions": 0},
     ),
     (frames.Resync(CHAT, 900), {"op": "resync", "chat": CHAT, "head": 900}),
     (frames.GoneFrame(CHAT), {"op": "gone", "chat": CHAT}),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
+from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_patterns
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns
@@ -52,6 +52,7 @@ DECLARED_IN = {
     "identity_patterns.py": identity_patterns,
     "deletion_patterns.py": deletion_patterns,
     "head_patterns.py": head_patterns,
+    "link_patterns.py": link_patterns,
     "repair_patterns.py": repair_patterns,
 }
 

@@ -15,6 +15,7 @@ from tidings_client import (
     MemberAdded,
     MemberRemoved,
     Message,
+    Pinned,
     ProfileChange,
     Reacted,
     Redacted,
@@ -22,6 +23,7 @@ from tidings_client import (
     Renamed,
     RoleChanged,
     Unavailable,
+    Unpinned,
     Unreacted,
 )
 from tidings_client.api import Api
@@ -98,6 +100,35 @@ async def test_asking(town: Town) -> None:
         await api.mute(chat.chat_id, None)
         await api.redact(chat.chat_id, sent.sequence)
         assert (await api.message(chat.chat_id, sent.sequence)).gone == "redacted"
+
+
+async def test_replies_mentions_and_pins(town: Town) -> None:
+    await town.token("bob")
+    async with shown(client := a_client(town)) as screen:
+        api = client.api
+        chat = (await api.create_direct("bob")).chat_id
+        first = await client.send(chat, "lunch?")
+        answer = client.send(chat, "one?", reply_to=first.sequence, mentions=["alice"], silent=True)
+        assert (await answer).sequence == 3
+        await api.pin(chat, first.sequence)
+        await api.unpin(chat, first.sequence)
+        await api.pin(chat, first.sequence)
+        await screen.until(lambda: screen.last(chat) == 6)
+        reply = screen.shown[chat][2]
+        assert isinstance(reply, Message)
+        assert (reply.reply_to, reply.mentions, reply.silent) == (2, ("alice",), True)
+        assert [type(event) for event in screen.shown[chat][3:]] == [Pinned, Unpinned, Pinned]
+
+        replies = await api.replies(chat, first.sequence, limit=1)
+        assert [(one.sequence, one.reply_to) for one in replies.data] == [(3, 2)]
+        assert (await api.message(chat, first.sequence)).reply_count == 1
+        [pin] = await api.pins(chat)
+        assert (pin.sequence, pin.pinned_by) == (first.sequence, "alice")
+    async with a_client(town, "bob") as client:
+        await client.send(chat, "yes", mentions=["alice"])
+    async with a_client(town) as client:
+        assert [one.content for one in (await client.api.mentions()).data] == ["yes"]
+        assert (await client.api.chat(chat)).unread_mentions == 1
 
 
 async def test_people(town: Town) -> None:

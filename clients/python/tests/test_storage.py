@@ -80,6 +80,11 @@ def test_a_file_of_the_first_version_is_used_on(tmp_path: Path) -> None:
     assert found.outbox == [Outgoing("c", "old", "hi", 5), a_message("new")]
 
 
+def test_the_options_of_a_message_are_kept(storage: Storage) -> None:
+    message = Outgoing("c", "m", "hi", 5, reply_to=7, mentions=("bob", "carol"), silent=True)
+    assert saved_by(storage, Changes(posted={message.key: message})).outbox == [message]
+
+
 def test_later_changes_replace_earlier_ones(storage: Storage) -> None:
     found = saved_by(
         storage,

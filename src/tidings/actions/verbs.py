@@ -8,14 +8,16 @@ from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.inspecting import InspectChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     ListMembers,
+    ListMentions,
     ListReactions,
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.profiles import FindContacts
@@ -66,6 +68,8 @@ class ChatVerbs:
     redact: Redact
     react: React
     reactions: ListReactions
+    pin: Pin
+    mentions: ListMentions
     receipts: ListReceipts
     message_receipts: ListMessageReceipts
     mark: MarkReceipt

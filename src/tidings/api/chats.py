@@ -139,15 +139,18 @@ class ChatChange(Body, frozen=True):
 
 
 class MuteChange(Body, frozen=True):
-    """The time until which the chat is muted; null unmutes it."""
+    """The time until which the chat is muted; null unmutes it. With `except_mentions`, messages
+    that mention the caller are still pushed."""
 
     until: Time | None
+    except_mentions: bool = False
 
 
 class MuteState(msgspec.Struct):
     """The time until which the chat is muted; null if it is not muted."""
 
     muted_until: str | None
+    except_mentions: bool
 
 
 class ChatsQuery(Query, frozen=True):
@@ -250,8 +253,10 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     """Stop push notices from this chat to the caller until the given time; null ends the mute.
     Other members are not affected."""
     until = None if data.until is None else _time(data.until)
-    await verbs.mute(user, chat, until)
-    return MuteState(None if until is None else rfc3339(until))
+    await verbs.mute(user, chat, until, except_mentions=data.except_mentions)
+    if until is None:
+        return MuteState(None, except_mentions=False)
+    return MuteState(rfc3339(until), data.except_mentions)
 
 
 @operation(

@@ -107,6 +107,10 @@ Content = Annotated[str, _documented(minLength=1, maxLength=limits.CONTENT_BYTES
 ContentType = Annotated[
     str, _documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
+Mentions = Annotated[
+    list[Annotated[str, _documented(pattern=rf"^(\*|{USER.pattern})$")]],
+    _documented(maxItems=limits.MENTIONS_MAX),
+]
 Time = Annotated[str, _documented(format="date-time")]
 
 Category = Annotated[str, _matching(CATEGORY)]

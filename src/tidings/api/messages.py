@@ -7,14 +7,16 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.verbs import ChatVerbs
-from tidings.api.fields import ClientMessageId, Content, ContentType, Sequence, TtlSeconds
+from tidings.api.fields import ClientMessageId, Content, ContentType, Mentions, Sequence, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.logs.requests import current_requests
 from tidings.metrics import declared
-from tidings.model.entries import Entry
+from tidings.model import limits
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
     ChatBusy,
@@ -22,17 +24,28 @@ from tidings.model.refusals import (
     ContentEmpty,
     ContentTooLarge,
     LimitReached,
+    MentionUnknown,
     MessageGone,
     MessageNotFound,
     QuotaReached,
     Refusal,
+    ReplyUnknown,
     SendConflict,
     UserDeleted,
 )
 from tidings.tracing.spans import current_span
-from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
+from tidings.wire.records import (
+    MessageRecord,
+    PinRecord,
+    ReactionRecord,
+    message_record,
+    pin_record,
+    sent_record,
+)
 
 REACTIONS_TAG: Final = "Reactions"
+
+PINS_TAG: Final = "Pins"
 
 TAG: Final = "Messages"
 
@@ -92,15 +105,80 @@ async def remove_reaction(
     await verbs.react(user, chat, sequence_in_path, emoji, away=True)
 
 
+class PinList(msgspec.Struct):
+    """The pinned messages of a chat, in the order in which they were pinned."""
+
+    data: list[PinRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/pins",
+    tag=PINS_TAG,
+    summary="List the pinned messages",
+    refusals=(ChatNotFound,),
+    cost=rate_limits.page_cost(limits.PINS_MAX),
+)
+async def list_pins(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> PinList:
+    """Return all pinned messages, at most 50. A message whose content is gone stays pinned, as a
+    tombstone."""
+    page, pins = await verbs.read.pins(user, chat)
+    pairs = zip(page.entries, pins, strict=True)
+    return PinList([pin_record(entry, pin, page.receipts) for entry, pin in pairs])
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/pins/{sequence}",
+    tag=PINS_TAG,
+    summary="Pin a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+)
+async def pin_message(user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs) -> None:
+    """Pin a message for all members; a repeated request changes nothing. In a group, admins and
+    owners may do this; in a direct chat, both users may."""
+    await verbs.pin(user, chat, sequence_in_path)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/pins/{sequence}",
+    tag=PINS_TAG,
+    summary="Unpin a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, ChatBusy),
+)
+async def unpin_message(
+    user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> None:
+    """Unpin a message, if it is pinned. Those who may pin messages may do this."""
+    await verbs.pin(user, chat, sequence_in_path, away=True)
+
+
 class NewMessage(Body, frozen=True, kw_only=True):
     """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
-    had seen in the chat when it first sent the message; a repeat must have the same value."""
+    had seen in the chat when it first sent the message; a repeat must have the same value.
+    `reply_to` is the sequence of a message in the same chat whose content is not gone. `mentions`
+    are user ids of members, or `["*"]` for everyone. For a `silent` message, no push notices are
+    sent."""
 
     client_message_id: ClientMessageId
     content: Content
     content_type: ContentType | None = None
     ttl_seconds: TtlSeconds | None = None
     after: Sequence | None = None
+    reply_to: Sequence | None = None
+    mentions: Mentions | None = None
+    silent: bool = False
+
+    @property
+    def options(self) -> SendOptions | None:
+        """The options of the message; None if it has none, which is the usual case."""
+        if self.reply_to is None and not self.mentions and not self.silent:
+            return None
+        return SendOptions(self.reply_to, tuple(self.mentions or ()), self.silent)
 
 
 class MessageChange(Body, frozen=True):
@@ -120,6 +198,8 @@ class MessageChange(Body, frozen=True):
         ContentEmpty,
         ContentTooLarge,
         SendConflict,
+        ReplyUnknown,
+        MentionUnknown,
         UserDeleted,
         ChatBusy,
         QuotaReached,
@@ -236,6 +316,7 @@ async def post(
         message.ttl_seconds,
         answer,
         after=message.after,
+        options=message.options,
         requests=current_requests(),
         span=span,
     )
@@ -267,4 +348,7 @@ OPERATIONS: Final = (
     list_reactions,
     add_reaction,
     remove_reaction,
+    list_pins,
+    pin_message,
+    unpin_message,
 )

@@ -12,13 +12,21 @@ from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
 from tidings.model.ids import SEQUENCE_MAX, ChatId, UserKey, user_id
-from tidings.model.refusals import ChatNotFound, Invalid, ReceiptBeyondHead
+from tidings.model.refusals import (
+    ChatNotFound,
+    CursorInvalid,
+    Invalid,
+    MessageNotFound,
+    ReceiptBeyondHead,
+)
 from tidings.ports.log import Page
 from tidings.wire.records import (
     EntryRecord,
+    MentionRecord,
     MessageRecord,
     ReceiptRecord,
     entry_record,
+    mention_record,
     message_record,
 )
 
@@ -115,6 +123,29 @@ class MessagesAfter(msgspec.Struct):
     head: int
 
 
+class Replies(msgspec.Struct):
+    """Messages that answer a message, oldest first. `next_after` is null on the last page; the
+    pages before it may be empty."""
+
+    data: list[MessageRecord]
+    next_after: int | None
+
+
+class MentionsQuery(Query, frozen=True):
+    """Which part of the list to return."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class MentionList(msgspec.Struct):
+    """Messages that mention the caller, newest first. A page may be short or empty although
+    `next_cursor` is not null."""
+
+    data: list[MentionRecord]
+    next_cursor: str | None
+
+
 class EntriesAfter(msgspec.Struct):
     """Entries of the log, oldest first, without gaps."""
 
@@ -148,6 +179,41 @@ async def list_messages(
 
 @operation(
     "GET",
+    "/v1/chats/{chat_id}/messages/{sequence}/replies",
+    tag=TAG,
+    summary="List the replies to a message",
+    refusals=(ChatNotFound, MessageNotFound),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_replies(
+    user: UserKey, chat: ChatId, sequence_in_path: int, asked: EntriesQuery, verbs: ChatVerbs
+) -> Replies:
+    """Return the messages that answer a message, even if its own content is gone. Expired replies
+    are left out; redacted replies appear as tombstones."""
+    page = await verbs.read.replies(
+        user, chat, sequence_in_path, after=asked.after, limit=asked.limit
+    )
+    return Replies(_messages(page), page.next)
+
+
+@operation(
+    "GET",
+    "/v1/mentions",
+    tag=TAG,
+    summary="List messages that mention the caller",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_mentions(user: UserKey, asked: MentionsQuery, verbs: ChatVerbs) -> MentionList:
+    """Return the messages of the last 90 days that mention the caller by name, over all chats of
+    which the caller is a member. Messages whose content is gone are left out, and so are those that
+    mention everyone."""
+    found, cursor = await verbs.mentions(user, asked.cursor, asked.limit)
+    return MentionList([mention_record(entry) for entry in found], cursor)
+
+
+@operation(
+    "GET",
     "/v1/chats/{chat_id}/entries",
     tag=TAG,
     summary="Read the log of a chat",
@@ -167,4 +233,11 @@ def _messages(page: Page) -> list[MessageRecord]:
     return [message_record(entry, page.receipts) for entry in page.entries]
 
 
-OPERATIONS: Final = (list_messages, list_entries, mark_receipt, list_receipts)
+OPERATIONS: Final = (
+    list_messages,
+    list_replies,
+    list_mentions,
+    list_entries,
+    mark_receipt,
+    list_receipts,
+)

@@ -15,15 +15,17 @@ from tidings.actions.chat.invites import (
     StrangerBudget,
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     CoalescedReceipts,
     ListMembers,
+    ListMentions,
     ListReactions,
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.chat.sending import Edit, Post, React, Redact
+from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
@@ -165,12 +167,14 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedRece
         rename=Rename(appender),
         members=members,
         inspect=InspectChat(log, read, members),
-        post=Post(appender, vault, clock, quotas, base.retention),
+        post=Post(appender, log, vault, clock, quotas, base.retention),
         read=read,
         edit=Edit(appender, log, vault, clock),
         redact=Redact(appender, log),
         react=React(appender, log),
         reactions=ListReactions(log),
+        pin=Pin(appender, log),
+        mentions=ListMentions(log, vault, vault.cursors, clock),
         receipts=ListReceipts(store.receipts),
         message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock),
         mark=MarkReceipt(store.receipts, receipts, count, bus, clock),

@@ -205,6 +205,6 @@ class UnreadRecount:
             for user, found in addresses.items():
                 unread = await self._count_unread(user, chat)
                 if unread is not None:
-                    frame = encode(UnreadFrame(chat, unread.count, unread.exact))
+                    frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
                     gateways = {address.gateway: [user] for address in found}
                     self._handover.notice(frame, gateways, chat)

@@ -234,7 +234,7 @@ class FanOut:
             return
         unread = await self._count_unread(user, chat)
         if unread is not None:
-            frame = encode(UnreadFrame(chat, unread.count, unread.exact))
+            frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
             _send_notice(self._connections.of(user), chat, frame)
 
 

@@ -2,8 +2,8 @@
 """Sends push notices for new messages to members who were not reached by a connection.
 
 Push notices are sent only if there is a push service, and only for messages that still have their
-content and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to members who muted
-the chat, to members who joined after the message, or to former members.
+content, are not silent, and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to
+members who muted the chat, to members who joined after the message, or to former members.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from tidings.model.roles import Member
 from tidings.ports.delivery import (
     DeliveryStore,
     Push,
+    PushMute,
     PushNotice,
 )
 from tidings.ports.world import Clock
@@ -43,7 +44,7 @@ class PushNotifier:
         self._push = push
         self._deliveries = deliveries
         self._clock = clock
-        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, int]]] = LruCache(
+        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, PushMute]]] = LruCache(
             MUTED_CHATS_MAX, name="mutes"
         )
         self.noticed = 0
@@ -65,21 +66,21 @@ class PushNotifier:
         notices: list[PushNotice] = []
         for entries, reached in runs:
             # A message whose content is gone by now needs no push.
-            new = [
-                entry
-                for entry in entries
-                if entry.kind == "message" and entry.gone is None and is_young(entry, now)
-            ]
+            new = [entry for entry in entries if _is_pushed(entry, now)]
             away = [user for user in members if user not in reached]
             if new and away:
                 mutes = await self._mutes_of(new[0].chat_id)
-                wanting = {user: members[user] for user in away if mutes.get(user, 0) <= now}
-                notices += [notice for entry in new if (notice := _notice(entry, wanting))]
+                for entry in new:
+                    wanting = {
+                        user: members[user] for user in away if _wants(user, entry, mutes, now)
+                    }
+                    if notice := _notice(entry, wanting):
+                        notices.append(notice)
         if notices:
             self.noticed += sum(len(notice.users) for notice in notices)
             await self._push.send(notices)
 
-    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, int]:
+    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
         now = asyncio.get_running_loop().time()
         cached = self._mutes.get(chat)
         if cached is not None and now - cached[0] <= MUTES_SECONDS:
@@ -87,6 +88,17 @@ class PushNotifier:
         mutes = await self._deliveries.mutes(chat)
         self._mutes.put(chat, (now, mutes))
         return mutes
+
+
+def _is_pushed(entry: Entry, now: int) -> bool:
+    return (
+        entry.kind == "message" and entry.gone is None and not entry.silent and is_young(entry, now)
+    )
+
+
+def _wants(user: UserKey, entry: Entry, mutes: Mapping[UserKey, PushMute], now: int) -> bool:
+    mute = mutes.get(user)
+    return mute is None or not mute.holds(now, is_mention=entry.does_mention(user))
 
 
 def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | None:

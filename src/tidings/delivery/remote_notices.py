@@ -163,5 +163,5 @@ class RemoteNotices:
     ) -> None:
         unread = await self._count_unread(user, chat) if gateways else None
         if unread is not None:
-            frame = encode(UnreadFrame(chat, unread.count, unread.exact))
+            frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
             self._remote_gateways.send(frame, gateways, chat)

@@ -190,6 +190,7 @@ class Requests:
             frame.ttl_seconds,
             partial(self._sent, frame.id),
             after=frame.after,
+            options=frame.options,
             requests=self._named(frame.id),
             span=self._spans.get(frame.id) if self._spans else None,
         )

@@ -18,6 +18,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.metering import count_unread_total
 from tidings.model.chats import ChatHead, Unread
+from tidings.model.entries import EVERYONE
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import InboxNotFound, Refusal
 from tidings.model.unread_totals import UnreadTotal, total_of
@@ -48,6 +49,7 @@ class _SentFrame(msgspec.Struct):
     total: int = 0
     head: int = 0
     chats: dict[str, Any] = {}
+    mentions: list[str] = []
 
 
 _decode = msgspec.json.Decoder(_SentFrame).decode
@@ -157,7 +159,8 @@ class UnreadTotals:
         is_own = entry.sender == self._name
         before = self._chats.get(chat, _NOTHING)
         if entry.kind == "message" and not (is_own or self._is_counting):
-            self._chats[chat] = Unread(before.count + 1, before.exact)
+            is_mention = entry.mentions == [*EVERYONE] or self._name in entry.mentions
+            self._chats[chat] = Unread(before.count + 1, before.exact, before.mentions + is_mention)
         elif entry.kind == "redacted" or (entry.kind == "message" and (not is_own or before.count)):
             # An own message ends a mark as unread.
             self._stale.add(chat)

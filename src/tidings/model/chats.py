@@ -132,6 +132,8 @@ class Unread(msgspec.Struct, frozen=True):
 
     count: int
     exact: bool = True
+    mentions: int = 0
+    """Number of these messages that mention the user; 0 if they were not counted in the log."""
 
 
 UnreadByKey = Mapping[tuple[UserKey, int], int]
@@ -147,6 +149,8 @@ class UnreadFound(msgspec.Struct, frozen=True):
     unread: Unread
     by_key: UnreadByKey = {}
     """Empty if the log was not read."""
+    mentions_by_key: UnreadByKey = {}
+    """Those of the messages that mention the user."""
     up_to: int = 0
     """Sequence of the last entry that was considered."""
 
@@ -154,10 +158,14 @@ class UnreadFound(msgspec.Struct, frozen=True):
 NOTHING_UNREAD = Unread(0)
 
 
-def found_in_log(by_key: UnreadByKey, up_to: int) -> UnreadFound:
+def found_in_log(
+    by_key: UnreadByKey, up_to: int, mentions_by_key: UnreadByKey | None = None
+) -> UnreadFound:
     """Return the result of counting the unread messages in the log up to a sequence; `by_key` has
-    their number for each data key."""
-    return UnreadFound(Unread(sum(by_key.values())), by_key, up_to)
+    their number for each data key, and `mentions_by_key` that of mentions among them."""
+    mentions = mentions_by_key or {}
+    unread = Unread(sum(by_key.values()), mentions=sum(mentions.values()))
+    return UnreadFound(unread, by_key, mentions, up_to)
 
 
 def unread_without_a_look(
@@ -361,6 +369,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     member_count: int
     role: Role
     muted_until: int | None
+    except_mentions: bool = False
+    """Whether messages that mention the user are pushed although the chat is muted."""
     head: Head
     receipt: Receipt
     last: Entry | None
@@ -371,6 +381,8 @@ class ChatRow(msgspec.Struct, kw_only=True):
     """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
     """The unread messages by author and data key; empty if they were not counted in the log."""
+    mentions_by_key: UnreadByKey = {}
+    """Those of the unread messages that mention the user."""
 
     @property
     def is_hidden(self) -> bool:

@@ -6,7 +6,16 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.model.ids import CHAT, ChatId, UserKey, message_id, tenant_itself, tenant_of
+from tidings.model.ids import (
+    CHAT,
+    ChatId,
+    UserKey,
+    message_id,
+    tenant_itself,
+    tenant_of,
+    user_id,
+    user_key,
+)
 from tidings.model.roles import Role
 
 Kind = Literal[
@@ -16,12 +25,17 @@ Kind = Literal[
     "redacted",
     "reacted",
     "unreacted",
+    "pinned",
+    "unpinned",
     "added",
     "removed",
     "role",
     "renamed",
     "deleted",
 ]
+
+EVERYONE: Final = ("*",)
+"""The mentions of a message that mentions all members."""
 
 ACTIVITY: Final = frozenset({"created", "message", "added", "removed", "role"})
 """The kinds that move a chat to the top of the chat list."""
@@ -44,13 +58,33 @@ class Person(msgspec.Struct, frozen=True):
     role: Role
 
 
+class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Fields of a send that most messages do not have."""
+
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    mentions: tuple[str, ...] = ()
+    """User ids of members whom the message mentions, or `EVERYONE`."""
+    silent: bool = False
+    """Whether no push notices are sent for the message. It still counts as unread."""
+
+    @property
+    def digested(self) -> str:
+        """Text that makes the digest of a send with these options differ from all others.
+
+        Options that a send does not have add nothing, so that versions with and without an option
+        agree on the digest.
+        """
+        return msgspec.json.encode(self).decode()
+
+
 class Entry(msgspec.Struct, kw_only=True):
     """One entry of a chat's log.
 
     `box` is the encrypted content as it is stored. `content` is the decrypted content, which exists
     only in memory, on the way to a reader. A message without a box is a tombstone. Entries are
-    written once. Only box, box_key, edited_at, redacted and reactions of a message ever change, and
-    only together with a later entry that records the change.
+    written once. Only box, box_key, edited_at, redacted, reactions, reply_count, mentions and
+    pinned of a message ever change, and only together with a later entry that records the change.
     """
 
     chat_id: ChatId
@@ -80,6 +114,16 @@ class Entry(msgspec.Struct, kw_only=True):
     reactions: dict[str, int] | None = None
     mine: tuple[str, ...] = ()
     """Reactions of the user for whom this entry was read."""
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    reply_count: int = 0
+    """Number of messages that answer this one, up to `limits.REPLY_COUNT_MAX`; tombstones count."""
+    mentions: tuple[str, ...] = ()
+    """User ids of members whom the message mentions, or `EVERYONE`. A redaction removes them."""
+    silent: bool = False
+    """Whether no push notices are sent for the message. It still counts as unread."""
+    pinned: int = 0
+    """Sequence of the entry that pinned this message; 0 if it is not pinned."""
 
     target: int | None = None
     emoji: str | None = None
@@ -95,6 +139,22 @@ class Entry(msgspec.Struct, kw_only=True):
     def message_id(self) -> str:
         """Public id of the message."""
         return message_id(self.chat_id, self.sequence)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the message has fields that most messages do not have."""
+        return self.reply_to is not None or bool(self.mentions) or self.silent
+
+    @property
+    def mentioned(self) -> list[UserKey]:
+        """The users whom the message mentions by name, without its sender."""
+        tenant = tenant_of(self.sender)
+        users = [user_key(tenant, name) for name in self.mentions if name != "*"]
+        return [user for user in users if user != self.sender]
+
+    def does_mention(self, user: UserKey) -> bool:
+        """Return True if the message mentions the user, by name or with everyone."""
+        return self.mentions == EVERYONE or user_id(user) in self.mentions
 
     def expired(self, now: int) -> bool:
         """Return True if the content has expired, even if it has not been removed yet."""
@@ -123,6 +183,18 @@ class Head(msgspec.Struct, frozen=True):
     number: int = 0
     last_message: int = 0
     active_at: int = 0
+
+
+def mention_position(entry: Entry) -> str:
+    """Return the position of a message in the list of a user's mentions, which is sorted by
+    time."""
+    return f"{entry.created_at:013d}#{entry.chat_id}#{entry.sequence:016d}"
+
+
+def place_of_mention(position: str) -> tuple[int, ChatId, int]:
+    """Return the time, the chat and the sequence in a position of a list of mentions."""
+    created_at, chat, sequence = position.split("#")
+    return int(created_at), ChatId(chat), int(sequence)
 
 
 def head_of(entry: Entry) -> Head:

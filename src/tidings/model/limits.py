@@ -51,6 +51,10 @@ LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
 REACTION_EMOJI_MAX: Final = 20
 EMOJI_BYTES_MAX: Final = 64
+PINS_MAX: Final = 50
+MENTIONS_MAX: Final = 50
+MENTIONS_MS: Final = 90 * DAY_MS
+REPLY_COUNT_MAX: Final = 1_000
 USER_LARGE_GROUPS_WAITING_MAX: Final = 100
 """Large groups of one user that may wait to be created; one or two are created at a time."""
 LARGE_GROUPS_WAITING_MAX: Final = 1_000

@@ -205,6 +205,18 @@ class SendConflict(Conflict):
     code, title = "send.conflict", "This client_message_id was used for a different message"
 
 
+class ReplyUnknown(Conflict):
+    """The message to answer does not exist in this chat, or its content is gone."""
+
+    code, title = "send.reply_unknown", "There is no message at the sequence in reply_to"
+
+
+class MentionUnknown(Conflict):
+    """The message mentions a user who is not a member of the chat."""
+
+    code, title = "send.mention_unknown", "Only members of the chat can be mentioned"
+
+
 class RequestConflict(Conflict):
     """The Idempotency-Key was used for a different request."""
 

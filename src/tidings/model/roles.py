@@ -56,6 +56,16 @@ def may_redact_others(actor: Role) -> bool:
     return _RANK[actor] >= _RANK["admin"]
 
 
+def may_mention_everyone(actor: Role) -> bool:
+    """Return True if the actor may mention everyone in a large chat."""
+    return _RANK[actor] >= _RANK["admin"]
+
+
+def may_pin(actor: Role, *, is_direct: bool) -> bool:
+    """Return True if the actor may pin messages; in a direct chat both users may."""
+    return is_direct or _RANK[actor] >= _RANK["admin"]
+
+
 def may_delete(actor: Role) -> bool:
     """Return True if the actor may delete the chat."""
     return actor == "owner"

@@ -31,6 +31,7 @@ def total_of(chats: Iterable[Unread], inboxes: Mapping[str, Unread]) -> UnreadTo
     return UnreadTotal(
         chats=len(unread),
         messages=sum(one.count for one in unread),
+        mentions=sum(one.mentions for one in unread),
         inboxes={name: one.count for name, one in inboxes.items()},
         exact=all(one.exact for one in counts),
     )

@@ -150,8 +150,12 @@ class Chats(Protocol):
         """Return all members in the order of joining; None if the reader is not a member."""
         ...
 
-    async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
+    async def mute(
+        self, chat: ChatId, user: UserKey, until: int | None, *, except_mentions: bool = False
+    ) -> bool:
         """Mute push notices from the chat for a user until a time, or unmute it if `until` is None.
+
+        With `except_mentions`, messages that mention the user are still pushed.
 
         Durable when it returns. Returns False if the user is not a member.
         """

@@ -23,6 +23,18 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[UserKey, ...]
 
 
+class PushMute(msgspec.Struct, frozen=True):
+    """A member's mute of a chat: until when, and whether messages that mention the member are
+    excepted."""
+
+    until: int
+    except_mentions: bool = False
+
+    def holds(self, now: int, *, is_mention: bool) -> bool:
+        """Return True if the member gets no push notice of a message."""
+        return self.until > now and not (is_mention and self.except_mentions)
+
+
 class Push(Protocol):
     """Sends push notices to users' devices."""
 
@@ -234,8 +246,8 @@ class DeliveryStore(Protocol):
         """
         ...
 
-    async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
-        """Return for each member who has muted the chat the time at which the mute ends."""
+    async def mutes(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
+        """Return for each member who has muted the chat when and for what the mute ends."""
         ...
 
 

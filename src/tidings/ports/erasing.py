@@ -80,6 +80,14 @@ class PersonalData(Protocol):
         """Remove at most 25 of the user's invitations."""
         ...
 
+    async def mentions(self, user: UserKey, limit: int) -> list[str]:
+        """Return the positions of some messages in the list of those that mention the user."""
+        ...
+
+    async def forget_mentions(self, user: UserKey, positions: Sequence[str]) -> None:
+        """Remove at most 25 messages from the list of those that mention the user."""
+        ...
+
     async def requests(self, user: UserKey, limit: int) -> list[str]:
         """Return some of the idempotency keys with which the user created chats."""
         ...

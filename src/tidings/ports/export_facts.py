@@ -5,8 +5,8 @@ An export consists of facts, one per line. The fields and their order are the fo
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
-change, jobs of tenants, avatar, metadata, e-mail, verified number and hiding of users, and the
-ledger of erasures.
+change, jobs of tenants, avatar, metadata, e-mail, verified number and hiding of users, the ledger
+of erasures, replies, mentions, pins, silent messages, and mutes except for mentions.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -188,6 +188,7 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     joined_at: int
     joined: int
     muted_until: int | None = None
+    except_mentions: bool = False
     delivered: int
     read: int
     read_number: int
@@ -224,6 +225,11 @@ class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
     emoji: str | None = None
     people: tuple[Person, ...] = ()
     name: str | None = None
+    reply_to: int | None = None
+    reply_count: int = 0
+    mentions: tuple[str, ...] = ()
+    silent: bool = False
+    pinned: int = 0
 
 
 class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):

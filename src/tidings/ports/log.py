@@ -11,6 +11,7 @@ from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
+from tidings.ports.people import Listed
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -37,16 +38,17 @@ class KeyTaken(msgspec.Struct, frozen=True):
 class Declined(msgspec.Struct, frozen=True):
     """The run's entry at this index cannot be applied; nothing was written.
 
-    The target is the message that the entry would change.
+    The target is the message that the entry would change or answer.
 
     `target_gone` means that the target is not a message, or that its content is gone. `no_change`
-    means that the reaction to add exists already, or that the reaction to remove does not exist.
+    means that the reaction or pin to add exists already, or that the one to remove does not exist.
     `too_many_emoji` means that the target has the maximum number of different emoji.
     `too_many_chats` means that a user who would be added has reached the limit of chats.
+    `too_many_pins` means that the chat has the maximum number of pinned messages.
     """
 
     index: int
-    reason: Literal["target_gone", "no_change", "too_many_emoji", "too_many_chats"]
+    reason: Literal["target_gone", "no_change", "too_many_emoji", "too_many_chats", "too_many_pins"]
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -129,11 +131,14 @@ class Log(Protocol):
         a process dies between the two, only claims without entries are left.
 
         The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
-        and `role` write the membership and receipt rows and the chat's member count. `renamed`
+        and `role` write the membership and receipt rows and the chat's member count. A `message`
+        with `reply_to` adds one to the target's count of replies, up to its limit; one with
+        `mentions` appears in the lists of these users. `renamed`
         writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
         and allows the two users of a direct chat to create another one. `edited` writes its box,
         box_key and time into the target, and stores no content itself. `redacted` removes the
         target's content. `reacted` and `unreacted` write the reaction and the target's count of it.
+        `pinned` and `unpinned` write into the target whether it is pinned.
 
         `run.settle` is called exactly once, on the event loop, with the outcome. The outcome `Kept`
         is reported only after everything is durable. Runs of one chat settle in the order of the
@@ -166,6 +171,13 @@ class Log(Protocol):
 
         If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them. A few more
         entries than this limit may be returned.
+        """
+        ...
+
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        """Return the entry at a sequence as it is now, for a writer; None if the log is shorter.
+
+        Nobody's membership is checked.
         """
         ...
 
@@ -206,6 +218,35 @@ class Log(Protocol):
 
         The page is empty if there is no message with this sequence. The `head` of the page is not
         the head of the log.
+        """
+        ...
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        """Return the messages that answer a message, oldest first, after the sequence `after`.
+
+        Returns None if the reader is not a member, which is checked as in `page`. The page is empty
+        if there is no such message, or if nobody answered it.
+        """
+        ...
+
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        """Return the pinned messages in the order in which they were pinned, and for each of them
+        the entry that pinned it.
+
+        Returns None if the reader is not a member, which is checked as in `page`.
+        """
+        ...
+
+    async def mentions(
+        self, user: UserKey, *, since: int, below: str | None, limit: int
+    ) -> Listed[Entry]:
+        """Return messages after the time `since` that mention the user by name, newest first.
+
+        They are from chats of which the user is a member, which is checked as in `page`. The list
+        begins below a position, or at the newest message; a page may be short although it is not
+        the last. Messages without content may be among them.
         """
         ...
 

@@ -218,7 +218,7 @@ def _parts_of_deletion() -> list[Charge]:
         _writes("forget_sessions", "sessions", 2),
         _reads("read_data_key", "keys", 3, 3),
         *erase().to_the_answer,
-        _reads("list_personal_claims", "idempotency_keys", 4, 4),
+        _reads("list_personal_claims", "idempotency_keys", 6, 6),
         _reads("list_user_chats", "delivery_state", 3, 3),
         _reads("show_listed_chats", "chats", 1),
         *change_members(joins=False).in_all,

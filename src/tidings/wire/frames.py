@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tidings.model import limits
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
 from tidings.model.notifications import NOTIFICATION
 from tidings.tracing.spans import TRACE_PATTERN
@@ -64,8 +64,18 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     content_type: str | None = None
     ttl_seconds: int | None = None
     after: Sequence | None = None
+    reply_to: Sequence | None = None
+    mentions: list[str] = []
+    silent: bool = False
     trace: Trace | None = None
     """The `traceparent` of the client's own span, if it wants the message to be traced."""
+
+    @property
+    def options(self) -> SendOptions | None:
+        """The options of the message; None if it has none, which is the usual case."""
+        if self.reply_to is None and not self.mentions and not self.silent:
+            return None
+        return SendOptions(self.reply_to, tuple(self.mentions), self.silent)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -219,6 +229,7 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     chat: str
     unread: int
     unread_exact: bool
+    unread_mentions: int = 0
 
 
 class UnreadTotalFrame(UnreadTotalRecord, tag_field="op", tag="unread_total"):
@@ -354,13 +365,24 @@ LIVE = encode(Live())
 
 def encode_entry(entry: Entry) -> bytes:
     """Encode an entry as a frame, which is the same for every receiver."""
-    if entry.kind == "message" and entry.gone is None and entry.edited_at is None:
+    if (
+        entry.kind == "message"
+        and entry.gone is None
+        and entry.edited_at is None
+        and entry.reply_to is None
+        and entry.reply_count == 0
+        and not entry.mentions
+        and not entry.silent
+    ):
         return _encode_fresh(entry)
     return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]
 
 
 def _encode_fresh(entry: Entry) -> bytes:
-    """Encode a message that was never changed, the usual case. This takes 1.6 µs instead of 3.1."""
+    """Encode a message without options that was never changed, the usual case.
+
+    This takes 1.6 µs instead of 3.1.
+    """
     return encode(
         EntryFrame(
             chat=entry.chat_id,

@@ -45,6 +45,10 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     role: Role | None = None
     name: str | None = None
     reactions: dict[str, int] | None = None
+    reply_to: int | None = None
+    reply_count: int = 0
+    mentions: list[str] = []
+    silent: bool = False
 
 
 class ReactionCount(msgspec.Struct):
@@ -55,9 +59,8 @@ class ReactionCount(msgspec.Struct):
     mine: bool
 
 
-class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
-    sender who has left the chat."""
+class MentionRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A message without its status."""
 
     chat_id: str
     sequence: int
@@ -66,7 +69,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     client_message_id: str
     content_type: str
     created_at: str
-    status: Status
+    reply_count: int
+    """Number of messages that answer this one; it stops at 1000. Tombstones count."""
     content: str | None = None
     expires_at: str | None = None
     edited_at: str | None = None
@@ -74,6 +78,25 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     expired: bool = False
     erased: bool = False
     reactions: list[ReactionCount] | None = None
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    mentions: list[str] = []
+    """User ids of the members whom the message mentions; `*` stands for everyone."""
+    silent: bool = False
+
+
+class MessageRecord(MentionRecord, omit_defaults=True, kw_only=True):
+    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
+    sender who has left the chat."""
+
+    status: Status
+
+
+class PinRecord(MessageRecord, omit_defaults=True, kw_only=True):
+    """A pinned message, with the user who pinned it and the time."""
+
+    pinned_by: str
+    pinned_at: str
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
@@ -113,9 +136,11 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     message_count: int
     unread: int
     unread_exact: bool
+    unread_mentions: int
     marked_unread: bool
     hidden: bool
     muted_until: str | None
+    mute_except_mentions: bool
     deleted_user: bool
 
 
@@ -190,6 +215,10 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
         fields["edited_at"] = rfc3339(entry.edited_at)
     if entry.reactions and entry.gone is None:
         fields["reactions"] = entry.reactions
+    fields["reply_to"] = entry.reply_to
+    fields["reply_count"] = entry.reply_count
+    fields["mentions"] = list(entry.mentions) if entry.gone is None else []
+    fields["silent"] = entry.silent
 
 
 def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
@@ -216,30 +245,52 @@ def entry_record(entry: Entry) -> EntryRecord:
 
 def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
     """Return the record of a message with its status; `receipts` is empty in a large chat."""
-    assert entry.kind == "message"
-    assert entry.client_message_id is not None
-    return MessageRecord(
-        chat_id=entry.chat_id,
-        sequence=entry.sequence,
-        message_id=entry.message_id,
-        sender_id=user_id(entry.sender),
-        client_message_id=entry.client_message_id,
-        content_type=entry.content_type or "text/plain",
-        created_at=rfc3339(entry.created_at),
+    shown = status(entry.sequence, entry.sender, receipts)
+    return MessageRecord(**_message_fields(entry), status=shown)
+
+
+def pin_record(entry: Entry, pin: Entry, receipts: Sequence[Receipt]) -> PinRecord:
+    """Return the record of a message that the entry `pin` pinned."""
+    return PinRecord(
+        **_message_fields(entry),
         status=status(entry.sequence, entry.sender, receipts),
-        content=entry.content,
-        expires_at=_time(entry.expires_at),
-        edited_at=_time(entry.edited_at),
-        redacted=entry.gone == "redacted",
-        expired=entry.gone == "expired",
-        erased=entry.gone == "erased",
-        reactions=[
+        pinned_by=user_id(pin.sender),
+        pinned_at=rfc3339(pin.created_at),
+    )
+
+
+def mention_record(entry: Entry) -> MentionRecord:
+    """Return the record of a message in a list of mentions."""
+    return MentionRecord(**_message_fields(entry))
+
+
+def _message_fields(entry: Entry) -> dict[str, Any]:
+    assert entry.kind == "message"
+    return {
+        "chat_id": entry.chat_id,
+        "sequence": entry.sequence,
+        "message_id": entry.message_id,
+        "sender_id": user_id(entry.sender),
+        "client_message_id": entry.client_message_id,
+        "content_type": entry.content_type or "text/plain",
+        "created_at": rfc3339(entry.created_at),
+        "content": entry.content,
+        "expires_at": _time(entry.expires_at),
+        "edited_at": _time(entry.edited_at),
+        "redacted": entry.gone == "redacted",
+        "expired": entry.gone == "expired",
+        "erased": entry.gone == "erased",
+        "reactions": [
             ReactionCount(emoji, count, emoji in entry.mine)
             for emoji, count in entry.reactions.items()
         ]
         if entry.reactions and entry.gone is None
         else None,
-    )
+        "reply_to": entry.reply_to,
+        "reply_count": entry.reply_count,
+        "mentions": list(entry.mentions) if entry.gone is None else [],
+        "silent": entry.silent,
+    }
 
 
 def sent_record(entry: Entry) -> MessageRecord:
@@ -277,9 +328,11 @@ def chat_record(row: ChatRow) -> ChatRecord:
         message_count=row.head.number,
         unread=row.unread.count,
         unread_exact=row.unread.exact,
+        unread_mentions=row.unread.mentions,
         marked_unread=row.receipt.is_marked_unread,
         hidden=row.is_hidden,
         muted_until=_time(row.muted_until),
+        mute_except_mentions=row.except_mentions,
         deleted_user=row.type == "direct" and row.member_count < DIRECT_MEMBERS,
     )
 

@@ -17,12 +17,15 @@ from tidings_client.records import (
     Job,
     Left,
     Member,
+    MentionPage,
     MessageReceipts,
     MessageRecord,
+    Pin,
     Profile,
     ProfileChange,
     Reaction,
     Receipt,
+    Replies,
     UnreadState,
     UnreadTotal,
 )
@@ -101,9 +104,15 @@ class Api:
         """
         return await self._rest.ask(Job, "DELETE", _path(chat))
 
-    async def mute(self, chat: str, until: datetime | None) -> None:
-        """Mute a chat until this time; None unmutes it."""
-        await self._rest.request("PUT", _path(chat, "mute"), {"until": until and until.isoformat()})
+    async def mute(
+        self, chat: str, until: datetime | None, *, except_mentions: bool = False
+    ) -> None:
+        """Mute a chat until this time; None unmutes it.
+
+        With `except_mentions`, messages that mention the user are still pushed.
+        """
+        body = {"until": until and until.isoformat(), "except_mentions": except_mentions}
+        await self._rest.request("PUT", _path(chat, "mute"), body)
 
     # Members.
 
@@ -201,6 +210,29 @@ class Api:
     async def reactions(self, chat: str, sequence: int) -> list[Reaction]:
         """Return all reactions to a message."""
         return await self._list(Reaction, _path(chat, "messages", str(sequence), "reactions"))
+
+    async def replies(self, chat: str, sequence: int, limit: int = 50, after: int = 0) -> Replies:
+        """Return a page of the messages that answer a message, oldest first."""
+        path = _path(chat, "messages", str(sequence), "replies")
+        query = {"limit": str(limit), "after": str(after)}
+        return await self._rest.ask(Replies, "GET", path, query=query)
+
+    async def mentions(self, limit: int = 50, cursor: str | None = None) -> MentionPage:
+        """Return a page of the messages that mention the user, newest first."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(MentionPage, "GET", "/v1/mentions", query=query)
+
+    async def pins(self, chat: str) -> list[Pin]:
+        """Return the pinned messages of a chat, in the order in which they were pinned."""
+        return await self._list(Pin, _path(chat, "pins"))
+
+    async def pin(self, chat: str, sequence: int) -> None:
+        """Pin a message for all members."""
+        await self._rest.request("PUT", _path(chat, "pins", str(sequence)))
+
+    async def unpin(self, chat: str, sequence: int) -> None:
+        """Unpin a message."""
+        await self._rest.request("DELETE", _path(chat, "pins", str(sequence)))
 
     async def receipts(self, chat: str) -> list[Receipt]:
         """Return the receipts of all members of a chat."""

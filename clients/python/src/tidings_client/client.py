@@ -269,8 +269,14 @@ class Client:
         ttl_seconds: int | None = None,
         content_type: str | None = None,
         client_message_id: str | None = None,
+        reply_to: int | None = None,
+        mentions: Iterable[str] = (),
+        silent: bool = False,
     ) -> Sent:
         """Send a message, and wait until it is durable on the server.
+
+        `reply_to` is the sequence of the message that this one answers. `mentions` are user ids of
+        members, or `["*"]` for everyone. No push notices are sent for a `silent` message.
 
         The message is first saved in the outbox. It is then sent until it is answered, even after
         lost connections and, if the storage outlives the process, after restarts. Cancelling this
@@ -282,7 +288,8 @@ class Client:
             OutboxFull: The outbox does not accept the message, and it will not be sent.
             ClientClosed, ClientStopped: The message is not confirmed yet, and stays in the outbox.
         """
-        key = self._post(chat, content, ttl_seconds, content_type, client_message_id)
+        options = (reply_to, tuple(mentions), silent)
+        key = self._post(chat, content, ttl_seconds, content_type, client_message_id, *options)
         answer = self._answers[key] = self._loop.create_future()
         try:
             return await self._promises.wait(answer)
@@ -297,13 +304,17 @@ class Client:
         ttl_seconds: int | None = None,
         content_type: str | None = None,
         client_message_id: str | None = None,
+        reply_to: int | None = None,
+        mentions: Iterable[str] = (),
+        silent: bool = False,
     ) -> str:
         """Send a message without waiting; return its client_message_id.
 
         `events` yields the message like every other message, or a SendFailed. `confirm` waits until
         the message is saved in the outbox.
         """
-        return self._post(chat, content, ttl_seconds, content_type, client_message_id)[1]
+        options = (reply_to, tuple(mentions), silent)
+        return self._post(chat, content, ttl_seconds, content_type, client_message_id, *options)[1]
 
     async def read(self, chat: str, sequence: int) -> None:
         """Mark the chat as read up to a sequence, now or when the client is connected again."""
@@ -333,6 +344,9 @@ class Client:
         ttl_seconds: int | None,
         content_type: str | None,
         client_message_id: str | None,
+        reply_to: int | None,
+        mentions: tuple[str, ...],
+        silent: bool,
     ) -> OutgoingKey:
         if self._promises.end is not None:
             raise self._promises.end
@@ -349,6 +363,9 @@ class Client:
             content_type,
             ttl_seconds,
             *self._conversation.place_of(chat),
+            reply_to=reply_to,
+            mentions=mentions,
+            silent=silent,
         )
         self._conversation.follow(chat)  # the message has its place among the entries
         self._conversation.sending.post(message)

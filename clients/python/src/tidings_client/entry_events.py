@@ -12,10 +12,12 @@ from tidings_client.events import (
     MemberRemoved,
     Message,
     OtherEntry,
+    Pinned,
     Reacted,
     Redacted,
     Renamed,
     RoleChanged,
+    Unpinned,
     Unreacted,
     WhyGone,
 )
@@ -27,6 +29,8 @@ AnyEntryEvent = (
     | Redacted
     | Reacted
     | Unreacted
+    | Pinned
+    | Unpinned
     | MemberAdded
     | MemberRemoved
     | RoleChanged
@@ -65,6 +69,10 @@ def event_of(entry: Entry) -> AnyEntryEvent:
             return Reacted(**place, target=target, emoji=emoji)
         case Entry(kind="unreacted", target=int(target), emoji=str(emoji)):
             return Unreacted(**place, target=target, emoji=emoji)
+        case Entry(kind="pinned", target=int(target)):
+            return Pinned(**place, target=target)
+        case Entry(kind="unpinned", target=int(target)):
+            return Unpinned(**place, target=target)
         case _:
             return _of_the_chat(entry, place)
 
@@ -101,6 +109,10 @@ def _message(entry: Entry, place: _Place) -> Message:
         edited_at=entry.edited_at,
         gone=_why_gone(entry),
         reactions=entry.reactions or {},
+        reply_to=entry.reply_to,
+        reply_count=entry.reply_count,
+        mentions=entry.mentions,
+        silent=entry.silent,
     )
 
 

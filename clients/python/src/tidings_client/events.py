@@ -32,6 +32,13 @@ class Message(EntryEvent, frozen=True, kw_only=True):
     edited_at: datetime | None = None
     gone: WhyGone | None = None
     reactions: dict[str, int] = {}
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    reply_count: int = 0
+    """Number of replies when the entry was sent; a later `Message` with `reply_to` adds one."""
+    mentions: tuple[str, ...] = ()
+    """User ids of the members whom the message mentions, or `("*",)` for everyone."""
+    silent: bool = False
 
 
 class Edited(EntryEvent, frozen=True, kw_only=True):
@@ -63,6 +70,18 @@ class Unreacted(EntryEvent, frozen=True, kw_only=True):
 
     target: int
     emoji: str
+
+
+class Pinned(EntryEvent, frozen=True, kw_only=True):
+    """The sender pinned the message with the sequence `target`."""
+
+    target: int
+
+
+class Unpinned(EntryEvent, frozen=True, kw_only=True):
+    """The sender unpinned the message with the sequence `target`."""
+
+    target: int
 
 
 class MemberAdded(EntryEvent, frozen=True, kw_only=True):
@@ -300,6 +319,8 @@ Event = (
     | Redacted
     | Reacted
     | Unreacted
+    | Pinned
+    | Unpinned
     | MemberAdded
     | MemberRemoved
     | RoleChanged

@@ -36,6 +36,9 @@ class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
     content_type: str | None = None
     ttl_seconds: int | None = None
     after: int | None = None
+    reply_to: int | None = None
+    mentions: tuple[str, ...] = ()
+    silent: bool = False
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -134,6 +137,10 @@ class Entry(msgspec.Struct, tag_field="op", tag="entry", kw_only=True, omit_defa
     role: str | None = None
     name: str | None = None
     reactions: dict[str, int] | None = None
+    reply_to: int | None = None
+    reply_count: int = 0
+    mentions: tuple[str, ...] = ()
+    silent: bool = False
 
 
 class SentFrame(msgspec.Struct, tag_field="op", tag="sent"):

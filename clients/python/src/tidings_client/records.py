@@ -87,6 +87,10 @@ class Chat(msgspec.Struct, frozen=True):
     hidden: bool = False
     """Whether the user hid the chat, and no message came since. `Api.chats` returns such chats,
     too."""
+    unread_mentions: int = 0
+    """Number of unread messages that mention the user or everyone."""
+    mute_except_mentions: bool = False
+    """Whether messages that mention the user are pushed although the chat is muted."""
 
 
 class ChatPage(msgspec.Struct, frozen=True):
@@ -171,6 +175,20 @@ class Receipt(msgspec.Struct, frozen=True):
     read: int
 
 
+class Replies(msgspec.Struct, frozen=True):
+    """A page of the messages that answer a message, and where the next page begins."""
+
+    data: "list[MessageRecord]"
+    next_after: int | None
+
+
+class MentionPage(msgspec.Struct, frozen=True):
+    """A page of the messages that mention the user, and the cursor of the next page."""
+
+    data: "list[MessageRecord]"
+    next_cursor: str | None
+
+
 class MessageReceipt(msgspec.Struct, frozen=True):
     """Whether and when a member received and read a message.
 
@@ -240,8 +258,9 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
     client_message_id: str
     content_type: str
     created_at: datetime
-    status: str
-    """`sent`; `delivered` to all other members; or `read` by all of them."""
+    status: str | None = None
+    """`sent`; `delivered` to all other members; or `read` by all of them. None in a list of
+    mentions."""
     content: str | None = None
     expires_at: datetime | None = None
     edited_at: datetime | None = None
@@ -249,6 +268,13 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
     expired: bool = False
     erased: bool = False
     reactions: list[ReactionCount] = []
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    reply_count: int = 0
+    """Number of messages that answer this one; it stops at 1,000."""
+    mentions: list[str] = []
+    """User ids of the members whom the message mentions, or `["*"]` for everyone."""
+    silent: bool = False
 
     @property
     def gone(self) -> WhyGone | None:
@@ -258,3 +284,10 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
         if self.expired:
             return "expired"
         return "erased" if self.erased else None
+
+
+class Pin(MessageRecord, frozen=True, kw_only=True):
+    """A pinned message, with the user who pinned it and the time."""
+
+    pinned_by: str
+    pinned_at: datetime

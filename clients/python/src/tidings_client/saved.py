@@ -29,6 +29,10 @@ class Outgoing(msgspec.Struct, frozen=True):
     not connected. If the message is in the log, it is after this entry."""
     epoch: str | None = None
     """The epoch of `after`."""
+    reply_to: int | None = None
+    """Sequence of the message that this one answers."""
+    mentions: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def key(self) -> OutgoingKey:

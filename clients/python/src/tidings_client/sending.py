@@ -70,6 +70,9 @@ class Sending:
                     message.content_type,
                     message.ttl_seconds,
                     message.after_in(epoch),
+                    message.reply_to,
+                    message.mentions,
+                    message.silent,
                 )
             )
 
@@ -149,4 +152,7 @@ def own_entry(message: Outgoing, sender: str, frame: SentFrame) -> Entry:
         content=message.content,
         content_type=message.content_type,
         expires_at=None if lives is None else frame.created_at + lives,
+        reply_to=message.reply_to,
+        mentions=message.mentions,
+        silent=message.silent,
     )

@@ -5,14 +5,14 @@ import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from tidings_client.errors import StorageBusy, StorageTrouble
 from tidings_client.saved import Changes, Held, Outgoing, Saved
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -22,12 +22,21 @@ CREATE TABLE reads (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL 
 CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL,
     client_message_id TEXT NOT NULL, content TEXT NOT NULL, created_at_ms INTEGER NOT NULL,
     content_type TEXT, ttl_seconds INTEGER, after_sequence INTEGER, epoch TEXT,
+    reply_to INTEGER, mentions TEXT NOT NULL DEFAULT '[]', silent INTEGER NOT NULL DEFAULT 0,
     UNIQUE (chat, client_message_id));
 """
-_FROM_VERSION_1: Final = """
+_FROM_VERSION_2: Final = """
+ALTER TABLE outbox ADD COLUMN reply_to INTEGER;
+ALTER TABLE outbox ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE outbox ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;
+"""
+_FROM_VERSION_1: Final = f"""
 ALTER TABLE outbox ADD COLUMN after_sequence INTEGER;
 ALTER TABLE outbox ADD COLUMN epoch TEXT;
+{_FROM_VERSION_2}
 """
+_STEPS: Final = {0: _SCHEMA, 1: _FROM_VERSION_1, 2: _FROM_VERSION_2}
+"""The steps to the schema of this version, from each earlier version."""
 
 
 class Storage(Protocol):
@@ -157,8 +166,8 @@ class FileStorage:
 
 def _prepare(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version in (0, 1):
-        steps = _FROM_VERSION_1 if version else _SCHEMA
+    if version in _STEPS:
+        steps = _STEPS[version]
         database.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
     elif version != VERSION:
         raise sqlite3.DatabaseError(f"made by another version ({version}) of this client")
@@ -173,7 +182,7 @@ def _load(database: sqlite3.Connection) -> Saved:
     reads = dict(database.execute("SELECT chat, sequence FROM reads ORDER BY place"))
     outbox = database.execute(
         "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds, "
-        "after_sequence, epoch FROM outbox ORDER BY place"
+        "after_sequence, epoch, reply_to, mentions, silent FROM outbox ORDER BY place"
     )
     erasures = facts.get("erasures")
     return Saved(
@@ -181,7 +190,7 @@ def _load(database: sqlite3.Connection) -> Saved:
         facts.get("epoch"),
         held,
         reads,
-        [Outgoing(*row) for row in outbox],
+        [_outgoing(row) for row in outbox],
         None if erasures is None else int(erasures),
     )
 
@@ -211,13 +220,21 @@ def _save(database: sqlite3.Connection, changes: Changes) -> None:
     )
     database.executemany(
         "INSERT INTO outbox (chat, client_message_id, content, created_at_ms, content_type, "
-        "ttl_seconds, after_sequence, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "ttl_seconds, after_sequence, epoch, reply_to, mentions, silent) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_row(message) for message in changes.posted.values()],
     )
 
 
 def _row(message: Outgoing) -> tuple[str | int | None, ...]:
-    return msgspec.structs.astuple(message)
+    *fields, mentions, silent = msgspec.structs.astuple(message)
+    return *fields, msgspec.json.encode(mentions).decode(), silent
+
+
+def _outgoing(row: tuple[Any, ...]) -> Outgoing:
+    *fields, mentions, silent = row
+    names = msgspec.json.decode(mentions, type=tuple[str, ...])
+    return Outgoing(*(*fields, names, bool(silent)))
 
 
 _conforms: tuple[type[Storage], type[Storage]] = (MemoryStorage, FileStorage)

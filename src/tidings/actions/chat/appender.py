@@ -2,9 +2,9 @@
 """The appender: turns the requests for each chat into entries, in order of arrival.
 
 Each chat has a queue. A queue appends one run at a time to the log. A run is either a batch of
-messages or a single change of the chat. A request is checked against the committed state plus the
-earlier messages of its own run. Answers and events are sent only after the commit, so nobody ever
-sees a result of an uncommitted change.
+messages, or a single change of the chat or message with options. A request is checked against the
+committed state plus the earlier messages of its own run. Answers and events are sent only after the
+commit, so nobody ever sees a result of an uncommitted change.
 """
 
 import asyncio
@@ -214,7 +214,7 @@ class Appender:
         )
 
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
-        """Remove the requests of the next run from the queue: consecutive messages, or one change.
+        """Remove the requests of the next run from the queue: messages, or one that goes alone.
 
         Each returned step is a request and its entries. `claimed` is the chat's state; the entries
         are applied to it.
@@ -230,7 +230,7 @@ class Appender:
         while waiting:
             request = waiting[0]
             key = request.key
-            if not request.is_ready or (steps and key is None):
+            if not request.is_ready or (steps and (request.goes_alone or steps[0][0].goes_alone)):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # the next run finds the first message and answers this repeat of it
@@ -331,7 +331,7 @@ class Appender:
             case SlotTaken():
                 self._start(chat_queue, partial(self._catch_up, chat_queue, steps, outcome))
             case Declined():
-                assert len(steps) == 1, "a change goes alone"
+                assert len(steps) == 1, "what may be declined goes alone"
                 steps[0][0].declined(outcome)
                 self._next(chat_queue)
             case Failed():

@@ -65,6 +65,7 @@ class AwaitedChange:
     def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: SendKey | None = None
         self.is_claimed = False
+        self.goes_alone = True
         self.attempts = 0
         self.was_looked_into = False
         self.span: Span | None = None
@@ -101,6 +102,8 @@ class AwaitedChange:
                 self.refused(LimitReached("the message has the maximum number of emoji"))
             case "too_many_chats":
                 self.refused(LimitReached("the user is in the maximum number of chats"))
+            case "too_many_pins":
+                self.refused(LimitReached("the chat has the maximum number of pinned messages"))
             case _:
                 assert_never(declined.reason)
 

@@ -50,6 +50,9 @@ class AppendRequest(Protocol):
     """The span of the append, if it is traced."""
     requests: Requests
     """The request of the client, for the log; none if nobody asked for the change."""
+    goes_alone: bool
+    """Whether the request must not share a run with others: a change of the chat, or a message with
+    options. The store may decline it."""
     was_looked_into: bool
     """Whether the log was read to its end for this request. A refusal by `decide` is final only
     after that, because the cached state may be outdated."""

@@ -320,7 +320,10 @@ class Mute:
     chats: Chats
     bus: Bus
 
-    async def __call__(self, user: UserKey, chat: ChatId, until: int | None) -> None:
-        if not await self.chats.mute(chat, user, until):
+    async def __call__(
+        self, user: UserKey, chat: ChatId, until: int | None, *, except_mentions: bool = False
+    ) -> None:
+        excepted = except_mentions and until is not None
+        if not await self.chats.mute(chat, user, until, except_mentions=excepted):
             raise ChatNotFound
         self.bus.publish(ChatChanged(user, chat))

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from tidings.actions.chat.sending import find_message
+from tidings.actions.chat.message_changes import find_message
 from tidings.actions.content.wrapping import Cursors
 from tidings.caches import LruCache
 from tidings.model import limits

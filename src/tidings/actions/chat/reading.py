@@ -6,8 +6,9 @@ import heapq
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.actions.chat.sending import find_message
+from tidings.actions.chat.message_changes import find_message
 from tidings.actions.content.vault import Vault
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.model import limits
 from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan, Receipt, ShownMember
@@ -57,13 +58,26 @@ class ReadPage:
         limit: int,
     ) -> Page:
         """Return messages only. Redacted messages are tombstones; expired messages are left out."""
-        page = await self._opened(
+        return await self._without_expired(
             await self.log.page(
                 chat, reader, after=after, before=before, limit=limit, only_messages=True
             )
         )
-        page.entries = [entry for entry in page.entries if entry.gone != "expired"]
-        return page
+
+    async def replies(
+        self, reader: UserKey, chat: ChatId, sequence: int, *, after: int, limit: int
+    ) -> Page:
+        """Return the messages that answer a message, like `messages`."""
+        await find_message(self.log, reader, chat, sequence)
+        return await self._without_expired(
+            await self.log.replies(chat, reader, sequence, after=after, limit=limit)
+        )
+
+    async def pins(self, reader: UserKey, chat: ChatId) -> tuple[Page, list[Entry]]:
+        """Return the pinned messages, tombstones included, and the entries that pinned them."""
+        found = await self.log.pins(chat, reader)
+        page, pins = (None, []) if found is None else found
+        return await self._opened(page), pins
 
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
         """Return a page that consists of one message."""
@@ -72,11 +86,42 @@ class ReadPage:
             raise MessageNotFound
         return await self._opened(page)
 
+    async def _without_expired(self, found: Page | None) -> Page:
+        page = await self._opened(found)
+        page.entries = [entry for entry in page.entries if entry.gone != "expired"]
+        return page
+
     async def _opened(self, page: Page | None) -> Page:
         if page is None:
             raise ChatNotFound
         await self.vault.open(page.entries, self.clock.now())
         return page
+
+
+@dataclass(frozen=True, slots=True)
+class ListMentions:
+    """List the messages of the last 90 days that mention a user by name, newest first."""
+
+    log: Log
+    vault: Vault
+    cursors: Cursors
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, cursor: str | None, limit: int
+    ) -> tuple[list[Entry], str | None]:
+        """Return messages with decrypted content, and the cursor of the next page.
+
+        Messages without content are left out. They are of chats of which the user is a member.
+        """
+        now = self.clock.now()
+        below = None if cursor is None else self.cursors.open("mentions", user, cursor).decode()
+        since = now - limits.MENTIONS_MS
+        page = await self.log.mentions(user, since=since, below=below, limit=limit)
+        await self.vault.open(page.rows, now)
+        found = [entry for entry in page.rows if entry.gone is None]
+        end = None if page.end is None else page.end.encode()
+        return found, None if end is None else self.cursors.seal("mentions", user, end)
 
 
 @dataclass(frozen=True, slots=True)

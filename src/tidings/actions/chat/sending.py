@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post, edit and redact messages, and react to them. Posting is the hot path."""
+"""Post messages. This is the hot path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.changes import SealedContent, change, membership_of
 from tidings.actions.chat.retention import Retention
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
@@ -13,17 +13,17 @@ from tidings.logs.requests import Requests
 from tidings.metrics import declared
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Kind, SendKey
-from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
+from tidings.model.entries import EVERYONE, Entry, SendKey, SendOptions
+from tidings.model.ids import CLIENT_MESSAGE_ID, USER, ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
     Forbidden,
     Invalid,
-    MessageGone,
-    MessageNotFound,
+    MentionUnknown,
     Refusal,
+    ReplyUnknown,
     UserDeleted,
 )
 from tidings.model.retention import KEEP_ALL
@@ -36,15 +36,20 @@ Answer = Callable[[Entry | Refusal, bool], None]
 message was sent before and this is a replay."""
 
 PLAIN_TEXT = "text/plain"
+_EVERYONE: Final = (
+    f"only admins and owners may mention everyone in a chat of more than"
+    f" {limits.SMALL_CHAT_MEMBERS_MAX} members"
+)
 
 
 class Send:
     """A request to append a new message."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_retention",
-        "_rule", "_sealed", "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key",
-        "requests", "span", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_options",
+        "_retention", "_rule", "_sealed", "_sender", "_target", "_ttl_ms", "_vault", "attempts",
+        "goes_alone", "is_claimed", "key", "requests", "span",
+        "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +65,8 @@ class Send:
         retention: Retention | None,
         requests: Requests,
         span: Span | None,
+        options: SendOptions | None = None,
+        target: "ReplyTarget | None" = None,
     ) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
@@ -77,7 +84,13 @@ class Send:
         self._meter = meter
         self._retention = retention
         self._rule = retention.rule_nowait(tenant_of(key.sender)) if retention else KEEP_ALL
+        self._options = options
+        self._target = target
+        self.goes_alone = options is not None
         self._digested = f"{content_type}\0{ttl_ms}\0{content}"
+        if options is not None:
+            # The options have no slash, and each content type has one.
+            self._digested = f"{options.digested}\0{self._digested}"
         self._take(
             vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
         )
@@ -87,6 +100,7 @@ class Send:
         return (
             self._sealed is not None
             and self._rule is not None
+            and (self._target is None or self._target.is_known)
             and self._vault.may_write(self._sender, self._sealed)
         )
 
@@ -94,6 +108,8 @@ class Send:
         assert self.key is not None
         if self._retention is not None and self._rule is None:
             self._rule = await self._retention.rule(tenant_of(self._sender))
+        if self._target is not None:
+            await self._target.look()
         name = self.key.client_message_id
         self._take(
             await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
@@ -113,23 +129,38 @@ class Send:
             raise ChatNotFound
         if state.has_deleted_user:
             raise UserDeleted
+        if self._options is not None:
+            self._check_options(state, self._options)
         assert self.key is not None
         assert self._sealed is not None
         assert self._rule is not None
         lifetime = self._rule.lifetime_ms(self._chat, self._ttl_ms)
-        return [
-            Entry(
-                chat_id=self._chat,
-                kind="message",
-                sender=self._sender,
-                client_message_id=self.key.client_message_id,
-                content_type=self._content_type,
-                box=self._sealed.box,
-                box_key=self._sealed.box_key,
-                expires_at=None if lifetime is None else now + lifetime,
-                content=self._content,
-            )
-        ]
+        entry = Entry(
+            chat_id=self._chat,
+            kind="message",
+            sender=self._sender,
+            client_message_id=self.key.client_message_id,
+            content_type=self._content_type,
+            box=self._sealed.box,
+            box_key=self._sealed.box_key,
+            expires_at=None if lifetime is None else now + lifetime,
+            content=self._content,
+        )
+        if self._options is not None:
+            entry.reply_to = self._options.reply_to
+            entry.mentions = self._options.mentions
+            entry.silent = self._options.silent
+        return [entry]
+
+    def _check_options(self, state: ChatState, options: SendOptions) -> None:
+        if self._target is not None and not self._target.has_content:
+            raise ReplyUnknown
+        if options.mentions == EVERYONE:
+            role = state.members[self._sender].role
+            if not state.is_small and not roles.may_mention_everyone(role):
+                raise Forbidden(_EVERYONE)
+        elif any(user_key(state.tenant, name) not in state.members for name in options.mentions):
+            raise MentionUnknown
 
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
@@ -145,7 +176,8 @@ class Send:
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:
-        raise AssertionError(f"a message has no target that could be at fault: {declined}")
+        assert declined.reason == "target_gone", "only the target of a reply can be at fault"
+        self.refused(ReplyUnknown())
 
     def refused(self, refusal: Refusal) -> None:
         if self.span is not None:
@@ -153,11 +185,43 @@ class Send:
         self._answer(refusal, False)
 
 
+class ReplyTarget:
+    """The message that a new message answers.
+
+    It is read before the reply is appended, because only the data key of its author shows whether
+    it is erased. The store checks once more, as part of the append, that it is not redacted.
+    """
+
+    def __init__(self, log: Log, vault: Vault, clock: Clock, chat: ChatId, sequence: int) -> None:
+        self._log = log
+        self._vault = vault
+        self._clock = clock
+        self._chat = chat
+        self._sequence = sequence
+        self.is_known = False
+        self.has_content = False
+
+    async def look(self) -> None:
+        """Read the message, unless it was read before.
+
+        Raises:
+            StoreUnavailable: The message or the data key of its author cannot be read now.
+        """
+        if self.is_known:
+            return
+        entry = await self._log.entry(self._chat, self._sequence)
+        if entry is not None and entry.kind == "message":
+            await self._vault.open([entry], self._clock.now())
+            self.has_content = entry.gone is None
+        self.is_known = True
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """Post a message to a chat exactly once, however often the request is repeated."""
 
     appender: Appender
+    log: Log
     vault: Vault
     clock: Clock
     quotas: TenantQuotas | None = None
@@ -176,6 +240,7 @@ class Post:
         after: int | None = None,
         requests: Requests = (),
         span: Span | None = None,
+        options: SendOptions | None = None,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
@@ -186,6 +251,8 @@ class Post:
         try:
             check_content(content)
             check_message_fields(client_message_id, content_type, ttl_seconds)
+            if options is not None:
+                check_mentions(options.mentions)
         except Refusal as refusal:
             answer(refusal, False)
             return
@@ -202,9 +269,14 @@ class Post:
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         send = Send(
             self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, requests,
-            span,
+            span, options, self._target(chat, options) if options is not None else None,
         )  # fmt: skip
         self.appender.propose(chat, send)
+
+    def _target(self, chat: ChatId, options: SendOptions) -> ReplyTarget | None:
+        if options.reply_to is None:
+            return None
+        return ReplyTarget(self.log, self.vault, self.clock, chat, options.reply_to)
 
 
 def _facts(entry: Entry) -> Attributes:
@@ -236,6 +308,20 @@ def check_message_fields(
         raise Invalid(f"ttl_seconds: must be between 1 and {most}", "/ttl_seconds")
 
 
+def check_mentions(mentions: tuple[str, ...]) -> None:
+    """Refuse too many mentions, and names that cannot be those of users."""
+    if mentions == EVERYONE:
+        return
+    if len(mentions) > limits.MENTIONS_MAX:
+        raise Invalid(f"mentions: at most {limits.MENTIONS_MAX}", "/mentions")
+    if len(set(mentions)) < len(mentions):
+        raise Invalid("mentions: must not contain a user twice", "/mentions")
+    for index, name in enumerate(mentions):
+        if USER.fullmatch(name) is None:
+            allowed = 'must be a user id; "*" must be alone'
+            raise Invalid(f"mentions: {allowed}", f"/mentions/{index}")
+
+
 def _is_content_type(text: str) -> bool:
     return (
         len(text) <= limits.CONTENT_TYPE_CHARS_MAX
@@ -243,106 +329,3 @@ def _is_content_type(text: str) -> bool:
         and text.isprintable()
         and 0 < text.find("/") < len(text) - 1
     )
-
-
-async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -> Entry:
-    """Return the message with this sequence, still encrypted, if the reader may see it.
-
-    Raises:
-        ChatNotFound: The chat does not exist, or the reader may not read it.
-        MessageNotFound: There is no message with this sequence, or the reader may not see it.
-    """
-    page = await log.message(chat, reader, sequence)
-    if page is None:
-        raise ChatNotFound
-    if not page.entries:
-        raise MessageNotFound
-    return page.entries[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replace the content of the caller's own message."""
-
-    appender: Appender
-    log: Log
-    vault: Vault
-    clock: Clock
-
-    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int, content: str) -> None:
-        check_content(content)
-        target = await find_message(self.log, actor, chat, sequence)
-        if target.sender != actor:
-            raise Forbidden("only the sender may edit a message")
-        if target.redacted or target.expired(self.clock.now()):
-            raise MessageGone
-        sealed = SealedContent(self.vault, actor, target, content)
-
-        def decide(state: ChatState, _now: int) -> list[Entry]:
-            membership_of(state, actor)
-            entry = Entry(chat_id=chat, kind="edited", sender=actor, target=sequence)
-            sealed.put_into(entry)
-            entry.content_type = target.content_type
-            return [entry]
-
-        await change(self.appender, chat, decide, sealed)
-
-
-@dataclass(frozen=True, slots=True)
-class Redact:
-    """Remove the content of a message permanently, for everyone."""
-
-    appender: Appender
-    log: Log
-
-    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int) -> None:
-        """Redact the message; do nothing if its content is already gone."""
-        target = await find_message(self.log, actor, chat, sequence)
-
-        def decide(state: ChatState, _now: int) -> list[Entry]:
-            own = membership_of(state, actor)
-            if target.sender != actor and not roles.may_redact_others(own.role):
-                raise Forbidden("only the sender, admins and owners may redact a message")
-            if target.redacted:
-                return []
-            return [Entry(chat_id=chat, kind="redacted", sender=actor, target=sequence)]
-
-        try:
-            await change(self.appender, chat, decide)
-        except MessageGone:
-            return
-
-
-@dataclass(frozen=True, slots=True)
-class React:
-    """React to a message with an emoji, or remove the caller's reaction."""
-
-    appender: Appender
-    log: Log
-
-    async def __call__(
-        self, actor: UserKey, chat: ChatId, sequence: int, emoji: str, *, away: bool = False
-    ) -> None:
-        """Add the reaction, or remove it if `away` is true; a repeat changes nothing."""
-        check_emoji(emoji)
-        await find_message(self.log, actor, chat, sequence)
-        kind: Kind = "unreacted" if away else "reacted"
-
-        def decide(state: ChatState, _now: int) -> list[Entry]:
-            membership_of(state, actor)
-            return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence, emoji=emoji)]
-
-        await change(self.appender, chat, decide)
-
-
-def check_emoji(emoji: str) -> None:
-    """Refuse a text that is empty, too long, or has spaces or control characters.
-
-    All other texts are accepted, because new emoji are added every year.
-    """
-    if (
-        not emoji
-        or len(emoji.encode()) > limits.EMOJI_BYTES_MAX
-        or any(char.isspace() or (char.isascii() and not char.isprintable()) for char in emoji)
-    ):
-        raise Invalid(f"emoji: 1 to {limits.EMOJI_BYTES_MAX} bytes, no spaces", "/emoji")

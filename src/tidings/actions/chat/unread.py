@@ -21,6 +21,7 @@ from tidings.model.chats import (
     Move,
     Receipt,
     Unread,
+    UnreadByKey,
     UnreadFound,
     unread_without_a_look,
 )
@@ -80,15 +81,21 @@ async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
     keys = dict.fromkeys(key for row in rows for key in row.unread_by_key)
     erased = await vault.erased(keys, KEY_LOADS_MAX)
     for row in rows:
-        row.unread = _visible(UnreadFound(row.unread, row.unread_by_key), erased)
+        found = UnreadFound(row.unread, row.unread_by_key, row.mentions_by_key)
+        row.unread = _visible(found, erased)
 
 
 def _visible(found: UnreadFound, erased: Mapping[tuple[UserKey, int], bool]) -> Unread:
     """Return the unread count without erased messages; an upper bound if some data keys were not
     loaded."""
-    count = found.unread.count - sum(n for key, n in found.by_key.items() if erased.get(key))
+    count = found.unread.count - _of_erased(found.by_key, erased)
+    mentions = found.unread.mentions - _of_erased(found.mentions_by_key, erased)
     is_known = all(key in erased or key[1] == 0 for key in found.by_key)
-    return Unread(count, found.unread.exact and is_known)
+    return Unread(count, found.unread.exact and is_known, mentions)
+
+
+def _of_erased(by_key: UnreadByKey, erased: Mapping[tuple[UserKey, int], bool]) -> int:
+    return sum(n for key, n in by_key.items() if erased.get(key))
 
 
 @dataclass(frozen=True, slots=True)

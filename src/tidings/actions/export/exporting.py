@@ -122,6 +122,9 @@ def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey,
             yield fact.sender, chat.tenant
             for person in fact.people:
                 yield person.user, chat.tenant
+            for name in fact.mentions:
+                if name != "*":
+                    yield ids.user_key(chat.tenant, name), chat.tenant
         case SendKeyFact() if chat is not None:
             yield fact.sender, chat.tenant
         case _:

@@ -248,6 +248,8 @@ class _ChatChecks:
             yield self._violation(f"entry {entry.sequence} counts {self._head}, not {expected}")
         if entry.target is not None and not 0 < entry.target < entry.sequence:
             yield self._violation(f"entry {entry.sequence} changes {entry.target}")
+        if entry.reply_to is not None and not 0 < entry.reply_to < entry.sequence:
+            yield self._violation(f"message {entry.sequence} answers {entry.reply_to}")
         self._fold(entry)
         self._reacted = (entry.sequence, dict(entry.reactions or {}))
         yield from self._keys.check(entry)

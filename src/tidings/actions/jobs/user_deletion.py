@@ -113,8 +113,8 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class InvitePart:
-    """Removes the user's invitations, and the idempotency keys with which the user created
-    chats."""
+    """Removes the user's invitations, the list of messages that mention the user, and the
+    idempotency keys with which the user created chats."""
 
     personal_data: PersonalData
     phase: str = "invites_removed"
@@ -123,6 +123,9 @@ class InvitePart:
         chats = await self.personal_data.invites(user, PENDING_MAX)
         if chats:
             return Found([f"invite {chat}" for chat in chats], {"invitations": len(chats)})
+        places = await self.personal_data.mentions(user, PENDING_MAX)
+        if places:
+            return Found([f"mention {place}" for place in places], {"mentions": len(places)})
         keys = await self.personal_data.requests(user, PENDING_MAX)
         return Found([f"request {key}" for key in keys], {"request_keys": len(keys)})
 
@@ -130,6 +133,8 @@ class InvitePart:
         split = [name.partition(" ")[::2] for name in names]
         chats = [ChatId(rest) for kind, rest in split if kind == "invite"]
         await self.personal_data.forget_invites(user, chats)
+        places = [rest for kind, rest in split if kind == "mention"]
+        await self.personal_data.forget_mentions(user, places)
         keys = [rest for kind, rest in split if kind == "request"]
         await self.personal_data.forget_requests(user, keys)
 

@@ -9,7 +9,7 @@ identity and the audit trail, for jobs and for chat deletion are declared in sep
 
 from typing import Final
 
-from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns
+from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_patterns
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.export import repair_patterns
@@ -44,10 +44,11 @@ CLAIM_SLOTS: Final = Pattern(
 CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
-    ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry together with its changes to members, the name, a message or a reaction",
+    ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions",
+     "idempotency_keys"),
+    "an entry together with its changes: members, name, message, reaction, reply, pin, mentions",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
-)
+)  # fmt: skip
 READ_LOG: Final = Pattern(
     "read_log", "Query", ("messages",), "entries in order, ascending or descending", strong=True
 )
@@ -392,7 +393,8 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    others = (inbox_patterns, identity_patterns, deletion_patterns, head_patterns, repair_patterns)
+    of_chats = (deletion_patterns, head_patterns, link_patterns)
+    others = (inbox_patterns, identity_patterns, *of_chats, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

@@ -99,7 +99,7 @@ BODIES: Final = Table(
 IDEMPOTENCY_KEYS: Final = Table(
     name="idempotency_keys",
     holds="claimed keys: of sends under the chat, of requests to create a chat under `r#<user>`;"
-    " invitations under `i#<user>`",
+    " invitations under `i#<user>`; the mentions of a user under `m#<user>`",
     partition=_CHAT,
     sort=TableKey("claim"),
     ttl=TTL,
@@ -120,7 +120,8 @@ CHAT_MEMBERSHIPS: Final = Table(
 )
 REACTIONS: Final = Table(
     name="reactions",
-    holds="the reactions to each message, one item each",
+    holds="the reactions to each message, one item each; its replies under `<message>#replies`;"
+    " the pinned messages of a chat under `<chat>#pins`",
     partition=TableKey("message_id"),
     sort=TableKey("reaction"),
 )
@@ -231,6 +232,14 @@ def invites_of(user: str) -> str:
     The `#` distinguishes it from partitions whose name is a chat id.
     """
     return f"i#{user}"
+
+
+def mentions_of(user: str) -> str:
+    """Return the partition of the messages that mention a user, in the table of claimed keys.
+
+    The `#` distinguishes it from partitions whose name is a chat id.
+    """
+    return f"m#{user}"
 
 
 def request_keys_of(user: str) -> str:

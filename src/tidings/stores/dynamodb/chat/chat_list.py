@@ -303,9 +303,11 @@ def _row(listed: _Listed, member: Item, last: Entry | None, found: UnreadFound) 
         member_count=facts["member_count"],
         role=member["role"],
         muted_until=member.get("muted_until"),
+        except_mentions=member.get("except_mentions", False),
         head=head,
         receipt=receipt,
         last=last,
         unread=found.unread,
         unread_by_key=found.by_key,
+        mentions_by_key=found.mentions_by_key,
     )

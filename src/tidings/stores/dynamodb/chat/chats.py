@@ -38,8 +38,8 @@ from tidings.stores.dynamodb.patterns import (
 
 _ABOVE_ALL: Final = "~"
 """Sorts after every chat id."""
-_MUTE: Final = "SET #muted_until = :until"
-_UNMUTE: Final = "REMOVE #muted_until"
+_MUTE: Final = "SET #muted_until = :until, #except_mentions = :except"
+_UNMUTE: Final = "REMOVE #muted_until, #except_mentions"
 
 FIRST_ENTRIES: Final = 200
 """Number of entries that `_is_own` reads from an old direct chat; they cost about ten read
@@ -83,8 +83,11 @@ class DynamoChats:
         members = await members_of(self._dynamo, chat)
         return members if reader in members else None
 
-    async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
-        update, values = (_UNMUTE, None) if until is None else (_MUTE, {":until": until})
+    async def mute(
+        self, chat: ChatId, user: UserKey, until: int | None, *, except_mentions: bool = False
+    ) -> bool:
+        mute = {":until": until, ":except": except_mentions}
+        update, values = (_UNMUTE, None) if until is None else (_MUTE, mute)
         try:
             await self._dynamo.update(
                 MUTE, member_key(chat, user), update, "attribute_exists(#chat_id)", values

@@ -22,7 +22,9 @@ from tidings.stores.dynamodb.chat.items import (
     pair_of,
     reactions_of,
     receipt_key,
+    to_entry,
 )
+from tidings.stores.dynamodb.chat.links import mention_items, pin_key, replies_of
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, emptied_pack
 from tidings.stores.dynamodb.chat.pages import items_after
@@ -47,7 +49,8 @@ _FREE: Final = (
 )
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
-    "edited_at", "target", "emoji", "people", "name", "digest",
+    "edited_at", "target", "emoji", "people", "name", "digest", "reply_to", "reply_count",
+    "mentions", "pinned", "silent",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT
@@ -149,15 +152,22 @@ class DynamoDeletions:
         chat = job.chat_id
         items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
         # A redaction deletes the reactions to its message in the background, which can fail.
-        reacted = [
-            item["sequence"] for item in items if "reactions" in item or item.get("redacted")
+        partitions = [
+            reactions_of(chat, item["sequence"])
+            for item in items
+            if "reactions" in item or item.get("redacted")
+        ]
+        partitions += [
+            replies_of(chat, item["sequence"]) for item in items if "reply_count" in item
         ]
         if not all(
-            await gather_bounded(
-                partial(self._forget_reactions, chat, number) for number in reacted
-            )
+            await gather_bounded(partial(self._forget_partition, name) for name in partitions)
         ):
             return job
+        pins = [pin_key(chat, item["pinned"]) for item in items if "pinned" in item]
+        await self._dynamo.batch_write(FORGET_REACTIONS, deletes=pins)
+        mentions = [key for item in items for key in _mention_keys(item)]
+        await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=mentions)
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
         await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
         alone = [item for item in items if item["kind"] != "deleted" and IN_PACK not in item]
@@ -189,12 +199,12 @@ class DynamoDeletions:
             values,
         )
 
-    async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:
-        """Delete some reactions to a message; return True if none is left."""
+    async def _forget_partition(self, name: str) -> bool:
+        """Delete some reactions or replies to a message; return True if none is left."""
         rows = await self._dynamo.query(
             READ_REACTIONS,
             "#message_id = :message",
-            {":message": reactions_of(chat, sequence)},
+            {":message": name},
             limit=BATCH_WRITE_MAX,
         )
         keys = [_only(row, "message_id", "reaction") for row in rows]
@@ -248,6 +258,12 @@ def _open_key(chat: ChatId) -> Item:
 
 def _to_deletion(item: Item) -> Deletion:
     return Deletion(**{name: item[name] for name in Deletion.__struct_fields__})
+
+
+def _mention_keys(item: Item) -> list[Item]:
+    if "mentions" not in item:
+        return []
+    return [_only(mention, "chat_id", "claim") for mention in mention_items(to_entry(item))]
 
 
 def _only(item: Item, *names: str) -> Item:

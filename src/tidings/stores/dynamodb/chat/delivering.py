@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.delivery import DeliveryStore
+from tidings.ports.delivery import DeliveryStore, PushMute
 from tidings.stores.dynamodb.chat.head_patterns import CHECK_HEADS
 from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads
 from tidings.stores.dynamodb.chat.items import head_of_item, last_message_of
@@ -46,11 +46,14 @@ class DynamoDeliveryStore:
         # A chat without an item or without rows is deleted, and needs no delivery.
         return {chat: min(stored.get(chat, ()), default=sys.maxsize) for chat in wanted}
 
-    async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
+    async def mutes(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
         rows = await self._dynamo.query(
             LIST_MUTES, "#chat_id = :chat", {":chat": chat}, only="attribute_exists(#muted_until)"
         )
-        return {UserKey(row["user_id"]): row["muted_until"] for row in rows}
+        return {
+            UserKey(row["user_id"]): PushMute(row["muted_until"], row.get("except_mentions", False))
+            for row in rows
+        }
 
 
 async def fill_missing(

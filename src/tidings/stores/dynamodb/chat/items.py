@@ -41,7 +41,7 @@ _GROUP_BYTES_MAX: Final = 240
 _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number", "mark")
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
-    "name", "digest",
+    "name", "digest", "reply_to", "reply_count", "pinned", "silent",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -59,6 +59,8 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
     is_message = entry.kind == "message"
     if entry.content_type is not None and not (is_message and entry.content_type == PLAIN_TEXT):
         item["content_type"] = entry.content_type
+    if entry.mentions:
+        item["mentions"] = list(entry.mentions)
     if entry.people:
         item["people"] = [{"user": person.user, "role": person.role} for person in entry.people]
     if not is_message:
@@ -77,6 +79,8 @@ def to_entry(item: Item) -> Entry:
         if name in item:
             fields[name] = item[name]
     is_message = item["kind"] == "message"
+    if "mentions" in item:
+        fields["mentions"] = tuple(item["mentions"])
     if "people" in item:
         fields["people"] = tuple(Person(each["user"], each["role"]) for each in item["people"])
     return Entry(

@@ -18,6 +18,7 @@ from tidings.model.formats import PACKS
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.people import Listed
 from tidings.ports.secrets import Deployment
 from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
@@ -25,6 +26,7 @@ from tidings.stores.dynamodb.chat.items import claim_key, reactions_of, to_react
 from tidings.stores.dynamodb.chat.packs import fits
 from tidings.stores.dynamodb.chat.pages import (
     find_down,
+    find_replies,
     find_up,
     item_at,
     items_after,
@@ -34,7 +36,7 @@ from tidings.stores.dynamodb.chat.pages import (
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
-from tidings.stores.dynamodb.chat.shown_pages import admit, message_page
+from tidings.stores.dynamodb.chat.shown_pages import admit, list_mentions, message_page, pinned_page
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
@@ -138,6 +140,10 @@ class DynamoLog:
             self._heads.saw(chat, head_of(entries[-1]))
         return entries
 
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        item = await item_at(self._dynamo, chat, sequence)
+        return None if item is None else (await to_entries(self._dynamo, [item]))[0]
+
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         claim = await self._dynamo.get(FIND_KEY, claim_key(chat, key))
         if claim is not None and claim["expires_at"] <= now:
@@ -226,6 +232,20 @@ class DynamoLog:
 
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         return await message_page(self._dynamo, chat, reader, sequence)
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        found = await find_replies(self._dynamo, chat, sequence, after, limit)
+        return await admit(self._dynamo, chat, reader, found)
+
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        return await pinned_page(self._dynamo, chat, reader)
+
+    async def mentions(
+        self, user: UserKey, *, since: int, below: str | None, limit: int
+    ) -> Listed[Entry]:
+        return await list_mentions(self._dynamo, user, since, below, limit)
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int

@@ -54,11 +54,13 @@ class _Packed(msgspec.Struct, array_like=True):
     edited_at: int | None = None
     redacted: bool = False
     reactions: dict[str, int] | None = None
+    reply_count: int = 0
+    pinned: int = 0
 
 
 _IF_ANY: Final = (
     "client_message_id", "box", "box_key", "content_type", "digest", "edited_at", "redacted",
-    "reactions",
+    "reactions", "reply_count", "pinned",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -79,10 +81,13 @@ def fits(run: Sequence[Entry], entry: Entry) -> bool:
 
 def is_pack(entries: Sequence[Entry]) -> bool:
     """Return True if the entries of a run can be written as a pack: they are several messages that
-    do not expire, and small enough."""
+    do not expire and have no options, and small enough."""
     return (
         1 < len(entries) <= PACK_MESSAGES_MAX
-        and all(entry.kind == "message" and entry.expires_at is None for entry in entries)
+        and all(
+            entry.kind == "message" and entry.expires_at is None and not entry.has_options
+            for entry in entries
+        )
         and sum(len(entry.box or b"") for entry in entries) <= PACK_BYTES_MAX
     )
 

@@ -20,6 +20,8 @@ from tidings.stores.dynamodb.chat.items import (
     to_entry,
     to_member,
 )
+from tidings.stores.dynamodb.chat.link_patterns import READ_REPLIES
+from tidings.stores.dynamodb.chat.links import replies_of, reply_place
 from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
@@ -28,6 +30,7 @@ from tidings.stores.dynamodb.patterns import (
     LIST_MEMBERS,
     READ_BODIES,
     READ_CHAT,
+    READ_ENTRIES,
     READ_ENTRY,
     READ_LOG,
     SHOW_LAST,
@@ -283,6 +286,23 @@ async def find_down(
     if len(wanted) == limit:
         reached = wanted[-1]["sequence"]
     return FoundEntries(wanted, reached if reached > 1 else None, head)
+
+
+async def find_replies(
+    dynamo: Dynamo, chat: ChatId, sequence: int, after: int, limit: int
+) -> FoundEntries:
+    """Find the replies to a message after a sequence, in ascending order."""
+    rows = await dynamo.query(
+        READ_REPLIES,
+        "#message_id = :replies AND #reaction > :after",
+        {":replies": replies_of(chat, sequence), ":after": reply_place(after)},
+        limit=limit + 1,
+    )
+    places = [int(row["reaction"]) for row in rows]
+    found = await items_at(dynamo, READ_ENTRIES, [(chat, place) for place in places[:limit]])
+    return FoundEntries(
+        list(found.values()), places[limit - 1] if len(places) > limit else None, Head()
+    )
 
 
 async def _search(

@@ -4,7 +4,8 @@
 A single message needs two writes of one unit each: the key, then the entry. Several messages are
 written as a pack: their keys, then one item. A message may have no key, if the appender knows that
 it is not in the log. The entries of any other run are written in one transaction, which costs twice
-as much for each item.
+as much for each item. A reply is written in a transaction too, with the count of its target, and
+so is a message that mentions users.
 """
 
 import logging
@@ -24,12 +25,8 @@ from tidings.ports.world import Chance, Failpoints
 from tidings.stores.dynamodb.chat.deletion_patterns import DELETE_CHAT
 from tidings.stores.dynamodb.chat.deletions import plan_deletion
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import (
-    body_item,
-    claim_item,
-    entry_item,
-    reactions_of,
-)
+from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item, reactions_of
+from tidings.stores.dynamodb.chat.links import mention_items
 from tidings.stores.dynamodb.chat.members import (
     SLOT_TAKEN,
     Stale,
@@ -38,7 +35,7 @@ from tidings.stores.dynamodb.chat.members import (
     plan_people,
 )
 from tidings.stores.dynamodb.chat.packs import is_pack, pack_item
-from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_target
+from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_reply, plan_target
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import (
     Canceled,
@@ -66,6 +63,11 @@ FREE_SLOT: Final = "attribute_not_exists(#chat_id)"
 _FREE_KEY: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 _KEPT: Final = Kept()
 _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
+
+
+def _is_linked(message: Entry) -> bool:
+    """Return True if a message is also listed elsewhere, which needs a transaction."""
+    return message.reply_to is not None or bool(message.mentioned)
 
 
 class Runs:
@@ -168,7 +170,7 @@ class Runs:
             claim = partial(self._claim_slot, CLAIM_SLOTS, entries[-1], pack_item(entries))
             return await self._in_time(run, claim)
         bodies = await self._put_bodies(run)
-        if len(entries) == 1 and entries[0].kind == "message":
+        if len(entries) == 1 and entries[0].kind == "message" and not _is_linked(entries[0]):
             item = entry_item(entries[0], bodies[0])
             return await self._in_time(run, partial(self._claim_slot, CLAIM_SLOT, entries[0], item))
         return await self._change(run, bodies)
@@ -245,6 +247,10 @@ class Runs:
             if (declined := await plan_target(self._dynamo, plan, index, entry)) is None:
                 await self._touch(entry)
             return declined
+        for item in mention_items(entry):
+            plan.add(Put("idempotency_keys", item))
+        if entry.reply_to is not None:
+            return await plan_reply(self._dynamo, plan, index, entry)
         if entry.kind in {"created", "added"}:
             if not await have_room(self._dynamo, [entry]):
                 return Declined(index, "too_many_chats")

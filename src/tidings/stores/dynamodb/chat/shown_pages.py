@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.model import limits
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, Head
+from tidings.model.entries import Entry, Head, place_of_mention
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Page
+from tidings.ports.people import Listed
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
@@ -20,11 +21,14 @@ from tidings.stores.dynamodb.chat.items import (
     to_reaction,
     to_receipt,
 )
+from tidings.stores.dynamodb.chat.link_patterns import CHECK_MEMBERS, LIST_MENTIONS, READ_PINS
+from tidings.stores.dynamodb.chat.links import pins_of
 from tidings.stores.dynamodb.chat.packs import unpacked
 from tidings.stores.dynamodb.chat.pages import (
     FoundEntries,
     entries_at,
     item_in_pack,
+    items_at,
     members_of,
     membership_row,
     to_entries,
@@ -40,6 +44,7 @@ from tidings.stores.dynamodb.patterns import (
     SHOW_CHAT,
     SHOW_RECEIPTS,
 )
+from tidings.stores.dynamodb.tables import mentions_of
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
@@ -97,6 +102,43 @@ async def message_page(dynamo: Dynamo, chat: ChatId, reader: UserKey, sequence: 
         member_count=facts["member_count"],
         receipts=tuple(by_user[user] for user in users if user in by_user),
     )
+
+
+async def pinned_page(
+    dynamo: Dynamo, chat: ChatId, reader: UserKey
+) -> tuple[Page, list[Entry]] | None:
+    """Return the pinned messages and the entries that pinned them; None if the reader is not a
+    member."""
+    rows = await dynamo.query(READ_PINS, "#message_id = :pins", {":pins": pins_of(chat)})
+    pairs = [((chat, row["target"]), (chat, int(row["reaction"]))) for row in rows]
+    items = await items_at(dynamo, READ_ENTRIES, [place for pair in pairs for place in pair])
+    pinned = [items[message] for message, _ in pairs]
+    page = await admit(dynamo, chat, reader, FoundEntries(pinned, None, Head()))
+    return None if page is None else (page, [to_entry(items[pin]) for _, pin in pairs])
+
+
+async def list_mentions(
+    dynamo: Dynamo, user: UserKey, since: int, below: str | None, limit: int
+) -> Listed[Entry]:
+    """Return a page of the messages that mention a user, newest first.
+
+    Memberships are checked last, so that a user who was removed meanwhile sees nothing of the chat.
+    """
+    rows = await dynamo.query(
+        LIST_MENTIONS,
+        "#chat_id = :mentions AND #claim BETWEEN :since AND :below",
+        # No position is as short as a time, or begins with a letter.
+        {":mentions": mentions_of(user), ":since": f"{since + 1:013d}", ":below": below or "a"},
+        limit=limit + 2,
+        backwards=True,
+    )
+    positions = [row["claim"] for row in rows if row["claim"] != below]
+    places = [place_of_mention(position)[1:] for position in positions[:limit]]
+    found = await entries_at(dynamo, READ_ENTRIES, places)
+    keys = [member_key(chat, user) for chat in dict.fromkeys(chat for chat, _ in places)]
+    chats = {row["chat_id"] for row in await dynamo.batch_get(CHECK_MEMBERS, keys)}
+    end = positions[limit - 1] if len(positions) > limit else None
+    return Listed([found[place] for place in places if place[0] in chats], end)
 
 
 def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:

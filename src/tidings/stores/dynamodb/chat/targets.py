@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans changes of a message: edits, redactions and reactions, with the entries that record them.
+"""Plans changes of a message: edits, redactions, reactions, replies and pins, with their entries.
 
 The message, called the target, is first read with a strong read. It is changed on condition that it
 is still as it was read. If the condition fails although the slot was free, another transaction was
@@ -12,6 +12,8 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined
 from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
+from tidings.stores.dynamodb.chat.link_patterns import READ_PINS
+from tidings.stores.dynamodb.chat.links import pin_key, pins_of, reply_item
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, change_in_pack
 from tidings.stores.dynamodb.chat.pages import item_at
@@ -20,8 +22,11 @@ from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 from tidings.stores.dynamodb.patterns import READ_OWN_REACTIONS
 
-TARGET_KINDS: Final = frozenset({"edited", "redacted", "reacted", "unreacted"})
+TARGET_KINDS: Final = frozenset(
+    {"edited", "redacted", "reacted", "unreacted", "pinned", "unpinned"}
+)
 
+_BEFORE: Final = ":before"
 _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted)"
 
 
@@ -33,12 +38,71 @@ async def plan_target(
     target = await item_at(dynamo, entry.chat_id, entry.target)
     if entry.kind in {"reacted", "unreacted"}:
         return await _plan_reaction(dynamo, plan, index, entry, target)
+    if entry.kind in {"pinned", "unpinned"}:
+        return await _plan_pin(dynamo, plan, index, entry, target)
     if target is None or not _has_content(target, entry.created_at):
         return Declined(index, "target_gone")
     if entry.kind == "edited":
         _plan_edit(plan, entry, target)
     else:
         _plan_redaction(plan, entry, target)
+    return None
+
+
+async def _plan_pin(
+    dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry, target: Item | None
+) -> Declined | None:
+    """Plan to pin or unpin a message. A pinned message whose content is gone can be unpinned."""
+    chat, is_new = entry.chat_id, entry.kind == "pinned"
+    before = 0 if target is None else target.get("pinned", 0)
+    if (before > 0) == is_new:
+        return Declined(index, "no_change")
+    if target is None or (is_new and not _has_content(target, entry.created_at)):
+        return Declined(index, "target_gone")
+    if not is_new:
+        plan.add(Delete("reactions", pin_key(chat, before)))
+        _plan_pinned(plan, entry, target, 0, f"#pinned = {_BEFORE}", {_BEFORE: before})
+        return None
+    pins = await dynamo.query(
+        READ_PINS, "#message_id = :pins", {":pins": pins_of(chat)}, limit=limits.PINS_MAX
+    )
+    if len(pins) >= limits.PINS_MAX:
+        return Declined(index, "too_many_pins")
+    plan.add(Put("reactions", {**pin_key(chat, entry.sequence), "target": entry.target}))
+    free = f"{_IS_LIVE} AND attribute_not_exists(#pinned)"
+    _plan_pinned(plan, entry, target, entry.sequence, free, {})
+    return None
+
+
+def _plan_pinned(
+    plan: TransactionPlan, entry: Entry, target: Item, pinned: int, condition: str, values: Item
+) -> None:
+    if IN_PACK in target:
+        plan.add(change_in_pack(entry.chat_id, target, pinned=pinned))
+        return
+    update = "SET #pinned = :pinned" if pinned else "REMOVE #pinned"
+    values = {**values, ":pinned": pinned} if pinned else values
+    key = entry_key(entry.chat_id, target["sequence"])
+    plan.add(Update("messages", key, update, condition, values))
+
+
+async def plan_reply(
+    dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
+) -> Declined | None:
+    """Plan to count and list a reply, or return the reason for declining it."""
+    assert entry.reply_to is not None
+    target = await item_at(dynamo, entry.chat_id, entry.reply_to)
+    if target is None or not _has_content(target, entry.created_at):
+        return Declined(index, "target_gone")
+    count = target.get("reply_count", 0) + 1
+    if count <= limits.REPLY_COUNT_MAX:
+        if IN_PACK in target:
+            plan.add(change_in_pack(entry.chat_id, target, reply_count=count))
+        else:
+            key = entry_key(entry.chat_id, target["sequence"])
+            update = "SET #reply_count = :count"
+            plan.add(Update("messages", key, update, _IS_LIVE, {":count": count}))
+    plan.add(Put("reactions", reply_item(entry)))
     return None
 
 
@@ -77,7 +141,7 @@ def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         gone = {"box": None, "box_key": 0, "reactions": None, "digest": None}
         plan.add(change_in_pack(entry.chat_id, target, redacted=True, **gone))
         return
-    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #{BODY}"
+    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #mentions, #{BODY}"
     key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
     if BODY in target:

@@ -6,8 +6,8 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.chats import Receipt, UnreadFound, found_in_log, unread_without_a_look
-from tidings.model.entries import Head
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.entries import EVERYONE, Head
+from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.stores.dynamodb.chat.packs import PACK, unread_in
 from tidings.stores.dynamodb.chat.pages import item_up_to
 from tidings.stores.dynamodb.client.dynamo import Dynamo, Filtered
@@ -18,6 +18,9 @@ _IS_UNREAD: Final = (
     "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
     " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
 )
+
+
+_Counts = Counter[tuple[UserKey, int]]
 
 
 async def unread_of(
@@ -40,8 +43,8 @@ async def count_unread(
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
     if last <= receipt.unread_after:
         return found_in_log({}, last)
-    counts, _ = await _counts(dynamo, COUNT_UNREAD, chat, receipt, now, last)
-    return found_in_log(counts, last)
+    counts, mentions, _ = await _counts(dynamo, COUNT_UNREAD, chat, receipt, now, last)
+    return found_in_log(counts, last, mentions)
 
 
 async def count_to_end(
@@ -55,22 +58,25 @@ async def count_to_end(
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX
     pattern = COUNT_UNREAD if up_to is None else COUNT_ALL_UNREAD
     last = last if up_to is None else min(last, up_to)
-    counts, looked_at = await _counts(dynamo, pattern, chat, receipt, now, last)
-    return found_in_log(counts, receipt.unread_after + looked_at)
+    counts, mentions, looked_at = await _counts(dynamo, pattern, chat, receipt, now, last)
+    return found_in_log(counts, receipt.unread_after + looked_at, mentions)
 
 
 async def _counts(
     dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
-) -> tuple[Counter[tuple[UserKey, int]], int]:
-    """Return how many messages are unread, by sender and data key, and how many entries there are
-    from the read mark to the sequence `last`."""
+) -> tuple[_Counts, _Counts, int]:
+    """Return how many messages are unread, by sender and data key, how many of them mention the
+    user, and how many entries there are from the read mark to the sequence `last`."""
     read, number = receipt.unread_after, receipt.unread_after_number
     found = await _read(dynamo, pattern, chat, receipt, now, last)
+    single = [item for item in found.items if "packed" not in item and item["number"] > number]
     # Expiring messages of earlier versions do not name their key.
-    counts = Counter(
-        (item["sender"], item.get("box_key", 0))
-        for item in found.items
-        if "packed" not in item and item["number"] > number
+    counts = Counter((item["sender"], item.get("box_key", 0)) for item in single)
+    names = {user_id(receipt.user), *EVERYONE}
+    mentions = Counter(
+        (item["sender"], item["box_key"])
+        for item in single
+        if not names.isdisjoint(item.get("mentions", ()))
     )
     entries = found.looked_at
     for pack in found.items:
@@ -79,7 +85,7 @@ async def _counts(
             entries += len(pack["packed"]) - 1
     if read > 0 and found.items:
         entries -= read - found.items[0]["sequence"] + 1  # without the messages up to the read mark
-    return counts, min(entries, last - read)
+    return counts, mentions, min(entries, last - read)
 
 
 async def _read(
@@ -105,7 +111,7 @@ async def _read(
             ":now": now,
         },
         only=f"{_IS_UNREAD} OR #kind = :pack OR #number = :read_number",
-        shown="#sequence, #number, #sender, #box_key, #packed",
+        shown="#sequence, #number, #sender, #box_key, #packed, #mentions",
     )
     if read == 0 or (found.items and found.items[0]["sequence"] == read):
         return found

@@ -52,12 +52,9 @@ from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
 from tidings.stores.dynamodb.chat.delivering import fill_missing
 from tidings.stores.dynamodb.chat.invites import invite_item
-from tidings.stores.dynamodb.chat.items import (
-    body_item,
-    claim_item,
-    entry_item,
-    reaction_key,
-)
+from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item, reaction_key
+from tidings.stores.dynamodb.chat.link_patterns import IMPORT_LINK
+from tidings.stores.dynamodb.chat.links import mention_items, pin_key, reply_item
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
@@ -231,6 +228,13 @@ def _is_of_process(item: Item) -> bool:
 
 
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+    if entry.reply_to is not None:
+        yield IMPORT_LINK, reply_item(entry)
+    if entry.pinned:
+        pin = {**pin_key(entry.chat_id, entry.pinned), "target": entry.sequence}
+        yield IMPORT_LINK, pin
+    for mention in mention_items(entry):
+        yield patterns.IMPORT_KEY, mention
     if entry.kind != "message" or entry.box is None:
         item = entry_item(entry)
         stored = {name: value for name, value in item.items() if value is not None}

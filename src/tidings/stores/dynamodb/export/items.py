@@ -225,6 +225,7 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "joined_at": fact.joined_at,
         "joined": fact.joined,
         "muted_until": fact.muted_until,
+        "except_mentions": fact.except_mentions or None,
     }
     receipt = {
         **receipt_key(fact.user_id, fact.chat_id),

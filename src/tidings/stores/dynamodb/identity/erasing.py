@@ -42,7 +42,7 @@ from tidings.stores.dynamodb.identity.phone_claims import (
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.stores.dynamodb.inbox.items import config_key, copy_key, marks_key, settings_key
 from tidings.stores.dynamodb.listings import user_listing
-from tidings.stores.dynamodb.tables import invites_of, request_keys_of
+from tidings.stores.dynamodb.tables import invites_of, mentions_of, request_keys_of
 
 IN_LEDGER: Final = "erasure#"
 KNOWN: Final = "known_erasures"
@@ -174,6 +174,12 @@ class DynamoPersonalData:
 
     async def forget_invites(self, user: UserKey, chats: Sequence[ChatId]) -> None:
         await self._forget_claims(invites_of(user), chats)
+
+    async def mentions(self, user: UserKey, limit: int) -> list[str]:
+        return await self._claims(mentions_of(user), limit)
+
+    async def forget_mentions(self, user: UserKey, positions: Sequence[str]) -> None:
+        await self._forget_claims(mentions_of(user), positions)
 
     async def requests(self, user: UserKey, limit: int) -> list[str]:
         return await self._claims(request_keys_of(user), limit)

@@ -35,7 +35,7 @@ _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
     {RECEIPT},
     c.member_count, c.type, c.name, c.creator, c.created_at, coalesce(c.updated_at, c.created_at),
-    m.role, m.muted_until,
+    m.role, m.muted_until, m.except_mentions,
     (SELECT json_group_array(user_id) FROM (
         SELECT user_id FROM chat_memberships WHERE chat_id = d.chat_id AND user_id <> d.user_id
         ORDER BY joined, user_id LIMIT {limits.LISTED_MEMBERS_MAX})),
@@ -50,7 +50,7 @@ WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
 _FACTS: Final = 5 + len(Receipt.__struct_fields__)
 """Index of the first column after head and receipt."""
-_LAST: Final = _FACTS + 9
+_LAST: Final = _FACTS + 10
 """Index of the first column that belongs to the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
@@ -97,7 +97,7 @@ def _head_and_receipt(row: tuple[Any, ...]) -> tuple[Head, Receipt]:
 
 def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
     head, receipt = _head_and_receipt(row)
-    member_count, kind, name, creator, created_at, updated_at, role, muted_until, others = row[
+    member_count, kind, name, creator, created_at, updated_at, role, *mute, others = row[
         _FACTS:_LAST
     ]
     return ChatRow(
@@ -110,10 +110,12 @@ def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
         others=_others.decode(others),
         member_count=member_count,
         role=role,
-        muted_until=muted_until,
+        muted_until=mute[0],
+        except_mentions=bool(mute[1]),
         head=head,
         receipt=receipt,
         last=None if row[_LAST] is None else to_entry(row[_LAST:]),
         unread=found.unread,
         unread_by_key=found.by_key,
+        mentions_by_key=found.mentions_by_key,
     )

@@ -129,11 +129,14 @@ class SqliteChats:
 
         return await self._readers.read(read)
 
-    async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
+    async def mute(
+        self, chat: ChatId, user: UserKey, until: int | None, *, except_mentions: bool = False
+    ) -> bool:
         def write(db: apsw.Connection) -> bool:
             db.execute(
-                "UPDATE chat_memberships SET muted_until = ? WHERE chat_id = ? AND user_id = ?",
-                (until, chat, user),
+                "UPDATE chat_memberships SET muted_until = ?, except_mentions = ?"
+                " WHERE chat_id = ? AND user_id = ?",
+                (until, except_mentions, chat, user),
             )
             return db.changes() > 0
 

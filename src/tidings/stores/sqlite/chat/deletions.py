@@ -35,10 +35,14 @@ DELETE FROM reactions WHERE chat_id = ?1 AND (sequence, emoji, user_id) IN (
     SELECT sequence, emoji, user_id FROM reactions
     WHERE chat_id = ?1 AND sequence > ?2 AND sequence <= ?3 LIMIT ?4)
 """
+_FORGET_MENTIONS: Final = """
+DELETE FROM mentions WHERE chat_id = ? AND sequence > ? AND sequence <= ?
+"""
 _EMPTY: Final = """
 UPDATE messages SET sender = ?, redacted = 1, client_message_id = NULL, content_type = NULL,
     box = NULL, box_key = 0, expires_at = NULL, edited_at = NULL, reactions = NULL, target = NULL,
-    emoji = NULL, people = NULL, name = NULL
+    emoji = NULL, people = NULL, name = NULL, reply_to = NULL, reply_count = 0,
+    mentions = NULL, pinned = 0, silent = 0
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 """
 
@@ -126,6 +130,7 @@ def _empty_entries(db: apsw.Connection, job: Deletion) -> Deletion:
     db.execute(_FORGET_REACTIONS, (job.chat_id, job.emptied, last, DELETE_STEP_ROWS))
     if db.changes() == DELETE_STEP_ROWS:
         return job
+    db.execute(_FORGET_MENTIONS, (job.chat_id, job.emptied, last))
     db.execute(_EMPTY, (tenant_itself(job.tenant), job.chat_id, job.emptied, last))
     phase = "done" if last == job.entries else job.phase
     return msgspec.structs.replace(job, phase=phase, emptied=last)

@@ -8,18 +8,30 @@ import apsw
 
 from tidings.model import limits
 from tidings.model.chats import ChatState, Receipt
-from tidings.model.entries import Entry, Head, SendKey
+from tidings.model.entries import Entry, Head, SendKey, mention_position, place_of_mention
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.people import Listed
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat.runs import RunJob
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import COLUMNS, RECEIPT, to_entry
+from tidings.stores.sqlite.engine.rows import COLUMNS, RECEIPT, columns_of, listed, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
 
 SCAN_ENTRIES_MAX: Final = 1_000
 """Maximum number of entries that are scanned to find the messages of one page."""
+
+
+_NEWEST: Final = (2**63 - 1, ChatId(""), 0)
+"""Place after all mentions."""
+_MENTIONS: Final = f"""
+SELECT {columns_of("e")} FROM mentions AS m
+JOIN chat_memberships AS own ON own.chat_id = m.chat_id AND own.user_id = m.user_id
+JOIN messages AS e ON e.chat_id = m.chat_id AND e.sequence = m.sequence
+WHERE m.user_id = ? AND m.created_at > ? AND (m.created_at, m.chat_id, m.sequence) < (?, ?, ?)
+ORDER BY m.created_at DESC, m.chat_id DESC, m.sequence DESC LIMIT ?
+"""
 
 
 class SqliteLog:
@@ -58,6 +70,13 @@ class SqliteLog:
             )
         )  # fmt: skip
 
+    async def entry(self, chat: ChatId, sequence: int) -> Entry | None:
+        def read(db: apsw.Connection) -> Entry | None:
+            found = _entries(db, "chat_id = ? AND sequence = ?", (chat, sequence))
+            return found[0] if found else None
+
+        return await self._readers.read(read)
+
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         return await self._readers.read(lambda db: _find_sent(db, chat, key, now))
 
@@ -90,6 +109,27 @@ class SqliteLog:
                 if entry.kind == "message" and entry.sequence == sequence
             ]
         return page
+
+    async def replies(
+        self, chat: ChatId, reader: UserKey, sequence: int, *, after: int, limit: int
+    ) -> Page | None:
+        return await self._readers.read(
+            lambda db: _replies(db, chat, reader, sequence, after, limit)
+        )
+
+    async def pins(self, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+        return await self._readers.read(lambda db: _pins(db, chat, reader))
+
+    async def mentions(
+        self, user: UserKey, *, since: int, below: str | None, limit: int
+    ) -> Listed[Entry]:
+        place = _NEWEST if below is None else place_of_mention(below)
+        values = (user, since, *place, limit + 1)
+
+        def read(db: apsw.Connection) -> list[Entry]:
+            return [to_entry(row) for row in db.execute(_MENTIONS, values)]
+
+        return listed(await self._readers.read(read), limit, mention_position)
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
@@ -226,6 +266,28 @@ def _page_down(
     )
     reached = entries[-1].sequence if len(entries) == limit else floor
     return _page(db, chat, reader, entries, head, reached if reached > 1 else None)
+
+
+def _replies(
+    db: apsw.Connection, chat: ChatId, reader: UserKey, sequence: int, after: int, limit: int
+) -> Page | None:
+    found = _entries(
+        db,
+        "chat_id = ? AND reply_to = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+        (chat, sequence, after, limit + 1),
+    )
+    entries = found[:limit]
+    following = entries[-1].sequence if len(found) > limit else None
+    return _page(db, chat, reader, entries, head_of_chat(db, chat), following)
+
+
+def _pins(db: apsw.Connection, chat: ChatId, reader: UserKey) -> tuple[Page, list[Entry]] | None:
+    pinned = _entries(db, "chat_id = ? AND pinned > 0 ORDER BY pinned", (chat,))
+    page = _page(db, chat, reader, pinned, head_of_chat(db, chat), None)
+    if page is None:
+        return None
+    where = "chat_id = ? AND sequence = ?"
+    return page, [_entries(db, where, (chat, message.pinned))[0] for message in pinned]
 
 
 def _page(

@@ -51,7 +51,8 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
     if not have_room(db, ways):
         return False
     db.executemany(
-        "INSERT INTO chat_memberships VALUES (?, ?, ?, ?, ?, NULL)",
+        "INSERT INTO chat_memberships (chat_id, user_id, role, joined_at, joined)"
+        " VALUES (?, ?, ?, ?, ?)",
         [
             (entry.chat_id, person.user, person.role, entry.created_at, entry.sequence)
             for person in entry.people

@@ -91,6 +91,13 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND se
     AND redacted = 0 AND (expires_at IS NULL OR expires_at > ?)
 GROUP BY sender, box_key
 """
+_COUNT_MENTIONS: Final = """
+SELECT e.sender, e.box_key, count(*) FROM mentions AS m
+JOIN messages AS e ON e.chat_id = m.chat_id AND e.sequence = m.sequence
+WHERE m.chat_id = ?1 AND m.sequence > ?2 AND m.sequence <= ?3 AND m.user_id IN (?4, '*')
+    AND e.sender <> ?4 AND e.redacted = 0 AND (e.expires_at IS NULL OR e.expires_at > ?5)
+GROUP BY e.sender, e.box_key
+"""
 
 
 class SqliteReceipts:
@@ -196,9 +203,12 @@ def count_unread(
     db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int
 ) -> UnreadFound:
     """Count the unread messages up to the head."""
-    after = receipt.unread_after
-    rows = db.execute(_COUNT_UNREAD, (chat, after, head.sequence, receipt.user, now))
-    return found_in_log({(sender, key): count for sender, key, count in rows}, head.sequence)
+    values = (chat, receipt.unread_after, head.sequence, receipt.user, now)
+    by_key, mentions = (
+        {(sender, key): count for sender, key, count in db.execute(statement, values)}
+        for statement in (_COUNT_UNREAD, _COUNT_MENTIONS)
+    )
+    return found_in_log(by_key, head.sequence, mentions)
 
 
 def _with_times(row: tuple[Any, ...]) -> ReceiptWithTimes:

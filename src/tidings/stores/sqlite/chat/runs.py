@@ -17,11 +17,20 @@ from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, Sl
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.deletions import begin_deletion
-from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
+from tidings.stores.sqlite.engine.rows import (
+    INSERT_ENTRY,
+    INSERT_MESSAGE,
+    KEEP_MENTION,
+    mention_rows,
+    to_message_row,
+    to_row,
+)
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
+_PINNED: Final = "SELECT pinned FROM messages WHERE chat_id = ? AND sequence = ?"
+_PIN_COUNT: Final = "SELECT count(*) FROM messages WHERE chat_id = ? AND pinned > 0"
 _KEPT: Final = Kept()
 
 _reactions = msgspec.json.Decoder(dict[str, int])
@@ -52,7 +61,7 @@ class RunJob:
         if self._failpoints.armed("between_key_and_entry"):
             return None
         for entry in run.entries:
-            if entry.kind != "message":
+            if entry.kind != "message" or entry.has_options:
                 return None
         return [
             (_CLAIM, _claim_rows(run)),
@@ -77,8 +86,7 @@ class RunJob:
             raise UndoWrite(SlotTaken(keys_are_claimed=keys_stay))
         for index, entry in enumerate(run.entries):
             db.execute(INSERT_ENTRY, to_row(entry))
-            if entry.kind != "message":
-                _apply(db, index, entry)
+            _apply(db, index, entry)
         return _KEPT
 
     def settle(self, outcome: Any) -> None:  # noqa: ANN401
@@ -159,16 +167,44 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
             )  # fmt: skip
         case "redacted":
             _change_target(
-                db, index, entry, "box = NULL, box_key = 0, redacted = 1, reactions = NULL", ()
+                db,
+                index,
+                entry,
+                "box = NULL, box_key = 0, redacted = 1, reactions = NULL, mentions = NULL",
+                (),
             )
-            db.execute(
-                "DELETE FROM reactions WHERE chat_id = ? AND sequence = ?",
-                (entry.chat_id, entry.target),
-            )
+            for table in ("reactions", "mentions"):
+                db.execute(
+                    f"DELETE FROM {table} WHERE chat_id = ? AND sequence = ?",
+                    (entry.chat_id, entry.target),
+                )
         case "reacted" | "unreacted":
             _react(db, index, entry)
+        case "pinned" | "unpinned":
+            _pin(db, index, entry)
         case "message":
-            pass
+            if entry.reply_to is not None:
+                _count_reply(db, index, entry)
+            db.executemany(KEEP_MENTION, mention_rows(entry))
+
+
+def _pin(db: apsw.Connection, index: int, entry: Entry) -> None:
+    """Pin or unpin the target. A pinned message whose content is gone can still be unpinned."""
+    where = (entry.chat_id, entry.target)
+    before = db.execute(_PINNED, where).get
+    if bool(before) == (entry.kind == "pinned"):
+        raise UndoWrite(Declined(index, "no_change"))
+    if entry.kind == "unpinned":
+        db.execute("UPDATE messages SET pinned = 0 WHERE chat_id = ? AND sequence = ?", where)
+        return
+    if db.execute(_PIN_COUNT, where[:1]).get >= limits.PINS_MAX:
+        raise UndoWrite(Declined(index, "too_many_pins"))
+    _change_target(db, index, entry, "pinned = ?", (entry.sequence,))
+
+
+def _count_reply(db: apsw.Connection, index: int, entry: Entry) -> None:
+    count = "reply_count = min(reply_count + 1, ?)"
+    _change_target(db, index, entry, count, (limits.REPLY_COUNT_MAX,))
 
 
 def _change_target(
@@ -176,10 +212,13 @@ def _change_target(
 ) -> None:
     """Change the message that the entry refers to; decline the entry if the message has no content
     any more."""
+    target = entry.target if entry.reply_to is None else entry.reply_to
+    now = entry.created_at + 1
     db.execute(
-        f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
-        " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",
-        (*values, entry.chat_id, entry.target, entry.created_at + 1, entry.created_at + 1),
+        f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND sequence < ?"
+        " AND kind = 'message' AND redacted = 0 AND box IS NOT NULL"
+        " AND coalesce(expires_at, ?) >= ?",
+        (*values, entry.chat_id, target, entry.sequence, now, now),
     )
     if db.changes() == 0:
         raise UndoWrite(Declined(index, "target_gone"))

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, Person
+from tidings.model.entries import EVERYONE, Entry, Person
 from tidings.ports.people import Listed
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -35,6 +35,11 @@ _COLUMNS: Final = (
     "emoji",
     "people",
     "name",
+    "reply_to",
+    "reply_count",
+    "mentions",
+    "pinned",
+    "silent",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -48,6 +53,8 @@ INSERT_MESSAGE: Final = (
     " active_at, mark, client_message_id, content_type, box, box_key, expires_at)"
     " VALUES (?, ?, 'message', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+KEEP_MENTION: Final = "INSERT OR REPLACE INTO mentions VALUES (?, ?, ?, ?)"
 
 
 def columns(kind: type[msgspec.Struct]) -> str:
@@ -101,13 +108,15 @@ def columns_of(table: str) -> str:
 
 _people = msgspec.json.Decoder(tuple[Person, ...])
 _reactions = msgspec.json.Decoder(dict[str, int])
+_mentions = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.Encoder().encode
 
 
 def to_message_row(entry: Entry) -> tuple[Any, ...]:
     """Convert a new message to a row for `INSERT_MESSAGE`.
 
-    Messages are the most frequent entries, so only columns that a message can have are written.
+    Messages without options are the most frequent entries, so only the columns that such a message
+    can have are written.
     """
     return (
         entry.chat_id,
@@ -154,13 +163,26 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.emoji,
         _encode(entry.people).decode() if entry.people else None,
         entry.name,
+        entry.reply_to,
+        entry.reply_count,
+        _encode(entry.mentions).decode() if entry.mentions else None,
+        entry.pinned,
+        int(entry.silent),
     )
+
+
+def mention_rows(entry: Entry) -> list[tuple[Any, ...]]:
+    """Return a row for `KEEP_MENTION` for each user whom a message mentions."""
+    users = EVERYONE if entry.mentions == EVERYONE else entry.mentioned
+    return [(entry.chat_id, entry.sequence, user, entry.created_at) for user in users]
 
 
 def to_entry(row: tuple[Any, ...]) -> Entry:
     """Convert a row that was selected with COLUMNS to an entry."""
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["redacted"] = bool(fields["redacted"])
+    fields["silent"] = bool(fields["silent"])
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
     fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
+    fields["mentions"] = _mentions.decode(fields["mentions"]) if fields["mentions"] else ()
     return Entry(**fields)

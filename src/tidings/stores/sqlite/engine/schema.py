@@ -21,9 +21,13 @@ from tidings.stores.sqlite.engine.schema_steps import (
     LOGIN_ATTEMPTS,
     MARKS_AND_TIMES,
     MEMBERS_BY_JOINING,
+    MENTIONS,
     OWN_CHATS,
     OWN_CHATS_BEFORE,
+    PINS,
     PROFILES,
+    QUIET,
+    REPLIES,
     TENANT_JOBS,
 )
 
@@ -321,6 +325,10 @@ MIGRATIONS: Final = (
     EXPORT_PARTS,
     PROFILES,
     DELETION_MARKS,
+    REPLIES,
+    MENTIONS,
+    PINS,
+    QUIET,
 )
 VERSION: Final = len(MIGRATIONS)
 ADDITIVE: Final[tuple[str, ...]] = ()

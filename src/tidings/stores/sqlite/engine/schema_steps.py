@@ -254,6 +254,42 @@ CREATE INDEX export_parts_expiring ON export_parts (expires_at);
 """
 
 
+# Few messages are replies, so the index is partial.
+REPLIES: Final = """
+ALTER TABLE messages ADD COLUMN reply_to INTEGER;
+ALTER TABLE messages ADD COLUMN reply_count INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX messages_by_target ON messages (chat_id, reply_to, sequence)
+    WHERE reply_to IS NOT NULL;
+"""
+
+
+# The user `*` stands for all members. The column in the table of messages comes after the content,
+# so counting mentions there would read the content too.
+MENTIONS: Final = """
+ALTER TABLE messages ADD COLUMN mentions TEXT;
+CREATE TABLE mentions (
+    chat_id TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    user_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (chat_id, sequence, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mentions_by_user ON mentions (user_id, created_at, chat_id, sequence);
+"""
+
+
+PINS: Final = """
+ALTER TABLE messages ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX messages_pinned ON messages (chat_id, pinned) WHERE pinned > 0;
+"""
+
+
+QUIET: Final = """
+ALTER TABLE messages ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chat_memberships ADD COLUMN except_mentions INTEGER NOT NULL DEFAULT 0;
+"""
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """

@@ -125,6 +125,7 @@ _DATA_KEYS: Final = """
 keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.author)
 ORDER BY author
 """
+_MEMBER_FLAGS: Final = ("is_own", "except_mentions")
 _MEMBERS: Final = """
 chat_memberships JOIN delivery_state USING (user_id, chat_id) WHERE chat_id = ? ORDER BY user_id
 """
@@ -216,7 +217,8 @@ class SqliteSource:
                 continue
             yield chat
             for member in self._select(MemberFact, _MEMBERS, chat.chat_id):
-                yield msgspec.structs.replace(member, is_own=bool(member.is_own))
+                flags = {name: bool(getattr(member, name)) for name in _MEMBER_FLAGS}
+                yield msgspec.structs.replace(member, **flags)
             yield from self._log(chat.chat_id, now)
             yield from self._select(
                 SendKeyFact,

@@ -61,7 +61,13 @@ from tidings.ports.export_inbox_facts import (
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
-from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
+from tidings.stores.sqlite.engine.rows import (
+    INSERT_ENTRY,
+    KEEP_MENTION,
+    insert_once,
+    mention_rows,
+    to_row,
+)
 from tidings.stores.sqlite.engine.schema import OLDEST_READER, migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.identity.erasing import (
@@ -107,6 +113,7 @@ _TABLES: Final = (
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
     "login_codes", "budgets", "invites", "audit", "chat_deletions", "tenant_jobs", "known_erasures",
+    "mentions",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
@@ -123,7 +130,9 @@ _PLAIN: Final[dict[type[Any], str]] = {
     InviteFact: "invites",
 }
 """Facts whose fields are the columns of one table."""
-_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
+_MEMBERSHIP: Final = (
+    "chat_id", "user_id", "role", "joined_at", "joined", "muted_until", "except_mentions",
+)  # fmt: skip
 _RECEIPT: Final = (
     "user_id", "chat_id", "delivered", "read", "read_number", "is_own", "unread_from",
     "unread_number", "hidden_number", "delivered_times", "read_times",
@@ -257,7 +266,9 @@ def _progress(db: apsw.Connection) -> ExportProgress | None:
 def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
     match fact:
         case EntryFact():
-            return [(_INSERT_ENTRY, to_row(to_entry(fact)))]
+            entry = to_entry(fact)
+            mentions = [(KEEP_MENTION, row) for row in mention_rows(entry)]
+            return [(_INSERT_ENTRY, to_row(entry)), *mentions]
         case UserFact():
             return [(_INSERT_USER, msgspec.structs.astuple(fact))]
         case MemberFact():

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from tidings.model.limits import REPLY_COUNT_MAX
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.stores.sqlite.engine.connections import DATABASE, open_to_read
@@ -52,6 +53,19 @@ _RULES: Final = {
     "a reaction to no message": """
         SELECT chat_id || ' ' || sequence FROM reactions AS r WHERE NOT EXISTS (
             SELECT 1 FROM messages AS e WHERE e.chat_id = r.chat_id AND e.sequence = r.sequence)
+    """,
+    "a message pinned by no entry": """
+        SELECT t.chat_id || ' ' || t.sequence FROM messages AS t
+        WHERE t.pinned > 0 AND NOT EXISTS (SELECT 1 FROM messages AS p
+            WHERE p.chat_id = t.chat_id AND p.sequence = t.pinned AND p.kind = 'pinned'
+                AND p.target = t.sequence)
+    """,
+    "a wrong count of replies": f"""
+        SELECT t.chat_id || ' ' || t.sequence FROM messages AS t
+        JOIN chats AS c ON c.chat_id = t.chat_id AND c.deleted_at IS NULL
+        WHERE t.reply_count <> min({REPLY_COUNT_MAX}, (
+            SELECT count(*) FROM messages AS r
+            WHERE r.chat_id = t.chat_id AND r.reply_to = t.sequence))
     """,
 }
 """Rules for derived data; each query returns the places that break one."""

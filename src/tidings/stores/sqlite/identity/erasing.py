@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from tidings.data_folder import sync_folder
+from tidings.model.entries import place_of_mention
 from tidings.model.ids import ChatId, UserKey, revoked_up_to
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.erasing import ErasureKind, Ledger, LedgerEntry, PersonalData, TenantData
@@ -37,6 +38,11 @@ _KNOWN: Final = "SELECT kind, subject, at FROM known_erasures ORDER BY kind, sub
 NOTE_ERASURE: Final = """
 INSERT INTO known_erasures (kind, subject, at) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET at = max(at, excluded.at)
+"""
+
+# The names are positions, as `mention_position` makes them.
+_MENTIONS: Final = """
+SELECT format('%013d#%s#%016d', created_at, chat_id, sequence) FROM mentions WHERE user_id = ?
 """
 
 _line = msgspec.json.Decoder(LedgerEntry)
@@ -156,6 +162,16 @@ class SqlitePersonalData:
         await self._forget(
             "DELETE FROM invites WHERE user_id = ? AND chat_id = ?",
             [(user, chat) for chat in chats],
+        )
+
+    async def mentions(self, user: UserKey, limit: int) -> list[str]:
+        return await self._names(_MENTIONS, user, limit)
+
+    async def forget_mentions(self, user: UserKey, positions: Sequence[str]) -> None:
+        places = [place_of_mention(position) for position in positions]
+        await self._forget(
+            "DELETE FROM mentions WHERE user_id = ? AND chat_id = ? AND sequence = ?",
+            [(user, chat, sequence) for _, chat, sequence in places],
         )
 
     async def requests(self, user: UserKey, limit: int) -> list[str]:

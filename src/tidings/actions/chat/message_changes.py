@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edit, redact and pin messages, and react to them."""
+
+from dataclasses import dataclass
+
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import SealedContent, change, membership_of
+from tidings.actions.chat.sending import check_content
+from tidings.actions.content.vault import Vault
+from tidings.model import limits, roles
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Kind
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import (
+    ChatNotFound,
+    Forbidden,
+    Invalid,
+    MessageGone,
+    MessageNotFound,
+)
+from tidings.ports.log import Log
+from tidings.ports.world import Clock
+
+
+async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -> Entry:
+    """Return the message with this sequence, still encrypted, if the reader may see it.
+
+    Raises:
+        ChatNotFound: The chat does not exist, or the reader may not read it.
+        MessageNotFound: There is no message with this sequence, or the reader may not see it.
+    """
+    page = await log.message(chat, reader, sequence)
+    if page is None:
+        raise ChatNotFound
+    if not page.entries:
+        raise MessageNotFound
+    return page.entries[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the content of the caller's own message."""
+
+    appender: Appender
+    log: Log
+    vault: Vault
+    clock: Clock
+
+    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int, content: str) -> None:
+        check_content(content)
+        target = await find_message(self.log, actor, chat, sequence)
+        if target.sender != actor:
+            raise Forbidden("only the sender may edit a message")
+        if target.redacted or target.expired(self.clock.now()):
+            raise MessageGone
+        sealed = SealedContent(self.vault, actor, target, content)
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            membership_of(state, actor)
+            entry = Entry(chat_id=chat, kind="edited", sender=actor, target=sequence)
+            sealed.put_into(entry)
+            entry.content_type = target.content_type
+            return [entry]
+
+        await change(self.appender, chat, decide, sealed)
+
+
+@dataclass(frozen=True, slots=True)
+class Redact:
+    """Remove the content of a message permanently, for everyone."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int) -> None:
+        """Redact the message; do nothing if its content is already gone."""
+        target = await find_message(self.log, actor, chat, sequence)
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            own = membership_of(state, actor)
+            if target.sender != actor and not roles.may_redact_others(own.role):
+                raise Forbidden("only the sender, admins and owners may redact a message")
+            if target.redacted:
+                return []
+            return [Entry(chat_id=chat, kind="redacted", sender=actor, target=sequence)]
+
+        try:
+            await change(self.appender, chat, decide)
+        except MessageGone:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class React:
+    """React to a message with an emoji, or remove the caller's reaction."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, sequence: int, emoji: str, *, away: bool = False
+    ) -> None:
+        """Add the reaction, or remove it if `away` is true; a repeat changes nothing."""
+        check_emoji(emoji)
+        await find_message(self.log, actor, chat, sequence)
+        kind: Kind = "unreacted" if away else "reacted"
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            membership_of(state, actor)
+            return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence, emoji=emoji)]
+
+        await change(self.appender, chat, decide)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Pin a message of a chat for all members, or unpin it."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, sequence: int, *, away: bool = False
+    ) -> None:
+        """Pin the message, or unpin it if `away` is true; a repeat changes nothing."""
+        await find_message(self.log, actor, chat, sequence)
+        kind: Kind = "unpinned" if away else "pinned"
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            own = membership_of(state, actor)
+            if not roles.may_pin(own.role, is_direct=state.type == "direct"):
+                raise Forbidden("only admins and owners may pin messages in a group")
+            return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence)]
+
+        await change(self.appender, chat, decide)
+
+
+def check_emoji(emoji: str) -> None:
+    """Refuse a text that is empty, too long, or has spaces or control characters.
+
+    All other texts are accepted, because new emoji are added every year.
+    """
+    if (
+        not emoji
+        or len(emoji.encode()) > limits.EMOJI_BYTES_MAX
+        or any(char.isspace() or (char.isascii() and not char.isprintable()) for char in emoji)
+    ):
+        raise Invalid(f"emoji: 1 to {limits.EMOJI_BYTES_MAX} bytes, no spaces", "/emoji")
