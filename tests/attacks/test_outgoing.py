@@ -18,7 +18,7 @@ CLIENTS: Final = frozenset(
 """What can make a request over HTTP."""
 GUARDED: Final = frozenset({"aws/transport.py", "phones/push_webhook.py", "phones/sms.py"})
 """The files of the server that make some."""
-COMMANDS: Final = ("cli/", "tools/", "stores/dynamodb/schema/")
+COMMANDS: Final = ("cli/", "doctor/", "tools/", "stores/dynamodb/schema/")
 """Programs that somebody runs at a terminal, against an address of their own choice."""
 ASKING: Final = ("get", "post", "put", "patch", "delete", "head", "request", "ws_connect")
 

@@ -99,6 +99,7 @@ def body_for(method: str, path: str, person: str, notification_id: str) -> objec
         "/messages/post": TOLD,
         "/messages/redact": {"id": notification_id},
         "/token-issuer": {"keys": [OWN_KEY]},
+        "/unseal": {"reason": "A report of a member"},
     }
     is_bare = method == "GET" or (method == "DELETE" and path.endswith("/token-issuer"))
     found = (body for end, body in ends.items() if path.endswith(end) and not is_bare)
@@ -127,8 +128,9 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
         "signing_key_id": f"acme.{'0' * 16}",
         "job_id": f"delete-chat-{chat}",
     }
-    own = path.format(tenant="acme", **names)
-    nowhere = path.format(tenant="nowhere", **names)
+    query = f"?user_id={zoe}&message_id={chat}.1" if path.endswith("/explain") else ""
+    own = path.format(tenant="acme", **names) + query
+    nowhere = path.format(tenant="nowhere", **names) + query
 
     for may in (tenant, rest.root):
         answer = await may.call(method, own, body)

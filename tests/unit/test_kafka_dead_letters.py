@@ -22,7 +22,8 @@ class Kafka:
 
     def __init__(self, *values: bytes) -> None:
         self.records = [
-            SimpleNamespace(partition=0, offset=i, value=v) for i, v in enumerate(values)
+            SimpleNamespace(partition=0, offset=i, value=v, headers=())
+            for i, v in enumerate(values)
         ]
         self.dead: list[bytes] = []
         self.is_broken = False
