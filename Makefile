@@ -14,7 +14,7 @@ TEST_DATA := .test-data
 # The embedded store waits for the disk at every commit, which would take most of the time of the
 # tests. No test depends on a real disk, so their folder is in memory if there is room.
 MEMORY_KIB := $(lastword $(shell df -k --output=avail /dev/shm 2>/dev/null))
-ROOM_KIB := 2000000
+ROOM_KIB := 4000000
 TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && echo yes),/dev/shm/tidings-test-$(firstword $(shell echo "$(CURDIR)" | cksum)),$(TEST_DATA))
 # Tests wait for other programs a third of the time, so three workers run them. Each worker runs
 # one file at a time, in the order of the folders, which ends with the short ones.
