@@ -56,8 +56,11 @@ async def test_processes_share_them_by_the_time_of_redis(link: RedisLink) -> Non
 async def test_however_many_ask_at_once_no_token_is_taken_twice(link: RedisLink) -> None:
     buckets = RedisBuckets(link)
     bucket = Bucket("p", "ann", 0.01, 20)
+    failures = link.failures
     verdicts = await asyncio.gather(*(buckets.take([bucket]) for _ in range(100)))
-    assert sum(verdict.is_allowed for verdict in verdicts) == 20
+    taken = sum(verdict.is_allowed for verdict in verdicts)
+    # A call that Redis does not answer in time, on a busy machine, is judged by the process alone.
+    assert abs(taken - 20) <= link.failures - failures
 
 
 async def test_one_that_is_full_again_is_not_kept(link: RedisLink) -> None:
