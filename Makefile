@@ -16,11 +16,14 @@ TEST_DATA := .test-data
 MEMORY_KIB := $(lastword $(shell df -k --output=avail /dev/shm 2>/dev/null))
 ROOM_KIB := 4000000
 TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && echo yes),/dev/shm/tidings-test-$(firstword $(shell echo "$(CURDIR)" | cksum)),$(TEST_DATA))
-# Tests wait for other programs a third of the time, so three workers run them. Each worker runs
-# one file at a time, in the order of the folders, which ends with the short ones.
-SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
-# The type checker leaves a core alone, so the services are obtained beside it. In a new clone the
-# tests are compiled there too, once; otherwise each worker would compile all of them.
+# Tests wait for other programs a third of the time, so three workers keep two cores busy. Each runs
+# one file at a time, in the order of the folders, which ends with the short ones. Tests without a
+# service do not wait.
+BY_FILE := --dist=loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses=3 $(BY_FILE)
+QUICK_SIDE_BY_SIDE := --numprocesses=2 $(BY_FILE)
+# In a new clone the tests are compiled before they run, once; otherwise each worker would compile
+# all of them.
 FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
 # The other folders have no test that runs without a service or a process.
 QUICK_FOLDERS := tests/contract tests/model tests/tidy tests/unit clients/python/tests
@@ -46,7 +49,7 @@ DOCS := $(DOCS_VENV)/.installed
 SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test obtained-services compiled-tests quick quick-coverage coverage check format generate hooks docs bench bench-peers soak services \
+.PHONY: help run test tested obtained-services compiled-tests quick quick-coverage coverage check lint types format generate hooks docs bench bench-peers soak services \
 	services-stop lock sbom audit clean
 
 help: ## List all targets
@@ -55,8 +58,11 @@ help: ## List all targets
 run: $(RUNTIME) ## Start the server, with demo people (ARGS="--port 9000" for more, DEMO= for none)
 	@exec $(BIN)/tidings serve $(DEMO) $(ARGS)
 
-test: $(DEV) ## Check, then run the tests
-	@$(MAKE) --no-print-directory --jobs=2 check obtained-services $(FIRST_TIME)
+# The type checker needs a minute of one core. It runs beside the tests, which wait now and then.
+test: $(DEV) ## Check, and run the tests
+	@$(MAKE) --no-print-directory --jobs=3 types tested
+
+tested: lint obtained-services $(FIRST_TIME)
 	@rm -rf $(TEST_FOLDER)
 	$(PYTEST) $(SIDE_BY_SIDE) --basetemp=$(TEST_FOLDER) --junitxml=.test-results.xml --durations=15 $(ARGS)
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
@@ -70,12 +76,12 @@ compiled-tests: $(DEV)
 	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 quick: $(DEV) ## Run the tests that start no service and no process: under a minute
-	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
+	$(PYTEST) $(QUICK_SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
 	@rm -rf $(TEST_FOLDER)-quick
 
 quick-coverage: $(DEV) ## Run quick and the tests of all verbs; fail unless they reach every branch of the logic
 	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE) --in-process --basetemp=$(TEST_FOLDER)-quick $(ARGS)
+	$(BIN)/coverage run -m pytest $(QUICK_SIDE_BY_SIDE) --in-process --basetemp=$(TEST_FOLDER)-quick $(ARGS)
 	@rm -rf $(TEST_FOLDER)-quick
 	@$(BIN)/coverage combine --quiet
 	$(COVERS_LOGIC)
@@ -87,11 +93,15 @@ coverage: $(DEV) ## Run test, and list the lines that no test reaches; takes hal
 	$(BIN)/coverage report
 	$(COVERS_LOGIC)
 
-check: $(DEV) ## Check the code without running it: format, lint, types, imports
+check: lint types ## Check the code without running it: format, lint, imports, types
+
+lint: $(DEV)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
+
+types: $(DEV)
+	$(BIN)/mypy $(CODE)
 
 format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only $(CODE)

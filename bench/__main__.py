@@ -26,6 +26,7 @@ from bench import (
     profiling,
     restart,
     scale,
+    search,
     stalls,
     throughput,
 )
@@ -61,6 +62,7 @@ PARTS: Final = {
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "hot-rate": Part("the rate of a hot chat", hot_rate.add_options, hot_rate.run, is_in_all=False),
     "packs": Part("the log of a hot chat", packs.add_options, packs.run, is_in_all=False),
+    "search": Part("search in a long chat", search.add_options, search.run, is_in_all=False),
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False
     ),

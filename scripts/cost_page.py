@@ -40,6 +40,7 @@ FIRST_NUMBER: Final = "a user gets a phone number"
 NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
+BLOCK: Final = "block a user"
 ERASE: Final = "erase all that a user has written"
 DELETE_USER: Final = "delete a user with a session, a key and a group"
 MISSED_ERASURES: Final = "erasures at hello, the first time in a process and tenant"
@@ -139,6 +140,7 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(NEXT_NUMBER, identity_costs.give_number(has_one=True))
     yield IdentityCase(END_SESSION, identity_costs.end_session())
     yield IdentityCase(END_ALL, identity_costs.end_all())
+    yield IdentityCase(BLOCK, identity_costs.block())
     yield IdentityCase(ERASE, identity_costs.erase())
     yield IdentityCase(DELETE_USER, identity_costs.delete_user())
     yield IdentityCase(MISSED_ERASURES, identity_costs.missed_erasures())
@@ -203,16 +205,22 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("pin", option_costs.pin(SMALL))
     yield UseCase("reply, 1:1, offline", option_costs.reply(SMALL))
     yield UseCase("mention of one user, 1:1, offline", option_costs.mention(1, SMALL))
+    yield UseCase("post by the tenant, 1:1, offline", option_costs.post(SMALL))
+    yield UseCase("message with one file, 1:1, offline", option_costs.attach(1, SMALL))
+    yield UseCase("schedule a message", option_costs.schedule(SMALL))
+    yield UseCase("send a scheduled message, 1:1, offline", option_costs.send_scheduled(SMALL))
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)
         yield UseCase(name, chat_costs.change_members(joins=joins), *others)
+    yield UseCase("freeze a chat of ten", chat_costs.change_settings())
     yield UseCase("delete a chat of ten, 2 messages", chat_costs.delete_chat(10, 2))
     marks = (design.mark_read(2, SMALL) for design in _DESIGNS)
     yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
     yield UseCase("mark unread", chat_costs.mark_unread())
     yield UseCase("hide a chat", chat_costs.hide_chat())
     yield UseCase("who read a message, 1:1", chat_costs.message_receipts(2, SMALL))
+    yield UseCase("report a message, 1:1", inspection_costs.report(2, SMALL))
     yield UseCase("explain a message, 1:1", inspection_costs.explain(2, 4, SMALL))
     yield from _reads()
 
@@ -241,6 +249,8 @@ def _reads() -> Iterator[UseCase]:
         f"log page of {PAGE}, for the tenant", inspection_costs.inspect_log(2, PAGE, SMALL)
     )
     yield UseCase("one message, by its id", chat_costs.message(2, SMALL))
+    searched = option_costs.search(PAGE + 10, SMALL)
+    yield UseCase(f"search in a chat of {PAGE + 10} messages", searched)
     lists = [design.chat_list(CHATS) for design in _DESIGNS]
     for direct in (CHATS, FEW):
         cost = chat_costs.chat_list(direct, CHATS - direct, SMALL)

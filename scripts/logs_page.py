@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -36,14 +37,18 @@ class LogCall:
     """Fields besides the action; `MORE` stands for those that the code does not show."""
 
 
-def log_calls() -> list[LogCall]:
+@cache
+def log_calls() -> tuple[LogCall, ...]:
     """Return all lines of the package that log, in the order of the files."""
     files = sorted((ROOT / SOURCE).rglob("*.py"))
-    return [call for path in files for call in _calls_in(path)]
+    return tuple(call for path in files for call in _calls_in(path))
 
 
 def _calls_in(path: Path) -> Iterator[LogCall]:
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if "getLogger" not in text:
+        return  # parsing all files would take seconds
+    tree = ast.parse(text)
     loggers = dict(_loggers(tree))
     functions = [
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

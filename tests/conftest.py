@@ -4,10 +4,11 @@
 import gc
 import logging
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.log_lines import Undeclared, json_lines
@@ -48,6 +49,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 copy_schema_into_new_stores()
 
+BROWSER: Final = "tests/browser/"
 
 _undeclared = Undeclared()
 
@@ -68,6 +70,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-process", action="store_true", help="the same and the tests of all verbs in-process"
     )
+
+
+class FilesAndBrowser(LoadFileScheduling):  # type: ignore[misc]
+    """Gives each file to one worker, and all files of the browser to the same one.
+
+    A worker that has a browser also starts its driver and two servers.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return BROWSER if file.startswith(BROWSER) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return FilesAndBrowser(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)

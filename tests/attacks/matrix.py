@@ -43,10 +43,12 @@ CALLERS: Final = (*USERS, *KEYS, *DEAD)
 
 UNKNOWN: Final = Answer(401, "auth.required")
 FORBIDDEN: Final = Answer(403, "auth.forbidden")
+NO_FILE: Final = Answer(404, "attachment.not_found")
 NO_CHAT: Final = Answer(404, "chat.not_found")
 NO_INBOX: Final = Answer(404, "inbox.not_found")
 NO_INVITE: Final = Answer(404, "invite.not_found")
 NO_MESSAGE: Final = Answer(404, "message.not_found")
+NO_SCHEDULED: Final = Answer(404, "scheduled.not_found")
 NO_SESSION: Final = Answer(404, "session.not_found")
 NO_TENANT: Final = Answer(404, "tenant.not_found")
 NO_USER: Final = Answer(404, "user.not_found")
@@ -127,6 +129,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_audit": root_of_all(200),
     "list_tenant_audit": tenant(200),
     "explain": tenant(200),
+    "trace": tenant(200),
     # Tenants, their keys and their users.
     "put_tenant": root(200),
     "delete_tenant": root(202),
@@ -181,6 +184,13 @@ OPERATIONS: Final[dict[str, Row]] = {
     "put_member": chat(201, member=FORBIDDEN),
     "remove_member": chat(204, member=FORBIDDEN),
     "leave_chats": users(200),
+    "list_blocks": users(200),
+    "block_user": users(204, foreigner=NO_USER),
+    "unblock_user": users(204),
+    "report_message": {**chat(202), "owner": Answer(400, "request.invalid")},
+    "report_user": users(202, foreigner=NO_USER),
+    "list_reports": tenant(200),
+    "change_report": tenant(200),
     "list_invites": users(200),
     "accept_invite": chat(200, missing=NO_INVITE),
     "decline_invite": users(204),
@@ -189,20 +199,39 @@ OPERATIONS: Final[dict[str, Row]] = {
     "inspect_members": tenant(200),
     "inspect_entries": tenant(200),
     "unseal_entries": tenant(200),
+    "create_tenant_chat": tenant(201),
+    "get_hook_secret": tenant(200),
+    "post_tenant_message": tenant(201),
     "remove_member_as_tenant": tenant(204),
     "delete_chat_as_tenant": tenant(202),
+    "change_settings": tenant(200),
+    "redact_as_tenant": tenant(204),
     "get_job": tenant(200),
     "export_user": tenant(202),
     "download_export": tenant(200),
     "post_message": chat(201),
+    "list_scheduled": users(200),
+    "change_scheduled": one_user(200, NO_SCHEDULED),
+    "cancel_scheduled": one_user(204, NO_SCHEDULED),
     "list_messages": chat(200),
     "list_replies": chat(200),
     "list_mentions": users(200),
+    "search_messages": chat(200),
     "list_entries": chat(200),
     "get_message": chat(200),
     "find_message": chat(200, missing=NO_MESSAGE),
     "edit_message": chat(200, admin=FORBIDDEN, member=FORBIDDEN),
     "redact_message": chat(204, member=FORBIDDEN),
+    # An upload is its owner's; a file of a message is for the members of the chat.
+    "create_upload": users(201),
+    "upload_file": one_user(204, NO_FILE),
+    "continue_upload": {**one_user(204, NO_FILE), "owner": Answer(400, "request.invalid")},
+    "get_offset": one_user(200, NO_FILE),
+    "put_thumbnail": {**one_user(204, NO_FILE), "owner": Answer(415, "attachment.type")},
+    "read_attachment": chat(200),
+    "read_thumbnail": chat(200),
+    "link_attachment": chat(200),
+    "follow_link": public(200),
     "list_reactions": chat(200),
     "add_reaction": chat(204),
     "remove_reaction": chat(204),

@@ -20,6 +20,8 @@ from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import TenantJobRunner
+from tidings.model.ids import rfc3339
+from tidings.model.limits import DAY_MS
 from tidings.ports.bus import DeadLetter, Job
 
 SHORT_SECONDS: Final = 60
@@ -28,9 +30,11 @@ EXPIRED_MS: Final = 100_000
 MESSAGE: Final = 3
 """The sequence of the owner's message, behind the chat's beginning and the admin's promotion."""
 MISSING: Final[dict[str, str]] = {
+    "attachment_id": NOWHERE,
     "chat_id": NOWHERE,
     "inbox": "nowhere",
     "message_id": f"{NOWHERE}.{MESSAGE}",
+    "scheduled_id": "0" * 32,
     "session_id": NOWHERE,
     "tenant": "nowhere",
     "user_id": "nobody",
@@ -153,8 +157,10 @@ async def make_scene(
 async def _furnish(scene: Scene, one: Operation) -> None:
     """Put there what the operation's path names, or what its name says it is about."""
     needed = set(one.path_parameters)
-    if needed & {"chat_id", "message_id"}:
+    if needed & {"chat_id", "message_id"} or one.name == "search_messages":
         await _furnish_chat(scene)
+    if needed & {"attachment_id", "link"}:
+        await _furnish_file(scene, one)
     if one.name == "put_member":
         scene.names["user_id"] = "newcomer"
     if needed & {"inbox", "notification_id"}:
@@ -166,6 +172,8 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         before = await scene.backend.ok("GET", f"{scene.path}/signing-keys")
         await scene.backend.ok("POST", f"{scene.path}/signing-keys")
         scene.names["signing_key_id"] = before["data"][0]["key_id"]
+    if "scheduled_id" in needed:
+        await _furnish_scheduled(scene)
     if "session_id" in needed:
         session = await scene.log_in(scene.phone_number)
         scene.names["session_id"] = session["session_id"]
@@ -177,6 +185,9 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         chat = await scene.callers["owner"].group("guest")
         deleted = await scene.backend.ok("DELETE", f"{scene.path}/chats/{chat}")
         scene.names["job_id"] = deleted["job"]
+    if "report_id" in needed:
+        made = await scene.callers["owner"].ok("POST", "/v1/users/guest/report", _REPORT)
+        scene.names["report_id"] = made["report_id"]
     if one.name in ("get_token_issuer", "remove_token_issuer"):
         await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
 
@@ -217,10 +228,40 @@ async def _furnish_chat(scene: Scene) -> None:
     }
 
 
+async def _furnish_file(scene: Scene, one: Operation) -> None:
+    """An upload without bytes, or a file with a thumbnail in a message of the owner."""
+    owner = scene.callers["owner"]
+    file = {"name": "a.png", "content_type": "image/png", "size": 2}
+    made = await owner.ok("POST", "/v1/attachments", file)
+    scene.names["attachment_id"] = made["attachment_id"]
+    if one.name == "follow_link":
+        await _furnish_chat(scene)
+    if "chat_id" not in scene.names:
+        return
+    url, kind = made["upload_url"], {"Content-Type": "image/png"}
+    await owner.call("PUT", url, content=b"ab")
+    await owner.call("PUT", f"{url}/thumbnail", content=b"a", headers=kind)
+    chat = scene.names["chat_id"]
+    sent = await owner.send(chat, "m3", attachments=[made["attachment_id"]])
+    scene.names["sequence"] = sent["sequence"]
+    path = f"/v1/chats/{chat}/messages/{sent['sequence']}/attachments/{made['attachment_id']}"
+    link = await owner.ok("POST", f"{path}/link")
+    scene.names["link"] = link["url"].rpartition("/")[2]
+
+
 async def _furnish_inbox(scene: Scene) -> None:
     await scene.backend.ok("PUT", f"{scene.path}/inboxes/news", {"title": "News"})
     posted = await scene.backend.ok("POST", f"{scene.path}/inboxes/news/notifications", NOTICE)
     scene.names |= {"inbox": "news", "notification_id": posted["id"]}
+
+
+async def _furnish_scheduled(scene: Scene) -> None:
+    owner = scene.callers["owner"]
+    chat = await owner.group("guest")
+    later = {"send_at": rfc3339(scene.rest.clock.time + DAY_MS)}
+    body = {"client_message_id": "later", "content": "canary", **later}
+    made = await owner.ok("POST", f"/v1/chats/{chat}/messages", body)
+    scene.names["scheduled_id"] = made["scheduled_id"]
 
 
 async def _furnish_aside(scene: Scene) -> None:
@@ -273,6 +314,7 @@ NOTICE: Final[Json] = {
 QUERIES: Final = {
     "get_published_keys": "?tenant={tenant}",
     "explain": f"?user_id=owner&message_id={NOWHERE}.{MESSAGE}",
+    "trace": "?user_id=owner",
     "list_profiles": "?ids=owner,admin,nobody",
 }
 
@@ -282,6 +324,7 @@ def _issuer() -> Json:
     return {"keys": [{**key, "kid": "k1"}]}
 
 
+_REPORT: Final = {"reason": "spam"}
 BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "put_tenant": lambda scene: {"name": "Renamed"},
     "put_token_issuer": lambda scene: _issuer(),
@@ -297,14 +340,24 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "create_chat": lambda scene: {"type": "group", "name": "New", "members": ["guest"]},
     "rename_chat": lambda scene: {"name": "New"},
     "mute_chat": lambda scene: {"until": None},
+    "change_settings": lambda scene: {"frozen": False, "slow_mode_seconds": 5},
     "put_member": lambda scene: {},
     "leave_chats": lambda scene: {"chats": [NOWHERE]},
+    "search_messages": lambda scene: {"q": "canary", "chat_id": scene.names["chat_id"]},
     "post_message": lambda scene: {"client_message_id": "m2", "content": "new"},
+    "change_scheduled": lambda scene: {"content": "changed"},
     "edit_message": lambda scene: {"content": "changed"},
+    "create_upload": lambda scene: {"name": "a", "content_type": "text/plain", "size": 1},
+    "link_attachment": lambda scene: {"thumbnail": True},
     "mark_receipt": lambda scene: {"read": MESSAGE},
     "mark_unread": lambda scene: {"from": None},
     "hide_chat": lambda scene: {"hidden": True},
+    "report_message": lambda scene: _REPORT,
+    "report_user": lambda scene: _REPORT,
+    "change_report": lambda scene: {"state": "dismissed"},
     "unseal_entries": lambda scene: {"reason": "a test"},
+    "create_tenant_chat": lambda scene: {"type": "group", "name": "New", "members": ["guest"]},
+    "post_tenant_message": lambda scene: {"client_message_id": "m3", "content": "new"},
     "put_settings": lambda scene: {"theme": "dark"},
     "put_inbox": lambda scene: {"title": "Other news"},
     "post_notification": lambda scene: NOTICE,
@@ -322,6 +375,8 @@ async def body_for(scene: Scene, one: Operation) -> Json | None:
     if one.name == "refresh_session":
         session = await scene.log_in(phone_number(next(_numbers)))
         return {"refresh_token": session["refresh_token"]}
+    if one.has_stream:
+        return {}
     return BODIES[one.name](scene) if one.body is not None else None
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that the server makes: to addresses of the operator's, by few guarded clients."""
+"""Requests that the server makes: to addresses of the operator's, and to those of tenants that are
+public, by few guarded clients."""
 
 import ast
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ CLIENTS: Final = frozenset(
     {"aiohttp", "httpx", "http.client", "urllib.request", "requests", "urllib3", "aiobotocore"}
 )
 """What can make a request over HTTP."""
-GUARDED: Final = frozenset({"aws/transport.py", "phones/push_webhook.py", "phones/sms.py"})
+GUARDED: Final = frozenset(
+    {"aws/transport.py", "phones/push_webhook.py", "phones/sms.py", "outgoing/signed_posts.py"}
+)
 """The files of the server that make some."""
 COMMANDS: Final = ("cli/", "doctor/", "tools/", "stores/dynamodb/schema/")
 """Programs that somebody runs at a terminal, against an address of their own choice."""

@@ -113,6 +113,7 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         ("users", f"{at}/users", "Ann"),
         ("user", f"{at}/users/ann", "Unread in news"),
         ("explain", f"{at}/explain/{harbour.chat}.2/bob", "accepted"),
+        ("trace", f"{at}/trace/ann", "What is delivered now?"),
         ("chats", f"{at}/chats", "Boats"),
         ("chat", f"{at}/chats/{harbour.chat}", "redacted"),
         ("inboxes", f"{at}/inboxes", "tide"),

@@ -2,6 +2,7 @@
 """Each view of the web app: for assistive technology, in all colours, on a phone; as pictures."""
 
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -72,6 +73,14 @@ async def views(page: Page, url: str) -> AsyncIterator[str]:
     await expect(page.get_by_text("Editing a message")).to_be_visible()
     yield "editing"
     await page.keyboard.press("Escape")
+    await row.hover()
+    await row.get_by_role("button", name="Actions").click()
+    await page.get_by_role("menuitem", name="Reply").click()
+    await app.box.press_sequentially("@")
+    await expect(page.get_by_role("option", name="Carol")).to_be_visible()
+    yield "replying"
+    await app.box.fill("")
+    await app.box.press("Escape")
     async for view in dialogs(app):
         yield view
 
@@ -85,6 +94,17 @@ async def dialogs(app: WebApp) -> AsyncIterator[str]:
     await expect(dialog.get_by_text("👍")).to_be_visible()
     yield "readers"
     await app.page.keyboard.press("Escape")
+    await app.row("Noodles it is.").hover()
+    await app.row("Noodles it is.").get_by_role("button", name="Actions").click()
+    await app.page.get_by_role("menuitem", name="Report").click()
+    await expect(dialog.get_by_label("Reason")).to_be_visible()
+    yield "report"
+    await app.page.keyboard.press("Escape")
+    for name, found in (("Replies: 1", "Noodles it is."), ("Pinned: 1", "Lunch at half")):
+        await app.button(name).click()
+        await expect(dialog.get_by_text(found).first).to_be_visible()
+        yield name
+        await app.page.keyboard.press("Escape")
     for item in ("Members", "Keyboard"):
         await app.button("Chat options").click()
         if item == "Members":
@@ -97,6 +117,10 @@ async def dialogs(app: WebApp) -> AsyncIterator[str]:
         await app.page.keyboard.press("Escape")
     if await app.button("Back to the chats").is_visible():
         await app.button("Back to the chats").click()
+    await app.page.get_by_role("button", name=re.compile("^Mentions")).click()
+    await expect(dialog.get_by_text("Me too.")).to_be_visible()
+    yield "mentions"
+    await app.page.keyboard.press("Escape")
     for name in ("New chat", "New group"):
         await app.button(name).click()
         await expect(dialog.get_by_text("Bob")).to_be_visible()

@@ -37,17 +37,18 @@ HARM: Final = """() => {
   return [window.harmed ?? null, found.length, isWide];
 }"""
 """What hostile text has done."""
-IS_KEPT: Final = """async () => {
+IS_KEPT: Final = """async (text) => {
   const done = (request) =>
     new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
   const [{ name }] = await indexedDB.databases();
   const database = await done(indexedDB.open(name));
-  const rows = await done(database.transaction("rows").objectStore("rows").count());
+  const rows = await done(database.transaction("rows").objectStore("rows").getAll());
   database.close();
   const shell = (await caches.match("/")) && navigator.serviceWorker.controller;
-  return Boolean(rows && shell && localStorage.getItem("tidings chats bob"));
+  const isKept = rows.some(({ content }) => content === text);
+  return Boolean(isKept && shell && localStorage.getItem("tidings chats bob"));
 }"""
-"""Whether the page, the list of chats and what was read are there without a network."""
+"""Whether the page, the list of chats and a message are there without a network."""
 APP_BYTES_MAX: Final = 60 * 1_024
 
 
@@ -195,11 +196,12 @@ async def tab_to(app: WebApp, wanted: Locator, *, back: bool = False) -> None:
 async def test_the_app_opens_without_a_network(visitors: Visitors, demo: ServerProcess) -> None:
     bob = await sign_in(visitors, demo.url, "Bob")
     await bob.open("Lunch")
-    await expect(bob.message("Noodles it is.")).to_be_visible()
-    await until(lambda: bob.page.evaluate(IS_KEPT))
+    await bob.send("Written above ground")
+    await expect(bob.row("Written above ground").get_by_role("img", name=TICKS)).to_be_visible()
+    await until(lambda: bob.page.evaluate(IS_KEPT, "Written above ground"))
     await bob.page.context.set_offline(True)
     await bob.page.reload()
-    await expect(bob.message("Noodles it is.")).to_be_visible()
+    await expect(bob.message("Written above ground")).to_be_visible()
     await bob.send("Written under ground")
     await expect(bob.page.get_by_text("Messages waiting to be sent: 1")).to_be_visible()
     await bob.page.context.set_offline(False)

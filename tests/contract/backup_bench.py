@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from tests.contract.builders import a_chat, append, message
 from tests.contract.moving_ground import FolderPlace, Killed
-from tests.support.clock import ManualClock
+from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB
 from tidings.ports.log import Kept
 from tidings.stores.sqlite.backup.manifest import (
@@ -98,7 +98,7 @@ class Bench:
 
     def restored(self, manifest: Manifest, *ledgers: bytes) -> FolderPlace:
         folder = FolderPlace(self._folder / f"restored{next(self._numbers)}")
-        restore(self.place, manifest, folder.folder, ledgers)
+        restore(self.place, manifest, folder.folder, ledgers, NOW)
         return folder
 
     def manifests(self) -> list[Manifest]:

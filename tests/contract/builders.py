@@ -4,16 +4,18 @@
 import asyncio
 import itertools
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
 from tidings.model import limits
+from tidings.model.chat_settings import ChatSettings
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
 from tidings.model.entries import Entry, Person, SendKey
-from tidings.model.ids import ChatId, UserKey, ulid
+from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of, ulid
 from tidings.model.limits import DAY_MS, SEND_KEY_MS
+from tidings.model.reports import REPORT_MS, Report
 from tidings.model.roles import Role
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Kept, Outcome, Page, Run
@@ -62,6 +64,13 @@ def mention(sender: UserKey, *names: str, expires_at: int | None = None) -> Entr
     return entry
 
 
+def posted(sender: UserKey) -> Entry:
+    """A message that the tenant posts in somebody's name."""
+    entry = message(sender)
+    entry.posted_by = "tenant"
+    return entry
+
+
 def people(users: Sequence[UserKey], role: Role = "member") -> tuple[Person, ...]:
     """These users, all with the same role."""
     return tuple(Person(user, role) for user in users)
@@ -85,6 +94,12 @@ def role(user: UserKey, new: Role, *, by: UserKey = ANN) -> Entry:
 def renamed(name: str, *, by: UserKey = ANN) -> Entry:
     """The chat gets another name."""
     return Entry(chat_id=NOWHERE, kind="renamed", sender=by, name=name)
+
+
+def settings(*, frozen: bool = False, slow_mode_seconds: int = 0) -> Entry:
+    """The tenant changes the settings of the chat."""
+    wanted = ChatSettings(frozen, slow_mode_seconds)
+    return Entry(chat_id=NOWHERE, kind="settings", sender=tenant_itself("acme"), settings=wanted)
 
 
 def edited(target: int, text: str, *, by: UserKey = ANN, box_key: int = 1) -> Entry:
@@ -277,3 +292,17 @@ async def row_of(store: Store, user: UserKey, chat: ChatId) -> ChatRow:
     found = await store.chats.row(user, chat, NOW)
     assert found is not None
     return found
+
+
+def a_report(reporter: UserKey, reported: UserKey, **fields: Any) -> Report:
+    """A report of a user, or of whatever the fields say."""
+    return Report(
+        report_id=fields.pop("report_id", new_chat_id()),
+        tenant=tenant_of(reporter),
+        reporter=reporter,
+        reported=reported,
+        reason=fields.pop("reason", "spam"),
+        created_at=fields.pop("created_at", NOW),
+        expires_at=fields.pop("expires_at", NOW + REPORT_MS),
+        **fields,
+    )

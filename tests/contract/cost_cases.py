@@ -27,10 +27,12 @@ from scripts.cost_page import (
 )
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
+from tests.contract.scheduled_cost_cases import scheduling
 from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
 from tests.support.waiting import until
-from tidings.actions.identity.caller import Root
+from tidings.actions.identity.caller import Root, TenantCaller
+from tidings.actions.search.searching import Asked
 from tidings.assembly.rest import make_explain
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
@@ -138,6 +140,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         await send_at_once(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
+        await moderating(ground)
         await deleting(ground)
         await history(ground)
         await reads_of_many_chats(ground)
@@ -220,6 +223,12 @@ async def changes_of_a_message(ground: Ground) -> None:
     ):
         send_it = partial(Process.send, sender=ann, chat=chat, content=text(SMALL), options=options)
         await ground.step(name, chat, ann, send_it)
+    await ground.step("post by the tenant, 1:1, offline", chat, ann, lambda p: p.post(ann, chat))
+    async with ground.process() as process:
+        file = SendOptions(attachments=(await process.upload(ann),))
+    send_it = partial(Process.send, sender=ann, chat=chat, content=text(SMALL), options=file)
+    await ground.step("message with one file, 1:1, offline", chat, ann, send_it)
+    await scheduling(ground)
     chat, (ann, bob) = await ground.chat(2)
     name = "mark read, over REST"
     await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))
@@ -229,6 +238,10 @@ async def changes_of_a_message(ground: Ground) -> None:
     name = "who read a message, 1:1"
     await ground.step(
         name, chat, ann, lambda p: p.core.verbs.message_receipts(bob, chat, 2, None, 50)
+    )
+    report = "report a message, 1:1"
+    await ground.step(
+        report, chat, ann, lambda p: p.core.verbs.report.of_message(bob, chat, 2, "spam", None)
     )
     name = "explain a message, 1:1"
     await ground.step(name, chat, ann, lambda p: explain(p, bob, chat, 2))
@@ -257,6 +270,20 @@ async def changes_of_members(ground: Ground) -> None:
         chat,
         owner,
         lambda p: p.core.verbs.remove_member(owner, chat, others[-1]),
+    )
+
+
+async def moderating(ground: Ground) -> None:
+    """A chat of ten is frozen."""
+    chat, (owner, *_) = await ground.chat(10)
+    tenant = tenant_of(owner)
+    await ground.step(
+        "freeze a chat of ten",
+        chat,
+        owner,
+        lambda p: p.core.verbs.change_settings(
+            TenantCaller(tenant, "key"), tenant, chat, frozen=True, slow_mode_seconds=None
+        ),
     )
 
 
@@ -304,6 +331,10 @@ async def history(ground: Ground) -> None:
         ground.start(process)
         assert (await read.one(bob, chat, 5)).entries[0].content
         ground.keep("one message, by its id", process.meter.reading(), process)
+        ground.start(process)
+        asked = Asked("nowhere", chat, None, None, None)
+        assert (await process.core.verbs.search(bob, asked, None, PAGE)).cursor is None
+        ground.keep(f"search in a chat of {PAGE + 10} messages", process.meter.reading(), process)
 
 
 async def reads_of_many_chats(ground: Ground) -> None:

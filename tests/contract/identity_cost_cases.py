@@ -241,6 +241,9 @@ async def ends(ground: Ground) -> None:
     me, named = caller(session.user), session.session_id
     await step(ground, cases.END_SESSION, lambda p: p.core.logins.revoke_session(me, named))
     await step(ground, cases.END_ALL, lambda p: p.core.logins.revoke_sessions.own(me))
+    blocker, blocked = person(next(_numbers)), person(next(_numbers))
+    await ground.home.store.users.put(blocked, display_name=None, phone_number=None, now=1)
+    await step(ground, cases.BLOCK, lambda p: p.core.verbs.block(blocker, blocked))
     author = person(next(_numbers))
     await ground.home.core.vault.seal_text(author, "", "text")
 

@@ -6,11 +6,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from tests.contract.engines import Store
 from tests.support.clock import NOW
-from tidings.model.ids import ulid
-from tidings.model.limits import DAY_MS
+from tidings.model.ids import ChatId, UserKey, ulid
+from tidings.model.limits import DAY_MS, SECOND_MS
 from tidings.model.notifications import Broadcast, Copy, Notification
+from tidings.model.scheduled import Scheduled
 from tidings.ports.bus import Job, Taken
 from tidings.ports.inboxes import PostKey
 
@@ -24,6 +27,22 @@ _numbers = itertools.count(1)
 def new_id(time: int = NOW) -> str:
     """The id of a notification; each is above those made before it for the same time."""
     return ulid(time, next(_numbers).to_bytes(10, "big"))
+
+
+def a_scheduled(number: int = 1, **changes: object) -> Scheduled:
+    """A scheduled message of Ann, due in a minute."""
+    message = Scheduled(
+        user_id=UserKey(f"{TENANT}:ann"),
+        scheduled_id=f"{number:032x}"[::-1],
+        chat_id=ChatId("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        client_message_id="c1",
+        send_at=NOW + 60 * SECOND_MS,
+        box=b"box",
+        digest=b"digest",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    return msgspec.structs.replace(message, **changes)
 
 
 def a_notification(

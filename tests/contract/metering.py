@@ -17,12 +17,14 @@ from tests.support.clock import ManualClock
 from tests.support.dynamo_tables import REGION
 from tests.support.settings import config_of
 from tests.support.waiting import until
+from tidings.actions.identity.audit import Intent
+from tidings.actions.identity.blocks import BlockLists, NoBlocks
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.entries import Entry, SendOptions
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import Refusal
 from tidings.stores.dynamodb import store as store_module
 from tidings.stores.dynamodb.client.access import Usage
@@ -142,6 +144,22 @@ class Process:
         post(sender, chat, name, content, None, ttl_seconds, settle)
         return await answer
 
+    async def post(self, sender: UserKey, chat: ChatId) -> None:
+        """Post a small message as the tenant, which is recorded before and after."""
+        intent = Intent("tenant_key", "k", "post_tenant_message", tenant_of(sender))
+        async with self.core.audit.act(intent, chat):
+            await self.send(sender, chat, text(100), options=SendOptions(posted_by="tenant"))
+
+    async def upload(self, owner: UserKey) -> str:
+        """Upload a file of one byte; return its id."""
+
+        async def data() -> AsyncIterator[bytes]:
+            yield b"x"
+
+        made = await self.core.files.create(owner, "a.png", "image/png", 1)
+        await self.core.files.receive(owner, made.attachment_id, None, data(), 1)
+        return made.attachment_id
+
     async def send_many(self, sender: UserKey, chat: ChatId, count: int) -> None:
         """Post so many small messages at once."""
         await asyncio.gather(*(self.send(sender, chat, text(100)) for _ in range(count)))
@@ -208,6 +226,10 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store_module, "open_store", metered)
             core = await stack.enter_async_context(open_core(config, _never, clock=clock))
+        # A process reads the blocks of a user once, and learns of changes from the feed.
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name in ("cached", "of"):
+            patch.setattr(BlockLists, name, getattr(NoBlocks, name))
         fan_out = FanOut(
             core.bus,
             devices,
@@ -215,6 +237,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
             core.notice_states.state,
             core.verbs.count_unread,
             lambda entries: core.vault.open(entries, core.clock.now()),
+            core.blocks,
         )
         stack.push_async_callback(fan_out.close)
         yield Process(core, meter, devices)

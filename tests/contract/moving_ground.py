@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from tests.contract.builders import (
     a_chat,
+    a_report,
     added,
     append,
     append_many,
@@ -17,6 +18,7 @@ from tests.contract.builders import (
     message,
     new_chat_id,
     pinned,
+    posted,
     reacted,
     redacted,
     removed,
@@ -24,6 +26,7 @@ from tests.contract.builders import (
     reply,
     request,
     role,
+    settings,
     unpinned,
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
@@ -33,6 +36,7 @@ from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.actions.export.exporting import VERSION, Tally, encode, export_all
 from tidings.actions.export.importing import Imported, import_all
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
+from tidings.model.blocks import Block
 from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
@@ -216,7 +220,7 @@ async def _fill_deployment(store: Store) -> None:
         assert await store.invites.put(invite, NOW) == "new"
         asked.append(invite.chat_id)
     await store.invites.decline(CAT, asked[-1], NOW + 8)
-    for author in (CAT, ANN, BOB):
+    for author in (CAT, ANN, BOB, tenant_itself("acme")):
         wrapped = WrappedKey(
             author=author, generation=0, wrapped=author.encode(), master_key_id="master1"
         )
@@ -262,10 +266,23 @@ async def _a_group(store: Store) -> ChatId:
         pinned(3),
         pinned(2),
         unpinned(5),
+        posted(ANN),
+        posted(tenant_itself("acme")),
         reply(ANN, 5),
         reply(BOB, 3, expires_at=LATER + 1),
+        settings(frozen=True, slow_mode_seconds=60),
     ):
         assert await append(store, state, change) == Kept()
+    block = Block(user=ANN, blocked=CAT, created_at=NOW, chat_id=chat.chat_id, delivered=3, read=2)
+    assert await store.blocks.put(block)
+    assert await store.blocks.put(Block(user=BOB, blocked=ANN, created_at=NOW))
+    assert await store.users.ban(BOB, LATER, NOW)
+    for report in (
+        a_report(ANN, CAT, chat_id=chat.chat_id, sequence=3, box=b"box", box_key=1, comment=b"c"),
+        a_report(BOB, CAT, state="resolved", note=b"n", note_key=1, action="ban", updated_at=NOW),
+        a_report(CAT, ANN, expires_at=NOW - 1),
+    ):
+        await store.reports.add(report)
     assert await store.chats.mute(chat.chat_id, CAT, LATER + 5, except_mentions=True)
     assert await store.chats.mute(chat.chat_id, BOB, LATER + 5)
     await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5, at=NOW + 5_000))

@@ -3,6 +3,8 @@
 
 from typing import Final
 
+import msgspec
+
 from tests.contract.engines import Store
 from tests.contract.inbox_builders import (
     INBOX,
@@ -12,6 +14,7 @@ from tests.contract.inbox_builders import (
     a_copy,
     a_notification,
     a_retraction,
+    a_scheduled,
     new_id,
     some_jobs,
 )
@@ -19,8 +22,11 @@ from tests.contract.moving_ground import LATER
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
 from tidings.model.ids import UserKey
+from tidings.model.limits import DAY_MS
 from tidings.model.notifications import InboxConfig
+from tidings.model.scheduled import DONE_KEPT_MS
 from tidings.ports.bus import DeadLetter
+from tidings.ports.due import due_of
 
 OTHER_TENANT: Final = "acme-2"
 OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")
@@ -49,6 +55,21 @@ async def fill_inbox(store: Store) -> None:
     for number, job in enumerate(some_jobs(2)):
         aside = DeadLetter(aside_id=new_id(), job=job, reason=f"no reason {number} 🌻", at=NOW)
         await store.dead_letters.keep(aside)
+    await _schedule(store)
+
+
+async def _schedule(store: Store) -> None:
+    whole = a_scheduled(
+        1, mentions=("bob", "cat"), silent=True, ttl_seconds=5, reply_to=2, content_type="text/x"
+    )
+    for message in (whole, *map(a_scheduled, range(2, 6)), a_scheduled(9, user_id=OTHER_ANN)):
+        await store.due.put(due_of(message), NOW)
+        assert await store.scheduled.add(message) == message
+    done = [a_scheduled(2).sent(7, LATER), a_scheduled(3).failed("chat.not_found", LATER)]
+    over = a_scheduled(4).cancelled(LATER - DONE_KEPT_MS)
+    for message in (*done, over):
+        await store.scheduled.finish(message)
+        await store.due.drop(due_of(message))
 
 
 async def _say(store: Store) -> None:
@@ -112,6 +133,20 @@ async def _deliver(store: Store) -> None:
     await store.copies.read_broadcasts(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
 
 
+async def _scheduled(store: Store) -> list[object]:
+    """All scheduled messages, and what is due."""
+    ids = [a_scheduled(number).scheduled_id for number in range(1, 6)]
+    found = [await store.scheduled.get(ANN, each) for each in ids if each != ids[3]]
+    due = [
+        msgspec.structs.replace(one, place="")
+        for shard in await store.due.lease("message", "test", LATER)
+        for one in await store.due.read("message", shard, LATER + DAY_MS, 100)
+    ]
+    await store.due.give_back("message", "test")
+    assert {one.item_id for one in due} == {ids[0], ids[4], a_scheduled(9).scheduled_id}
+    return [*found, *sorted(due, key=lambda one: (one.subject, one.item_id))]
+
+
 async def inbox_answers(store: Store) -> list[object]:
     """What is asked about it, as it counts at `LATER`."""
     settings, notifications = store.inbox_settings, store.notifications
@@ -135,4 +170,4 @@ async def inbox_answers(store: Store) -> list[object]:
         copies = await store.copies.newest(user, INBOX, before=None, limit=100)
         answers.append([copy for copy in copies if copy.expires_at > LATER])
         answers.append(await store.copies.read_state(user, INBOX))
-    return answers
+    return [*answers, *await _scheduled(store)]

@@ -269,7 +269,7 @@ async def test_a_restore_that_was_killed_is_not_served_and_can_be_repeated(
     with pytest.raises(SetupError, match=r"a restore into .* is not finished"):
         async with SqliteEngine(folder).open():
             pass
-    restore(bench.place, made, folder, [])
+    restore(bench.place, made, folder, [], bench.clock.time)
     assert await verify(FolderPlace(folder)) == []
 
 
@@ -283,7 +283,7 @@ async def test_a_restore_needs_an_empty_place(bench: Bench, tmp_path: Path, name
     (folder / name).write_bytes(b"mine")
 
     with pytest.raises(SetupError, match=f"not empty .it has {name}"):
-        restore(bench.place, made, folder, [])
+        restore(bench.place, made, folder, [], bench.clock.time)
     assert (folder / name).read_bytes() == b"mine"
 
 

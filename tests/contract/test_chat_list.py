@@ -16,6 +16,7 @@ from tests.contract.builders import (
     renamed,
     role,
     row_of,
+    settings,
 )
 from tests.contract.engines import Store
 from tests.support.clock import NOW
@@ -97,6 +98,7 @@ async def test_the_list_is_ordered_by_activity_then_id(store: Store, limit: int)
         (added(DAN), True),
         (removed(CAT), True),
         (renamed("Other"), True),
+        (settings(slow_mode_seconds=5), True),
         (role(BOB, "admin"), False),
         (redacted(2), False),
         (reacted(2, "👍"), False),

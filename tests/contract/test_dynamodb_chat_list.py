@@ -20,6 +20,7 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.actions.chat.chats import ListChats
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.blocks import NoBlocks
 from tidings.assembly.system import SystemChance
 from tidings.model.chats import ChatState, ChatType, Move, Receipt
 from tidings.model.entries import Head, head_of
@@ -334,7 +335,8 @@ async def test_a_chat_that_becomes_active_does_not_start_the_list_anew(fleet: Fl
     last_chat, middle, first = (state.chat_id for state in states)
     readable, cursors = Readable(), Cursors(b"k" * 32, SystemChance())
     async with fleet.another() as store:
-        lists = ListChats(store.chats, readable, readable, cursors, ManualClock())  # type: ignore[arg-type]
+        shown: Any = readable
+        lists = ListChats(store.chats, shown, shown, cursors, ManualClock(), NoBlocks())
         (row,), cursor = await lists(ANN, None, 1)
         assert row.chat_id == first
         await append(fleet.writer, states[1], message(CAT), now=NOW + 9)

@@ -17,7 +17,7 @@ from tests.contract.builders import (
 from tests.contract.fleets import KINDS, Fleet, a_fleet, shown
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
-from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.buses.in_process import InProcessBus
 from tidings.model.chats import ChatType, Move
 from tidings.model.entries import head_of

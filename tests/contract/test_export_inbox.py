@@ -12,6 +12,7 @@ from tests.contract.inbox_builders import (
     a_broadcast,
     a_copy,
     a_notification,
+    a_scheduled,
     in_order,
     new_id,
     some_jobs,
@@ -57,6 +58,7 @@ COUNTS: Final = {
     "read_state": 3,
     "job": 5,
     "job_set_aside": 2,
+    "scheduled": 5,
 }
 
 
@@ -163,7 +165,12 @@ async def test_an_import_leaves_what_the_store_itself_would(places: Places) -> N
         }
         last = next(key for key in items if key[0].endswith(f"{OVER}#all"))
         emptied = {name: one for name, one in there[last].items() if not name.startswith("box")}
-        assert items == {**travelling, last: emptied}
+        counts = {key: item for key, item in items.items() if key[1] == " counted"}
+        pending = {("s#acme:ann", (1, 5)), ("s#acme-2:ann", (9,))}
+        for owner, numbers in pending:
+            short = {a_scheduled(number).scheduled_id[:16] for number in numbers}
+            assert set(counts[owner, " counted"]["counted"]) == short
+        assert items == {**travelling, last: emptied, **counts}
         assert TTL not in emptied
 
 

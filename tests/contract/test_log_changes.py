@@ -16,13 +16,15 @@ from tests.contract.builders import (
     removed,
     renamed,
     role,
+    settings,
     unreacted,
 )
 from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model import limits
-from tidings.model.chats import Receipt
+from tidings.model.chat_settings import ChatSettings
+from tidings.model.chats import ChatType, Receipt
 from tidings.model.entries import Entry
 from tidings.model.roles import Member
 from tidings.ports.log import Declined, Kept
@@ -70,6 +72,27 @@ async def test_joining_again_is_joining(store: Store) -> None:
     assert row is not None
     assert (row.role, row.muted_until, row.unread.count) == ("admin", None, 0)
     assert row.receipt == Receipt(BOB, 4, 4, 1)
+
+
+@pytest.mark.parametrize("chat_type", ["direct", "group"])
+async def test_settings_are_in_the_entry_the_state_and_the_chat_list(
+    store: Store, chat_type: ChatType
+) -> None:
+    state = await a_chat(store, ANN, BOB, kind=chat_type, name=None)
+    await append(store, state, message(ANN))
+    await append(store, state, settings(frozen=True, slow_mode_seconds=9), now=NOW + 3)
+    wanted = ChatSettings(frozen=True, slow_mode_seconds=9)
+
+    loaded = await store.log.state(state.chat_id)
+    assert loaded is not None
+    assert (loaded.settings, state.settings) == (wanted, wanted)
+    assert (await entry_at(store, state, 3)).settings == wanted
+    for user in (ANN, BOB):
+        row = await store.chats.row(user, state.chat_id, NOW)
+        [listed] = await store.chats.listing(user, below=None, limit=5, now=NOW)
+        assert row is not None
+        assert (row.settings, listed.settings) == (wanted, wanted)
+        assert (row.updated_at, listed.updated_at) == (NOW + 3, NOW + 3)
 
 
 async def test_a_role_changes_and_nothing_else_of_the_member(store: Store) -> None:

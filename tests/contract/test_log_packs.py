@@ -28,10 +28,11 @@ from tests.support.dynamo_tables import open_tables
 from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB
 from tidings.model import limits
-from tidings.model.chats import ChatState, Move, counts_as_unread
+from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import SEQUENCE_MAX, ChatId, user_key
 from tidings.model.refusals import ChatBusy
+from tidings.model.unread_counts import counts_as_unread
 from tidings.ports.log import Kept, KeyTaken
 from tidings.stores.dynamodb.chat import log as dynamodb_log
 from tidings.stores.dynamodb.chat.packs import (
@@ -236,6 +237,8 @@ async def test_a_process_that_may_not_write_packs_yet_finds_a_message_without_a_
     monkeypatch.setattr(DynamoDeployment, "writes", 0)
 
     assert not dynamodb.log.takes_after
+    may = dynamodb.log.may_append
+    assert (may("message"), may("pinned"), may("message", has_options=True)) == (True, False, False)
     assert await append(dynamodb, state, again, keys=[key(again, after=1)]) == KeyTaken((0,))
     found = await dynamodb.log.find_sent(state.chat_id, key(again, after=1), NOW)
     assert found is not None and found.entry == first

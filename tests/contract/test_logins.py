@@ -165,6 +165,13 @@ async def test_an_allowance_is_spent_one_by_one(store: Store) -> None:
     assert spent == [None, None, "sms#all", "sms#all"]
 
 
+async def test_what_was_spent_is_read(store: Store) -> None:
+    await store.budgets.add(an_allowance("one"), 4)
+    await store.budgets.add(an_allowance("two"), 1)
+
+    assert await store.budgets.spent(["one", "none", "two"]) == {"one": 4, "two": 1}
+
+
 async def test_nothing_is_counted_where_one_is_used_up(store: Store) -> None:
     roomy, tight = an_allowance("roomy", 2), an_allowance("tight", 1)
     assert await store.budgets.spend([roomy, tight]) is None

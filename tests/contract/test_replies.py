@@ -9,6 +9,7 @@ from tests.contract.builders import (
     deleted,
     edited,
     entry_at,
+    key,
     message,
     redacted,
     renamed,
@@ -120,6 +121,19 @@ async def test_only_messages_with_content_are_answered(store: Store, target: int
     assert await store.log.entry(state.chat_id, 5) is None
     assert await replies(store, state, target) == ([], None)
     assert await append(store, state, renamed("The slot is free")) == Kept()
+
+
+async def test_a_declined_reply_gives_its_key_back(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(BOB))
+    await append(store, state, redacted(2, by=BOB))
+    first, second = reply(ANN, 2), message(ANN)
+    second.client_message_id = first.client_message_id
+
+    declined = await append(store, state, first, keys=[key(first)])
+    assert declined == Declined(0, "target_gone")
+    assert await store.log.find_sent(state.chat_id, key(first), NOW) is None
+    assert await append(store, state, second, keys=[key(second, b"another")]) == Kept()
 
 
 async def test_the_count_stops_but_the_list_does_not(

@@ -23,9 +23,10 @@ from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
-from tidings.model.chats import ChatState, Move, Unread, counts_as_unread
+from tidings.model.chats import ChatState, Move, Unread
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
+from tidings.model.unread_counts import counts_as_unread
 
 USERS = (ANN, BOB, CAT)
 LATER = NOW + 10

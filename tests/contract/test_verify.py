@@ -8,12 +8,14 @@ from typing import Final
 import apsw
 import pytest
 
+from tests.contract.inbox_builders import a_scheduled
 from tests.contract.moving_ground import LATER, FolderPlace, Place, TablesPlace, fill
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.export.verifying import Verified, verify_all
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
+from tidings.ports.due import due_of
 from tidings.ports.export_engines import Inspection
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.chat.items import receipt_key
@@ -163,3 +165,18 @@ async def test_each_damage_of_the_tables_is_found(place: Place) -> None:
         f"{group}: the member count differs",
     ):
         assert expected in found
+
+
+async def test_a_message_that_would_never_be_sent_is_found(place: Place) -> None:
+    message = a_scheduled(1, box_key=0)
+    async with place.open() as store:
+        await fill(store)
+        before = await verify(place)
+        await store.scheduled.add(message)
+        [found] = set(await verify(place)) - set(before)
+        assert "never due" in found
+        assert message.scheduled_id in found
+        await store.due.put(due_of(message), NOW)
+        assert await verify(place) == before
+        await store.scheduled.add(a_scheduled(2, box_key=9))
+        assert any("generation 9, is missing" in line for line in await verify(place))

@@ -3,7 +3,7 @@
 clears.
 
 The rules are those of the deployment, in which a second counts as a minute. The alerts about Kafka,
-the relay and push notices need a fleet; `test_alert_rules.py` tests their rules alone.
+the relay and push notices need a fleet: see `test_fleet_alerts_fire.py`.
 """
 
 import asyncio
@@ -42,22 +42,10 @@ WRITES = 600
 
 
 @dataclass
-class Watched:
-    """A server with load, another server, and a Prometheus that watches both."""
+class Watching:
+    """A Prometheus that watches servers."""
 
-    server: ServerProcess
-    other: ServerProcess
-    town: Town
     prometheus: PrometheusServer
-    chat: str
-    ann: Person
-    bob: Person
-
-    def fault(self, name: str, *, is_on: bool) -> None:
-        """Switch a fault of the server on or off."""
-        file = self.server.data / "faults" / name
-        file.parent.mkdir(exist_ok=True)
-        file.touch() if is_on else file.unlink()
 
     async def until_firing(self, *names: str) -> None:
         """Wait until each of these alerts has fired. Some clear while others still wait."""
@@ -85,6 +73,24 @@ class Watched:
         await until(looked, seconds=SECONDS_MAX, describe=lambda: f"{seen} fire, expected {names}")
 
 
+@dataclass
+class Watched(Watching):
+    """A server with load, another server, and a Prometheus that watches both."""
+
+    server: ServerProcess
+    other: ServerProcess
+    town: Town
+    chat: str
+    ann: Person
+    bob: Person
+
+    def fault(self, name: str, *, is_on: bool) -> None:
+        """Switch a fault of the server on or off."""
+        file = self.server.data / "faults" / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch() if is_on else file.unlink()
+
+
 def a_server(folder: Path, launcher: Path | None = None) -> ServerProcess:
     metrics = {"TIDINGS_METRICS": str(free_port()), **NO_LIMITS}
     return ServerProcess(folder, environment=metrics, launcher=launcher)
@@ -105,7 +111,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
         await asyncio.to_thread(prometheus.start)
         try:
             await until(lambda: asyncio.to_thread(prometheus.sees_all))
-            made = Watched(server, other, town, prometheus, chat, ann, bob)
+            made = Watched(prometheus, server, other, town, chat, ann, bob)
             async with working(lambda: talk(made)):
                 yield made
         finally:

@@ -53,7 +53,7 @@ class Writing:
     def __init__(self, core: Core, appender: Appender) -> None:
         self.appender = appender
         self.put_member = PutMember(
-            appender, core.store.users, *anybody(core.store, core.bus, core.clock)
+            appender, core.store.users, *anybody(core.store, core.bus, core.clock), core.blocks
         )
         self.remove_member = RemoveMember(Removing(appender, core.store.invites, core.clock))
         self._post = Post(appender, core.store.log, core.vault, core.clock)

@@ -20,6 +20,7 @@ from tidings.actions.chat.reading import ReadPage
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.blocks import NoBlocks
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
@@ -169,7 +170,8 @@ async def serve(store: Store, folder: Path, chats: list[ChatId], chance: random.
     await watch.start()
     clock = SystemClock()
     appender = Appender(store.log, InProcessBus(), clock, SystemChance(), back_off)
-    post, read = Post(appender, store.log, vault, clock), ReadPage(store.log, vault, clock)
+    post = Post(appender, store.log, vault, clock)
+    read = ReadPage(store.log, vault, clock, NoBlocks())
     authors = {
         chat: Author(author_of(number), chat, post, read) for number, chat in enumerate(chats)
     }

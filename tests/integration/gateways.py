@@ -13,6 +13,7 @@ from typing import Final
 
 from tests.integration.redis_places import new_prefix
 from tests.support.message_cipher import a_cipher
+from tests.support.waiting import WAIT_SECONDS
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench
@@ -34,7 +35,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Appended, Event, InboxEvent
 from tidings.ports.delivery import EncodedEntry, RemoteGateways
-from tidings.wire.frames import encode_entry
+from tidings.wire.entry_frames import encode_entry
 
 GAP_SECONDS: Final = 0.05
 
@@ -121,17 +122,18 @@ class Gateways:
 
     async def open(self, name: str, *, beat_seconds: float = 0.05, ttl_ms: int = 10_000) -> Gateway:
         """One more gateway, ready."""
-        link = RedisLink(RedisServers(self.url), self.prefix, a_cipher(), answer_seconds_max=1.0)
+        servers = RedisServers(self.url)
+        link = RedisLink(servers, self.prefix, a_cipher(), answer_seconds_max=WAIT_SECONDS)
         hub, write_lease = Hub(), WriteLease(pause_seconds_max=10.0)
         registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
-        handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)
+        handover = RedisHandover(link, SystemChance(), answer_seconds_max=WAIT_SECONDS)
         reconciler = HeadReconciler(hub, self.bench.core.store.chats)
         registration = GatewayRegistration(
             hub, registry, reconciler, write_lease, beat_seconds=beat_seconds, compare_seconds=0.05
         )
         hints: list[InboxEvent] = []
         journal = DeliveryJournal(self.bench.clock)
-        local = LocalJournal(hub, journal, name)
+        local = LocalJournal(hub, journal, name, self.bench.core.refusals)
         deliveries = HandoverReceiver(
             hub,
             registration.request_reconcile,
@@ -141,6 +143,7 @@ class Gateways:
         answerers = {
             connection_states.SUBJECT: OwnConnections(hub, self.bench.clock, name).answer,
             journals.SUBJECT: local.answer,
+            journals.TRACE_SUBJECT: local.answer_trace,
         }
         context = replace(
             self.bench.context,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.support.message_cipher import a_cipher
+from tests.support.waiting import WAIT_SECONDS
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 
@@ -23,7 +24,7 @@ async def a_link(url: str | RedisServers, prefix: str | None = None) -> AsyncIte
     """A link, as one process has it."""
     # Generous: a busy machine is not a broken Redis.
     servers = RedisServers(url) if isinstance(url, str) else url
-    link = RedisLink(servers, prefix or new_prefix(), a_cipher(), answer_seconds_max=5.0)
+    link = RedisLink(servers, prefix or new_prefix(), a_cipher(), answer_seconds_max=WAIT_SECONDS)
     try:
         yield link
     finally:

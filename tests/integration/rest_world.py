@@ -164,13 +164,17 @@ def address(one: Operation, **parts: object) -> str:
         "chat_id": NOWHERE,
         "emoji": "👍",
         "aside_id": f"{'0' * 26}-0",
+        "attachment_id": NOWHERE,
         "inbox": "nowhere",
         "job_id": f"delete-chat-{NOWHERE}",
         "key_id": "0" * 16,
         "signing_key_id": f"{TENANT}.{'0' * 16}",
         "limit": 10,
+        "link": "nowhere",
         "message_id": f"{NOWHERE}.2",
         "notification_id": "b1",
+        "report_id": NOWHERE,
+        "scheduled_id": NOWHERE,
         "sequence": 2,
         "session_id": NOWHERE,
         "tenant": TENANT,
@@ -181,8 +185,14 @@ def address(one: Operation, **parts: object) -> str:
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code of a refusal, which has the form that every refusal has."""
+    """Status and code of a refusal, which has the form that every refusal has.
+
+    The answer to a HEAD request has no body, and therefore no code.
+    """
     assert not answer.is_success, answer.text
+    if answer.request.method == "HEAD":
+        assert not answer.content
+        return answer.status_code, ""
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
     assert {"type", "title", "status", "detail", "code"} <= body.keys(), body

@@ -12,7 +12,10 @@ import pytest
 
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
+from tidings.assembly.system import SystemClock
 from tidings.cli import main
+from tidings.model.ids import rfc3339
+from tidings.model.limits import DAY_MS
 
 Say = Callable[..., Awaitable[tuple[int, list[str], str]]]
 
@@ -64,6 +67,9 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
 
         group = {"type": "group", "name": "Team", "members": ["bob"]}
         chat = (await ask("POST", "/v1/chats", alice, group)).json()["chat_id"]
+        at = rfc3339(SystemClock().now() + DAY_MS)
+        later = {"client_message_id": "s1", "content": "later", "send_at": at}
+        made = await ask("POST", f"/v1/chats/{chat}/messages", alice, later)
         await ask("PUT", "/v1/tenants/acme/inboxes/news", key, {"title": "News"})
         profile = {"deactivated": True, "display_name": "Bob", "email": "bob@example.org"}
         bobs = profile | {"phone_number": "+4915112345678"}
@@ -84,9 +90,14 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     assert listed.endswith("  group  2 members  Team")
     assert await printed(say, "chats", "list", "acme", "--user", "bob") == [listed]
     assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
+    [waiting] = await printed(say, "scheduled", "list", "acme", "alice")
+    assert waiting.split("  ") == [made.json()["scheduled_id"], at, "pending", chat]
     assert (await printed(say, "connections", "acme", "alice")) == ["alice is not connected."]
+    assert await printed(say, "reports", "acme", "--state", "open") == []
     newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
-    assert newest.split("  ")[2:5] == ["put_user", "acme", "bob"]
+    assert newest.split("  ")[2:4] == ["list_reports", "acme"]
+    _, newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
+    assert newest.split("  ")[2:4] == ["make_token", "acme"]
     assert "sqlite" in "\n".join(await printed(say, "state"))
     records = [json.loads(line) for line in await printed(say, "user", "export", "acme", "alice")]
     assert (records[0]["kind"], records[0]["user_id"]) == ("profile", "alice")
@@ -170,8 +181,13 @@ async def test_any_request_and_the_log_of_a_chat(server: ServerProcess, say: Say
     read = ("chats", "log", "acme", chat, "--after", "1", "--limit", "1", "--reason", "a test")
     [line] = await printed(say, *read)
     assert line.endswith("message  alice  secret 1")
-    shown = "\n".join(await printed(say, "api", "GET", "/v1/audit?limit=1"))
-    assert json.loads(shown)["data"][0]["fields"] == ["reason=a test", "after=1", "limit=1"]
+    post = ("chats", "post", "acme", chat, "hello", "--id", "m3")
+    assert await printed(say, *post) == await printed(say, *post) == [f"{chat}.5"]
+    assert await printed(say, *post[:5], "--sender", "alice") == [f"{chat}.6"]
+    posts = [line.split("  ")[3] for line in await printed(say, "chats", "log", "acme", chat)]
+    assert posts[-2:] == ["~tenant", "alice"]
+    shown = "\n".join(await printed(say, "api", "GET", "/v1/audit?limit=4"))
+    assert json.loads(shown)["data"][3]["fields"] == ["reason=a test", "after=1", "limit=1"]
     assert await printed(say, "api", "DELETE", "/v1/tenants/acme/users/alice/sessions") == []
     for words, complaint in (
         (("v1/tenants",), "the path must begin with a slash"),

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.backup_bench import Bench, Signature
 from tests.contract.moving_ground import FolderPlace
 from tests.contract.test_verify import verify
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup import bucket as buckets
@@ -50,7 +51,7 @@ async def test_backups_go_to_a_bucket_and_come_back(
     assert backup_ids(place) == [second.backup_id]
     assert second.new_bytes < first.new_bytes / 10
     check_backup(place, read_manifest(place, second.backup_id, Signature()))
-    restore(place, second, tmp_path / "new", [])
+    restore(place, second, tmp_path / "new", [], NOW)
     found = await verify(FolderPlace(tmp_path / "new"))
     assert not [line for line in found if "data key" not in line]
 

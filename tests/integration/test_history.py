@@ -74,6 +74,20 @@ async def contents(rest: Rest, reader: str, name: str) -> list[tuple[str, str, s
     return [(one["sender_id"], one["content"], one["created_at"]) for one in page["data"]]
 
 
+async def test_what_the_tenant_posted_elsewhere(rest: Rest) -> None:
+    await rest.tenant()
+    lines = [START, user("xia"), user("yan"), chat("posts", "xia", "yan")]
+    lines.append(message("posts", 2, "~tenant") | {"posted_by": "tenant"})
+    lines.append(message("posts", 3, "xia") | {"posted_by": "tenant"})
+    assert await add(rest, *lines) == 2
+    xia = await rest.user("xia")
+    page = await xia.ok("GET", f"/v1/chats/{chat_id('posts')}/messages?after=0")
+    shown = [(one["sender_id"], one["content"], one["posted_by"]) for one in page["data"]]
+    assert shown == [("~tenant", "number 2", "tenant"), ("xia", "number 3", "tenant")]
+    with pytest.raises(BadLine, match="line 7: a message of ~tenant is posted_by tenant"):
+        await add(rest, *lines, message("posts", 4, "~tenant"))
+
+
 async def test_people_find_what_they_wrote_elsewhere(rest: Rest) -> None:
     await rest.tenant()
     history = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.integration.cores import Deployment
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
-from tidings.actions.chat.reading import OWN_SPANS_MAX, CoalescedReceipts
+from tidings.actions.chat.coalesced_receipts import OWN_SPANS_MAX, CoalescedReceipts
 from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.ids import ChatId
 from tidings.ports.chats import Receipts

@@ -12,7 +12,7 @@ from tests.integration.redis_places import a_link, new_prefix
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemChance
 from tidings.cluster.channels import Notice, encode
 from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
@@ -93,7 +93,7 @@ async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[Red
 
 @asynccontextmanager
 async def a_sender(
-    link: RedisLink, answer_seconds_max: float = 10.0
+    link: RedisLink, answer_seconds_max: float = WAIT_SECONDS
 ) -> AsyncIterator[RedisHandover]:
     handover = RedisHandover(link, SystemChance(), answer_seconds_max=answer_seconds_max)
     handover.start()

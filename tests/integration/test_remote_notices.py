@@ -47,6 +47,7 @@ async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[Remo
         core.appender.state_nowait,
         core.appender.state,
         core.verbs.count_unread,
+        core.blocks,
     )
     try:
         yield made
@@ -224,7 +225,7 @@ async def test_beyond_a_bound_nobody_is_told(
 async def presence(gateways: Gateways, *places: Gateway) -> AsyncIterator[list[PresenceTracker]]:
     core = gateways.bench.core
     desks = [
-        PresenceTracker(place.hub, core.store.users, core.clock, place.remote_gateways)
+        PresenceTracker(place.hub, core.store.users, core.clock, core.blocks, place.remote_gateways)
         for place in places
     ]
     try:

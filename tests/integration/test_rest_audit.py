@@ -57,9 +57,14 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
     assert all(reason.endswith(".") for reason in unrecorded.values())
     rest = [one for one in OPERATIONS if one not in ADMINISTRATIVE]
     recorded = {one.name for one in rest if one.audit}
-    assert recorded == {"export_user", "download_export", "explain"}, (
-        "reading what a person wrote, or when they read, is recorded, too"
-    )
+    assert recorded == {
+        "export_user",
+        "download_export",
+        "explain",
+        "get_hook_secret",
+        "list_reports",
+        "trace",
+    }, "reading what a person wrote, when they read, or a secret, is recorded, too"
     assert all(one.audit is not None for one in ADMINISTRATIVE)
 
 
@@ -103,6 +108,10 @@ BODIES: dict[str, Json] = {
     "put_inbox": {"title": "News"},
     "stack_redact": {"id": "b1"},
     "unseal_entries": {"reason": "a test"},
+    "change_settings": {"frozen": True},
+    "change_report": {"state": "resolved"},
+    "create_tenant_chat": {"type": "group", "name": "Crew", "members": ["bob"]},
+    "post_tenant_message": {"client_message_id": "m1", "content": "Hello"},
 }
 
 
@@ -317,3 +326,14 @@ async def test_a_failure_and_a_break_off_are_told_apart(rest: Rest) -> None:
     acts = await acts_of(rest.root, None, 2)
     assert sorted(act["outcome"] for act in acts) == ["failed", "unknown"]
     assert {(act["actor"], act["tenant"]) for act in acts} == {("cli", None)}
+
+
+async def test_the_beginning_of_a_trace_is_recorded(rest: Rest) -> None:
+    backend = await rest.tenant("traced")
+    await rest.user("ann", "traced")
+    path = "/v1/tenants/traced/trace?user_id=ann"
+    for _ in range(2):
+        cursor = (await backend.ok("GET", path))["next_cursor"]
+        await backend.ok("GET", f"{path}&cursor={cursor}")
+    acts = [told(act) for act in await acts_of(backend, "traced") if act["action"] == "trace"]
+    assert acts == [("tenant_key", "trace", "ann", "done", None)] * 2

@@ -29,7 +29,7 @@ async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:
         "chat_id", "type", "name", "members", "member_count", "role", "last_activity_at",
         "last_message", "unread", "unread_exact", "muted_until", "created_at", "created_by",
         "deleted_user", "updated_at", "message_count", "others", "marked_unread", "hidden",
-        "unread_mentions", "mute_except_mentions",
+        "unread_mentions", "mute_except_mentions", "frozen", "slow_mode_seconds",
     }  # fmt: skip
 
 

@@ -45,7 +45,8 @@ async def test_root_lists_the_tenants_newest_first(rest: Rest) -> None:
     found = await rows(rest.root, "/v1/tenants")
 
     assert named(found, "tenant")[:3] == ["list-c", "list-a", "list-b"]
-    assert found[0] == await rest.root.ok("GET", "/v1/tenants/list-c")
+    alone = await rest.root.ok("GET", "/v1/tenants/list-c")
+    assert found[0] == {name: alone[name] for name in alone if name != "used"}
 
 
 async def test_keys_are_listed_without_the_keys(rest: Rest) -> None:

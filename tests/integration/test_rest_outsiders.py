@@ -4,13 +4,14 @@
 The table is made from the application's own operations, so that a new route cannot be forgotten.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from tests.integration.engines import engine as engine
-from tests.integration.rest_world import NOWHERE, Json, Rest, address
+from tests.integration.rest_world import NOWHERE, Actor, Json, Rest, address
 from tests.support.canary import canary
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
@@ -29,6 +30,8 @@ BODIES: Final[dict[str, Json]] = {
     "mark_receipt": {"read": 1},
     "mark_unread": {"from": 1},
     "hide_chat": {"hidden": True},
+    "report_message": {"reason": "spam"},
+    "link_attachment": {"thumbnail": True},
 }
 
 
@@ -47,6 +50,40 @@ def same(answer: httpx.Response, other: httpx.Response) -> bool:
     )
 
 
+class Talk(NamedTuple):
+    """A group of Alice and Bob with a message and a reaction, Mallory, and another tenant's Alice.
+
+    Nobody who asks for it may change it, so one is enough for all operations.
+    """
+
+    chat: str
+    alice: Actor
+    bob: Actor
+    mallory: Actor
+    namesake: Actor
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def talk(rest: Rest) -> Talk:
+    alice, bob, mallory = await rest.users("alice", "bob", "mallory")
+    await rest.user("bob", "other")
+    namesake = await rest.user("alice", "other")
+    chat = await alice.group("bob")
+    await alice.send(chat, "m1")
+    await alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
+    return Talk(chat, alice, bob, mallory, namesake)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def left(talk: Talk) -> str:
+    """A group of all three, in which Mallory wrote and was removed."""
+    chat = await talk.alice.group("bob", "mallory")
+    await talk.mallory.send(chat, "m1")
+    await talk.alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
+    await talk.alice.ok("DELETE", f"/v1/chats/{chat}/members/mallory")
+    return chat
+
+
 async def test_every_operation_of_a_chat_that_takes_a_body_has_one_here() -> None:
     assert len(CHAT_OPERATIONS) >= 17
     assert {one.name for one in CHAT_OPERATIONS if one.body} == BODIES.keys()
@@ -54,11 +91,8 @@ async def test_every_operation_of_a_chat_that_takes_a_body_has_one_here() -> Non
 
 @pytest.mark.attack("D01")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
-async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operation) -> None:
-    alice, _, mallory = await rest.users("alice", "bob", "mallory")
-    chat = await alice.group("bob")
-    await alice.send(chat, "m1")
-    await alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
+async def test_an_outsider_gets_what_a_missing_chat_gets(talk: Talk, one: Operation) -> None:
+    chat, alice, mallory = talk.chat, talk.alice, talk.mallory
     before = await alice.ok("GET", f"/v1/chats/{chat}/entries")
 
     body = BODIES.get(one.name)
@@ -72,9 +106,8 @@ async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operat
 
 @pytest.mark.attack("D01")
 @pytest.mark.parametrize("one", INVITE_OPERATIONS, ids=lambda one: one.name)
-async def test_who_is_not_invited_gets_what_a_missing_chat_gets(rest: Rest, one: Operation) -> None:
-    alice, _, mallory = await rest.users("alice", "bob", "mallory")
-    chat = await alice.group("bob")
+async def test_who_is_not_invited_gets_what_a_missing_chat_gets(talk: Talk, one: Operation) -> None:
+    chat, alice, mallory = talk.chat, talk.alice, talk.mallory
     before = await alice.ok("GET", f"/v1/chats/{chat}/entries")
 
     outside = await mallory.call(one.method, address(one, chat_id=chat))
@@ -85,48 +118,36 @@ async def test_who_is_not_invited_gets_what_a_missing_chat_gets(rest: Rest, one:
 
 @pytest.mark.attack("D02", "D03")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
-async def test_a_former_member_is_an_outsider(rest: Rest, one: Operation) -> None:
-    alice, bob, mallory = await rest.users("alice", "bob", "mallory")
-    chat = await alice.group("bob", "mallory")
-    await mallory.send(chat, "m1")
-    await alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
-    await alice.ok("DELETE", f"/v1/chats/{chat}/members/mallory")
-
-    body = BODIES.get(one.name)
-    outside = await mallory.call(one.method, address(one, chat_id=chat), body)
+async def test_a_former_member_is_an_outsider(talk: Talk, left: str, one: Operation) -> None:
+    mallory, body = talk.mallory, BODIES.get(one.name)
+    before = await talk.bob.ok("GET", f"/v1/chats/{left}/entries")
+    outside = await mallory.call(one.method, address(one, chat_id=left), body)
 
     assert same(outside, await mallory.call(one.method, address(one, chat_id=NOWHERE), body))
     assert outside.status_code == 404
-    assert (await bob.ok("GET", f"/v1/chats/{chat}"))["name"] == "Team"
+    assert await talk.bob.ok("GET", f"/v1/chats/{left}/entries") == before
 
 
 @pytest.mark.attack("D01", "D11")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_another_tenants_user_of_the_same_name_is_an_outsider(
-    rest: Rest, one: Operation
+    talk: Talk, one: Operation
 ) -> None:
-    alice, _ = await rest.users("alice", "bob")
-    await rest.user("bob", "other")
-    chat = await alice.group("bob")
-    await alice.send(chat, "m1")
-    namesake = await rest.user("alice", "other")
-
-    body = BODIES.get(one.name)
-    outside = await namesake.call(one.method, address(one, chat_id=chat), body)
+    namesake, body = talk.namesake, BODIES.get(one.name)
+    before = await talk.alice.ok("GET", f"/v1/chats/{talk.chat}/entries")
+    outside = await namesake.call(one.method, address(one, chat_id=talk.chat), body)
 
     assert same(outside, await namesake.call(one.method, address(one, chat_id=NOWHERE), body))
     assert outside.status_code == 404
+    assert await talk.alice.ok("GET", f"/v1/chats/{talk.chat}/entries") == before
 
 
 @pytest.mark.attack("D13")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_an_id_that_cannot_be_one_is_a_chat_that_is_not_there(
-    rest: Rest, one: Operation
+    talk: Talk, one: Operation
 ) -> None:
-    alice, _ = await rest.users("alice", "bob")
-    chat = await alice.group("bob")
-    await alice.send(chat, "m1")
-    body = BODIES.get(one.name)
+    chat, alice, body = talk.chat, talk.alice, BODIES.get(one.name)
     missing = await alice.call(one.method, address(one, chat_id=NOWHERE), body)
     for twisted in (chat.lower(), f"{chat}%00", f"%20{chat}", f"{chat}%0A", f"{chat}.", "%2e%2e"):
         answer = await alice.call(one.method, address(one, chat_id=twisted), body)

@@ -26,6 +26,9 @@ async def alice(rest: Rest) -> Actor:
 async def test_an_unknown_query_parameter_is_refused(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
     answer = await actor.call(one.method, f"{address(one)}?admin=1")
+    if one.method == "HEAD":
+        assert problem(answer) == (400, "")
+        return
     assert problem(answer) == (400, "request.invalid")
     assert answer.json()["errors"] == [
         {"pointer": "/admin", "message": "admin is not a known parameter"}
@@ -43,7 +46,7 @@ async def test_a_credential_comes_before_everything_else(rest: Rest, one: Operat
         await rest.nobody.call(one.method, address(one), headers={"authorization": "Basic eDp5"}),
     ]
     for answer in answers:
-        assert problem(answer) == (401, "auth.required")
+        assert problem(answer) == (401, "" if one.method == "HEAD" else "auth.required")
         assert answer.headers["www-authenticate"] == "Bearer"
 
 

@@ -108,3 +108,33 @@ async def test_a_chat_that_was_not_made_costs_nothing(
         broken.setattr(type(rest.core.store.chats), "create", fail)
         assert (await ned.refused("POST", "/v1/chats", group("s1", "s2", "s3")))[0] == 503
     await ned.group("s1", "s2", "s3")
+
+
+async def test_only_contacts_add_somebody(rest: Rest) -> None:
+    ann, bob, cat = [await rest.user(name, "close") for name in ("ann", "bob", "cat")]
+    backend = await rest.tenant("close")
+    before = await ann.group("cat")
+    path = "/v1/tenants/close/settings"
+    await backend.ok("PUT", path, {"invites": "contacts"})
+    not_addable = (403, "user.not_addable")
+
+    chat = await ann.group()
+    for who in ("bob", "cat"):
+        assert await ann.refused("PUT", f"/v1/chats/{chat}/members/{who}") == not_addable
+        assert await ann.refused("POST", "/v1/chats", group(who)) == not_addable
+    # A member stays one, whoever is a contact.
+    await ann.ok("PUT", f"/v1/chats/{before}/members/cat", {"role": "admin"})
+    # That she writes to him does not make him her contact; his answer does.
+    direct = await ann.direct("bob")
+    await ann.send(direct, "m1")
+    assert await ann.refused("PUT", f"/v1/chats/{chat}/members/bob") == not_addable
+    await bob.send(direct, "m1")
+    await rest.core.receipts.close()
+    await ann.ok("PUT", f"/v1/chats/{chat}/members/bob")
+    assert await ann.refused("POST", "/v1/chats", group("bob", "cat")) == not_addable
+    await ann.group("bob")
+    # Who is no admin, or no member, is told so first.
+    for user, answer in ((bob, (403, "auth.forbidden")), (cat, (404, "chat.not_found"))):
+        assert await user.refused("PUT", f"/v1/chats/{chat}/members/cat") == answer
+    # The tenant adds everybody.
+    await backend.ok("POST", "/v1/tenants/close/chats", group("ann", "cat"))

@@ -182,7 +182,8 @@ async def test_a_token_made_right_after_all_were_revoked_counts(rest: Rest) -> N
 
 async def test_quotas_are_replaced_as_a_whole(rest: Rest) -> None:
     path = "/v1/tenants/quoted"
-    none = {"users": None, "chats_per_day": None, "messages_per_day": None}
+    names = ("users", "chats_per_day", "messages_per_day", "attachment_bytes_per_day")
+    none = dict.fromkeys(names)
     made = await rest.root.ok("PUT", path, {"name": "Q"})
     assert (made["quotas"], made["suspended_at"]) == (none, None)
     some = await rest.root.ok("PUT", path, {"quotas": {"users": 5, "chats_per_day": 0}})
@@ -192,7 +193,8 @@ async def test_quotas_are_replaced_as_a_whole(rest: Rest) -> None:
     assert other["quotas"] == {**none, "messages_per_day": 7}
     backend = await rest.tenant("quoted")
     seen = await backend.ok("GET", path)
-    assert seen == {**other, "name": "quoted"}
+    used = {**none, "users": 0, "messages_per_day": 0}
+    assert seen == {**other, "name": "quoted", "used": used}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey, rfc3339, user_key
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy, ReadState
 from tidings.model.roles import Invite
@@ -147,6 +147,8 @@ async def test_the_job_ends_in_a_receipt_with_exact_counts(rest: Rest) -> None:
     direct = (await zoe.ok("POST", "/v1/chats", {"type": "direct", "members": ["anna"]}))["chat_id"]
     for chat in (owned, joined, direct):
         await zoe.send(chat, f"m{chat}")
+    later = {"client_message_id": "s", "content": "x", "send_at": rfc3339(rest.clock.time + 9_999)}
+    await zoe.ok("POST", f"/v1/chats/{owned}/messages", later)
     await fill(rest, ZOE, "news")
 
     await backend.ok("DELETE", f"/v1/tenants/{TENANT}/users/zoe2")
@@ -154,7 +156,7 @@ async def test_the_job_ends_in_a_receipt_with_exact_counts(rest: Rest) -> None:
 
     counts = {
         "sessions": 30, "keys": 1, "groups_left": 2, "direct_chats_left": 1, "invitations": 1,
-        "notifications": 26, "inboxes": 1,
+        "scheduled": 1, "notifications": 26, "inboxes": 1,
     }  # fmt: skip
     assert job["counts"] == counts and job["phase"] == "done"
     receipt = await verified(rest, job)
@@ -174,6 +176,7 @@ async def nothing_is_left(rest: Rest, user: UserKey, inbox: str) -> None:
     assert await store.data_keys.current(user) is None
     assert await store.personal_data.sessions(user, 9) == []
     assert await store.personal_data.invites(user, 9) == []
+    assert await store.scheduled.names(user, 9) == []
     assert await store.chats.ids(user) == []
     assert await store.copies.newest(user, inbox, before=None, limit=9) == []
     assert await store.copies.read_state(user, inbox) == ReadState()

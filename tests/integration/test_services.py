@@ -131,9 +131,10 @@ async def test_a_stopped_dynamodb_refuses_and_has_its_tables_when_it_is_back(
 async def test_redis_is_silent_while_paused_and_empty_after_a_restart(
     own_redis: RedisServer,
 ) -> None:
-    async with redis.from_url(own_redis.address, socket_timeout=0.05, retry=None) as client:
+    async with redis.from_url(own_redis.address) as client:
         await client.set("key", "value")
-        own_redis.pause()
+    own_redis.pause()
+    async with redis.from_url(own_redis.address, socket_timeout=0.05, retry=None) as client:
         with pytest.raises(redis.TimeoutError):
             await client.get("key")
         own_redis.resume()

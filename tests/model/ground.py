@@ -9,7 +9,14 @@ from typing import Any, Final, TypeVar
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    multiple,
+    precondition,
+    rule,
+)
 from hypothesis.strategies import SearchStrategy
 
 from tests.model.product import Engine, Product
@@ -17,7 +24,7 @@ from tests.model.reference import Room
 from tests.support.canary import canary
 from tidings.model.chats import ChatType, Receipt
 from tidings.model.ids import ChatId, UserKey, user_key
-from tidings.model.refusals import Refusal
+from tidings.model.refusals import Refusal, UserNotAddable
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -50,6 +57,10 @@ class Ground(RuleBasedStateMachine):
         self.product = Product(engine, folder, USERS, self.processes)
         self.rooms: dict[ChatId, Room] = {}
         self.pairs: dict[frozenset[UserKey], ChatId] = {}
+        self.blocks: set[tuple[str, str]] = set()
+        """Who blocks whom."""
+        self.shown: dict[tuple[ChatId, str], tuple[int, int]] = {}
+        """What the blocked see of the receipt of a user who blocks them, at most."""
         self.touched: set[ChatId] = set()
         """The chats that may have changed since they were last compared."""
         self.fresh = itertools.count()
@@ -125,8 +136,12 @@ class Ground(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.rooms) < ROOMS_MAX)
     @rule(target=chats, name=names, creator=users, others=st.lists(users, max_size=3))
-    def create_group(self, name: str, creator: UserKey, others: list[UserKey]) -> ChatId:
-        return self._create("group", name, creator, others)
+    def create_group(self, name: str, creator: UserKey, others: list[UserKey]) -> Any:
+        if not any((other, creator) in self.blocks for other in others):
+            return self._create("group", name, creator, others)
+        with pytest.raises(UserNotAddable):
+            self.product.run(self.product.verbs.create(creator, "group", name, others, None))
+        return multiple()
 
     @precondition(lambda self: len(self.rooms) < ROOMS_MAX)
     @rule(target=chats, pair=st.lists(users, min_size=2, max_size=2, unique=True))
@@ -147,6 +162,10 @@ class Ground(RuleBasedStateMachine):
         created = self.product.run(create)
         assert created.is_new
         people = list(dict.fromkeys([creator, *others]))
-        self.rooms[created.chat_id] = Room(kind, name, people, self.now)
+        room = self.rooms[created.chat_id] = Room(kind, name, people, self.now, self.blocks)
         self.touched.add(created.chat_id)
+        for user, blocked in self.blocks if kind == "direct" else ():
+            if {user, blocked} == set(people):
+                self.shown[created.chat_id, user] = (0, 0)
+                room.members[user].hidden_number = -1 if user == creator else 0
         return created.chat_id

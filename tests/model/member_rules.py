@@ -8,10 +8,11 @@ from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
 from tests.model.ground import NOBODY, USERS, Ground, names, picks, several, users
+from tidings.actions.identity.caller import TenantCaller
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import DeletionRunner
 from tidings.model.entries import Deletion
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of
 from tidings.model.refusals import UserNotFound
 from tidings.model.roles import Role
 
@@ -36,6 +37,14 @@ class Remove(NamedTuple):
 class Rename(NamedTuple):
     actor: int
     name: str
+
+
+class Moderate(NamedTuple):
+    """The tenant freezes the chat, slows it down, or ends both."""
+
+    actor: int
+    frozen: bool
+    slow_mode_seconds: int
 
 
 class Mark(NamedTuple):
@@ -74,6 +83,9 @@ puts = st.builds(Put, picks, st.sampled_from([*USERS, *USERS, NOBODY]), roles)
 removals = st.builds(Remove, picks, users)
 renamings = st.builds(Rename, picks, names)
 deletions = st.builds(Delete, picks)
+moderations = st.builds(
+    Moderate, picks, st.sampled_from([False, False, True]), st.sampled_from([0, 0, 1])
+)
 marks = st.builds(Mark, picks, picks, picks)
 mutes = st.builds(Mute, picks, st.sampled_from([None, 5, 2_000_000_000_000]))
 unread_marks = st.builds(MarkUnread, picks, picks | st.none())
@@ -83,8 +95,11 @@ hidings = st.builds(Hide, picks, st.booleans())
 class MemberRules(Ground):
     """What users do to a chat, apart from writing."""
 
-    @rule(chat=Ground.chats, doings=several(st.one_of(puts, puts, removals, renamings, deletions)))
-    def change(self, chat: ChatId, doings: list[Put | Remove | Rename | Delete]) -> None:
+    @rule(
+        chat=Ground.chats,
+        doings=several(st.one_of(puts, puts, removals, renamings, deletions, moderations)),
+    )
+    def change(self, chat: ChatId, doings: list[Put | Remove | Rename | Delete | Moderate]) -> None:
         self.room(chat)
         for doing in doings:
             actor = self._owner(chat) if doing.actor % 2 else self.who(chat, doing.actor)
@@ -95,6 +110,8 @@ class MemberRules(Ground):
                     self._remove(chat, actor, user)
                 case Rename(_, name):
                     self._rename(chat, actor, name)
+                case Moderate(_, frozen, slow_mode_seconds):
+                    self._moderate(chat, frozen, slow_mode_seconds)
                 case Delete(pick) if pick % DELETED_ONE_IN == 1:
                     self._delete(chat, actor)
                 case Delete():
@@ -133,6 +150,18 @@ class MemberRules(Ground):
             self.product.verbs.rename(actor, chat, name),
         )
 
+    def _moderate(self, chat: ChatId, frozen: bool, slow_mode_seconds: int) -> None:
+        room, tenant = self.rooms[chat], tenant_of(USERS[0])
+        act = self.product.verbs.change_settings(
+            TenantCaller(tenant, "key"),
+            tenant,
+            chat,
+            frozen=frozen,
+            slow_mode_seconds=slow_mode_seconds,
+        )
+        itself = tenant_itself(tenant)
+        self.same(lambda: room.change_settings(itself, frozen, slow_mode_seconds, self.now), act)
+
     def _delete(self, chat: ChatId, actor: UserKey) -> None:
         """All at once: what is to be seen while it goes on is looked at elsewhere."""
         room = self.rooms[chat]
@@ -156,6 +185,24 @@ class MemberRules(Ground):
         while await runner.round():
             pass
         return await self.product.verbs.delete.as_owner(actor, chat)
+
+    @rule(user=users, other=users)
+    def block(self, user: UserKey, other: UserKey) -> None:
+        """Block somebody, or end it."""
+        if user == other:
+            return
+        verb = self.product.verbs.block
+        if (user, other) in self.blocks:
+            self.product.run(verb.end(user, other))
+            self.blocks.remove((user, other))
+        else:
+            self.product.run(verb(user, other))
+            self.blocks.add((user, other))
+            self.happened["blocked"] += 1
+            if chat := self.pairs.get(frozenset((user, other))):
+                receipt = self.product.run(self.product.receipts(user, chat))[user]
+                self.shown[chat, user] = (receipt.delivered, receipt.read)
+        self.touched.update(self.rooms)
 
     @rule(chat=Ground.chats, doings=several(st.one_of(marks, marks, mutes, unread_marks, hidings)))
     def mark_and_mute(self, chat: ChatId, doings: list[Mark | Mute | MarkUnread | Hide]) -> None:

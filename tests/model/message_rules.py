@@ -8,10 +8,10 @@ from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
 from tests.model.ground import Ground, picks, several
-from tests.model.reference import Options
+from tests.model.lines import Options
 from tests.model.views import entry_of_product, entry_of_reference
 from tests.support.canary import canary
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of
 
 
 class Send(NamedTuple):
@@ -25,6 +25,8 @@ class Send(NamedTuple):
     answers: int | None = None
     """Which message it answers, if any."""
     mentions: tuple[str, ...] = ()
+    poster: str = "user"
+    """Or `tenant`, in the user's name, or `itself`, the tenant in its own."""
 
 
 class Pin(NamedTuple):
@@ -66,7 +68,7 @@ ONE: Final = canary("one")
 TWO: Final = canary("two")
 LONGEST: Final = "🎉" * 1_024
 texts: SearchStrategy[str] = st.sampled_from([ONE, TWO, LONGEST])
-plain = {"answers": st.none(), "mentions": st.just(())}
+plain = {"answers": st.none(), "mentions": st.just(()), "poster": st.just("user")}
 new = st.builds(Send, picks, st.none(), texts, st.sampled_from([None, 1, 2, 10]), **plain)
 # Of few ids and few contents: often the same again, or other content under the same id.
 perhaps_again = st.builds(
@@ -76,6 +78,7 @@ perhaps_again = st.builds(
 with_options = st.builds(
     Send, picks, st.none() | st.sampled_from("ab"), texts, st.sampled_from([None, 2]),
     st.none() | picks, st.sampled_from([(), ("*",), ("ann",), ("bob", "cat"), ("dan",)]),
+    st.sampled_from(["user", "user", "tenant", "itself"]),
 )  # fmt: skip
 pins = st.builds(Pin, picks, picks, st.sampled_from([False, False, True]))
 edits = st.builds(Edit, picks, picks, texts, st.sampled_from([True, True, False]))
@@ -109,10 +112,13 @@ class MessageRules(Ground):
         """Where it is cheaper, these are stored together."""
         room = self.room(chat)
         members = [(self.who(chat, one.actor), one) for one in sends]
-        members = [(user, one) for user, one in members if user in room.members]
+        may_write = not room.frozen and not room.slow_mode_seconds
+        members = [(user, one) for user, one in members if may_write and user in room.members]
         named = [(user, f"fresh-{next(self.fresh)}", one.text) for user, one in members]
         sent = self.product.run(self.product.send_all(chat, named))
-        for (user, cmid, text), (entry, _) in zip(named, sent, strict=True):
+        # Whose key has to be read first comes later: the order of those sent at once is open.
+        in_order = sorted(zip(named, sent, strict=True), key=lambda pair: pair[1][0].sequence)
+        for (user, cmid, text), (entry, _) in in_order:
             expected = room.send(user, cmid, text, None, self.now, self.kept_ms)
             assert expected == (entry.sequence, False)
 
@@ -164,7 +170,9 @@ class MessageRules(Ground):
         room = self.rooms[chat]
         if options is None:
             target = None if doing.answers is None else self.target(chat, doing.answers)
-            options = (target, doing.mentions)
+            options = (target, doing.mentions, doing.poster != "user")
+        if doing.poster == "itself":
+            user = tenant_itself(tenant_of(user))
         cmid = doing.cmid or f"fresh-{next(self.fresh)}"
         both = self.same(
             lambda: room.send(

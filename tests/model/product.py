@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from tests.contract.preview_rules import broken_previews
 from tests.integration.cores import Deployment, open_deployment
-from tests.model.reference import NO_OPTIONS, Options
+from tests.model.lines import NO_OPTIONS, Options
 from tests.support.clock import ManualClock
 from tests.support.engine import Settings
 from tests.support.waiting import until
@@ -17,7 +17,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.relay import Republisher
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, SendOptions
+from tidings.model.entries import Entry, Poster, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.stores.dynamodb.store import DynamoStore
@@ -146,7 +146,11 @@ class Product:
         def answer(result: Entry | Refusal, is_replay: bool) -> None:
             future.set_result((result, is_replay))
 
-        more = None if options == NO_OPTIONS else SendOptions(*options)
+        target, mentions, is_by_tenant = options
+        posted_by: Poster | None = "tenant" if is_by_tenant else None
+        more = None
+        if options != NO_OPTIONS:
+            more = SendOptions(target, mentions, posted_by=posted_by)
         self.verbs.post(user, chat, cmid, text, None, ttl_seconds, answer, options=more)
         result, is_replay = await future
         if isinstance(result, Refusal):

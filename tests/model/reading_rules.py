@@ -113,6 +113,7 @@ class ReadingRules(Ground):
             if user in room.members
             for sequence, line in room.messages()
             if name in line.mentions
+            and (user, line.sender) not in self.blocks
             and line.sender != user
             and line.gone(self.now) is None
             and line.at > self.now - MENTIONS_MS
@@ -159,6 +160,7 @@ class ReadingRules(Ground):
                 self._compare_members(chat, room)
                 self._compare_receipts(chat, room)
                 self._compare_times(chat, room)
+                self._compare_blocked(chat, room)
             self._keep_outsiders_out(chat, room)
         self.touched.clear()
 
@@ -204,8 +206,10 @@ class ReadingRules(Ground):
 
     def _compare_receipts(self, chat: ChatId, room: Room) -> None:
         """Forwards only, and no further than what was marked or is one's own."""
-        reader = UserKey(min(room.members))
-        receipts = self.product.run(self.product.receipts(reader, chat))
+        reader = next(filter(room.sees_receipts, sorted(room.members)), None)
+        if reader is None:
+            return
+        receipts = self.product.run(self.product.receipts(UserKey(reader), chat))
         assert receipts.keys() == room.members.keys()
         for user, member in room.members.items():
             receipt = receipts[user]
@@ -218,13 +222,13 @@ class ReadingRules(Ground):
     def _compare_times(self, chat: ChatId, room: Room) -> None:
         """Who read a message, and no time earlier than the first mark that may have reached it."""
         messages = [sequence for sequence, _ in room.messages()]
-        if not messages:
+        reader = next(filter(room.sees_receipts, sorted(room.members)), None)
+        if not messages or reader is None:
             return
         sequence = messages[self.steps % len(messages)]
         sender = room.message(sequence).sender
-        reader = UserKey(min(room.members))
         found = self.product.run(
-            self.product.verbs.message_receipts(reader, chat, sequence, None, 10)
+            self.product.verbs.message_receipts(UserKey(reader), chat, sequence, None, 10)
         )
         concerned = {
             user: member
@@ -239,6 +243,15 @@ class ReadingRules(Ground):
             assert read_at is None or read_at >= times[0] // 1_000 * 1_000
             assert read_at is not None or not times or len(times) > 1
             self.happened["time of reading"] += read_at is not None
+
+    def _compare_blocked(self, chat: ChatId, room: Room) -> None:
+        """In a direct chat the blocked see nothing that moved since."""
+        for user, blocked in self.blocks if room.kind == "direct" else ():
+            if {user, blocked} == room.members.keys():
+                receipt = self.product.run(self.product.receipts(UserKey(blocked), chat))[user]
+                delivered, read = self.shown[chat, user]
+                assert receipt.delivered <= delivered
+                assert receipt.read <= read
 
     def _keep_outsiders_out(self, chat: ChatId, room: Room) -> None:
         outsiders = [user for user in USERS if user not in room.members]

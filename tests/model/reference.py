@@ -6,10 +6,11 @@ moves a sender's read mark over its own messages a little later, so of that mark
 knows where it may stand, and where it has to be in the end.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 
+from tests.model.lines import NO_OPTIONS, WEEK_MS, Line, Membership, Options
 from tidings.model.refusals import (
+    ChatFrozen,
     ChatNotFound,
     DirectChatFixed,
     Forbidden,
@@ -22,81 +23,29 @@ from tidings.model.refusals import (
     ReceiptBeyondHead,
     ReplyUnknown,
     SendConflict,
+    SlowMode,
+    UserNotAddable,
 )
-
-Options = tuple[int | None, tuple[str, ...]]
-"""What a message answers, and whom it mentions."""
-NO_OPTIONS: Options = (None, ())
-
-WEEK_MS = 7 * 24 * 3_600 * 1_000
-
-
-@dataclass
-class Line:
-    """One entry of a log, with all that has become of it."""
-
-    kind: str
-    sender: str
-    at: int
-    people: list[tuple[str, str]] = field(default_factory=list)
-    """Who, and in which role."""
-    name: str | None = None
-    target: int | None = None
-    emoji: str | None = None
-    cmid: str | None = None
-    content: str | None = None
-    expires_at: int | None = None
-    edited_at: int | None = None
-    is_redacted: bool = False
-    reactions: list[tuple[str, str]] = field(default_factory=list)
-    """Emoji and user, in the order they came."""
-    reply_to: int | None = None
-    mentions: list[str] = field(default_factory=list)
-    pinned: int = 0
-    """The sequence of the entry that pinned it; 0: it is not pinned."""
-
-    def mentions_user(self, user: str) -> bool:
-        """By name, or with everyone."""
-        return "*" in self.mentions or user.partition(":")[2] in self.mentions
-
-    def gone(self, now: int) -> str | None:
-        """Why there is no content, if there is none."""
-        if self.is_redacted:
-            return "redacted"
-        return "expired" if self.expires_at is not None and self.expires_at <= now else None
-
-
-@dataclass
-class Membership:
-    """One member: role, mute, and receipt."""
-
-    role: str
-    joined: int
-    joined_at: int
-    delivered: int
-    read: int
-    """The read mark as it was last seen."""
-    due: int
-    """Where the read mark has to be once everything has settled."""
-    muted_until: int | None = None
-    unread_from: int = 0
-    """From where the chat is marked as unread; 0: it is not."""
-    mark_may_end: bool = False
-    """Whether something happened that ends the mark now or a little later."""
-    mark_must_end: bool = False
-    """Whether the user has sent a message since, which certainly ends it."""
-    hidden_number: int = -1
-    reads: list[tuple[int, int]] = field(default_factory=list)
-    """Each mark that may have moved what is read, and when."""
 
 
 class Room:
     """One chat."""
 
-    def __init__(self, kind: str, name: str | None, users: Sequence[str], now: int) -> None:
-        """The first of the users is the creator."""
+    def __init__(
+        self,
+        kind: str,
+        name: str | None,
+        users: Sequence[str],
+        now: int,
+        blocks: Collection[tuple[str, str]] = (),
+    ) -> None:
+        """The first of the users is the creator. `blocks` are pairs of who blocks and who is
+        blocked, which change while the chat exists."""
         self.kind = kind
+        self.blocks = blocks
         self.name = name
+        self.frozen = False
+        self.slow_mode_seconds = 0
         self.log: list[Line] = []
         self.members: dict[str, Membership] = {}
         self.keys: dict[tuple[str, str], tuple[tuple[str, int | None, Options], int, int]] = {}
@@ -133,6 +82,7 @@ class Room:
         return sum(
             sequence > after and line.sender != user and line.gone(now) is None
             for sequence, line in self.messages()
+            if (user, line.sender) not in self.blocks
         )
 
     def unread_mentions(self, user: str, read: int, now: int) -> int:
@@ -142,7 +92,7 @@ class Room:
         return sum(
             sequence > after and line.sender != user and line.gone(now) is None
             for sequence, line in self.messages()
-            if line.mentions_user(user)
+            if line.mentions_user(user) and (user, line.sender) not in self.blocks
         )
 
     def replies(self, sequence: int) -> list[int]:
@@ -185,22 +135,26 @@ class Room:
         what = (content, ttl_seconds, options)
         known, sequence, until = self.keys.get((user, cmid), (None, 0, 0))
         is_known = until > now
-        if not (is_known and known == what):
-            self.member(user)
-            self._check(options, now)
-        if is_known:
-            if known != what:
-                raise SendConflict
+        if is_known and known == what:
             return sequence, True
+        self._check_sender(user, is_by_tenant=options[2])
+        if not options[2]:
+            self._check_settings(user, now)
+        self._check(options, now)
+        if is_known:
+            raise SendConflict
         lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]
         expires_at = min((now + ms for ms in lives if ms is not None), default=None)
         sequence = self._append(
             Line(
                 "message", user, now, cmid=cmid, content=content, expires_at=expires_at,
                 reply_to=options[0], mentions=list(options[1]),
+                is_by_tenant=options[2],
             )
         )  # fmt: skip
         self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
+        if user not in self.members:
+            return sequence, False  # the tenant itself
         member = self.members[user]
         member.mark_may_end = member.mark_must_end = True
         member.due = max(member.due, member.read)
@@ -208,8 +162,14 @@ class Room:
             member.due = sequence
         return sequence, False
 
+    def _check_sender(self, user: str, *, is_by_tenant: bool) -> None:
+        if not is_by_tenant or not self.members:
+            self.member(user)
+        elif user not in self.members and not user.endswith(":~tenant"):
+            raise MemberNotFound
+
     def _check(self, options: Options, now: int) -> None:
-        target, mentions = options
+        target, mentions, _ = options
         if target is not None:
             is_there = 1 <= target <= len(self.log) and self.log[target - 1].kind == "message"
             if not is_there or self.log[target - 1].gone(now):
@@ -223,6 +183,8 @@ class Room:
         message = self.message(sequence)
         if role == "member" and self.kind == "group":
             raise Forbidden
+        if self.frozen:
+            raise ChatFrozen
         if bool(message.pinned) != away:
             return
         if message.gone(now) and not away:
@@ -238,6 +200,8 @@ class Room:
             raise Forbidden
         if message.gone(now):
             raise MessageGone
+        if self.frozen:
+            raise ChatFrozen
         message.content, message.edited_at = content, now
         self._append(Line("edited", user, now, target=sequence))
 
@@ -254,6 +218,8 @@ class Room:
     def react(self, user: str, sequence: int, emoji: str, now: int, *, away: bool) -> None:
         self.member(user)
         message = self.message(sequence)
+        if self.frozen:
+            raise ChatFrozen
         if ((emoji, user) in message.reactions) != away:
             return
         if message.gone(now):
@@ -275,6 +241,8 @@ class Room:
             role = role or "member"
             if own == "member" or (own == "admin" and role != "member"):
                 raise Forbidden
+            if (user, actor) in self.blocks:
+                raise UserNotAddable
             self._append(Line("added", actor, now, people=[(user, role)]))
             self._admit([(user, role)])
             return True
@@ -354,11 +322,41 @@ class Room:
         self.member(user).hidden_number = self.number(len(self.log)) if is_hidden else -1
 
     def is_hidden(self, user: str) -> bool:
-        """Whether no message came since the chat was hidden."""
-        return self.number(len(self.log)) <= self.members[user].hidden_number
+        """Whether no message came since the chat was hidden, or the last of a direct chat is of
+        somebody whom the user blocks."""
+        hidden_number = self.members[user].hidden_number
+        senders = [line.sender for _, line in self.messages()]
+        if self.kind == "direct" and senders and (user, senders[-1]) in self.blocks:
+            return hidden_number >= 0
+        return self.number(len(self.log)) <= hidden_number
+
+    def sees_receipts(self, user: str) -> bool:
+        """Whether the user sees all receipts as they are."""
+        others = [other for other in self.members if (other, user) in self.blocks]
+        return user in self.members and not (self.kind == "direct" and others)
 
     def _owners(self) -> list[str]:
         return [user for user, member in self.members.items() if member.role == "owner"]
+
+    def change_settings(self, tenant: str, frozen: bool, slow_mode_seconds: int, now: int) -> None:
+        if self.log[-1].kind == "deleted":
+            raise ChatNotFound
+        if (frozen, slow_mode_seconds) != (self.frozen, self.slow_mode_seconds):
+            self.frozen, self.slow_mode_seconds = frozen, slow_mode_seconds
+            self._append(Line("settings", tenant, now))
+
+    def _check_settings(self, user: str, now: int) -> None:
+        """Refuse everybody in a frozen chat, and a member who has sent a message since the last
+        settings, not long ago."""
+        if self.frozen:
+            raise ChatFrozen
+        since = now - 1_000 * self.slow_mode_seconds
+        for line in reversed(self.log):
+            if line.kind == "settings" or self.members[user].role != "member":
+                return
+            is_own = line.kind == "message" and line.sender == user and not line.is_by_tenant
+            if is_own and line.at > since:
+                raise SlowMode
 
     def _check_group(self) -> None:
         if self.kind == "direct":

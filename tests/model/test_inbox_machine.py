@@ -39,6 +39,8 @@ EVERYTHING: Final = {
     "redacted before delivery", "NotificationNotFound", "read", "read before", "late joiner",
     "expired", "restart", "delivered", "hidden from a late joiner",
 }  # fmt: skip
+SEEDS: Final = (0, 1)
+"""The second meets everything."""
 
 
 class InboxMachine(RuleBasedStateMachine):
@@ -293,7 +295,7 @@ class InboxMachine(RuleBasedStateMachine):
 def test_the_inbox_is_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
-    happened = run_until(EVERYTHING, InboxMachine, engine_of("sqlite"), tmp_path, QUICK, seeds=2)
+    happened = run_until(EVERYTHING, InboxMachine, engine_of("sqlite"), tmp_path, QUICK, SEEDS)
     assert {what for what in EVERYTHING if not happened[what]} == set()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.model.ground import USERS, Ground
-from tests.model.reference import WEEK_MS
+from tests.model.lines import WEEK_MS
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import DAY_MS
 from tidings.model.retention import RULE_AGE_MS_MAX

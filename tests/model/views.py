@@ -22,7 +22,8 @@ def entry_of_reference(room: Room, sequence: int, reader: str, now: int) -> View
         "sender": line.sender,
         "created_at": line.at,
         "number": room.number(sequence),
-        "content": None if gone else source.content,
+        "content": None if gone or (reader, line.sender) in room.blocks else source.content,
+        "blocked": (reader, line.sender) in room.blocks,
         "gone": gone,
         "client_message_id": line.cmid,
         "expires_at": line.expires_at,
@@ -37,6 +38,7 @@ def entry_of_reference(room: Room, sequence: int, reader: str, now: int) -> View
         "reply_count": len(room.replies(sequence)),
         "mentions": [] if gone else line.mentions,
         "pinned": line.pinned,
+        "posted_by": "tenant" if line.is_by_tenant else None,
     }
 
 
@@ -51,6 +53,7 @@ def entry_of_product(entry: Entry) -> View:
         "created_at": entry.created_at,
         "number": entry.number,
         "content": source.content,
+        "blocked": entry.blocked,
         "gone": source.gone,
         "client_message_id": entry.client_message_id,
         "expires_at": entry.expires_at,
@@ -65,6 +68,7 @@ def entry_of_product(entry: Entry) -> View:
         "reply_count": entry.reply_count,
         "mentions": [] if entry.gone else list(entry.mentions),
         "pinned": entry.pinned,
+        "posted_by": entry.posted_by,
     }
 
 
@@ -90,6 +94,7 @@ def row_of_reference(chat: str, room: Room, user: str, now: int) -> View:
         "mentions": room.unread_mentions(user, member.read, now),
         "marked_unread": member.unread_from > 0,
         "hidden": room.is_hidden(user),
+        "settings": (room.frozen, room.slow_mode_seconds),
     }
 
 
@@ -112,4 +117,5 @@ def row_of_product(row: ChatRow) -> View:
         "mentions": row.unread.mentions,
         "marked_unread": row.receipt.is_marked_unread,
         "hidden": row.is_hidden,
+        "settings": (row.settings.frozen, row.settings.slow_mode_seconds),
     }

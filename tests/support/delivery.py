@@ -24,6 +24,7 @@ from tidings.actions.chat.members import PutMember, RemoveMember
 from tidings.actions.chat.message_changes import Edit, Redact
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.blocks import NewDirectChats, NoBlocks
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
@@ -78,6 +79,7 @@ class DeliveryDeployment:
             self.clock,
             SystemChance(),
             *anybody(self.store, self.bus, self.clock),
+            NewDirectChats(self.store.blocks, NoBlocks(), self.store.receipts),
         )
         return (await create(members[0], "group", "A chat", members[1:], None)).chat_id
 
@@ -111,7 +113,8 @@ class DeliveryDeployment:
         """Add a member."""
         now = self.clock.now()
         await self.store.users.put(user, display_name=None, phone_number=None, now=now)
-        put = PutMember(self.appender, self.store.users, *anybody(self.store, self.bus, self.clock))
+        may_add = anybody(self.store, self.bus, self.clock)
+        put = PutMember(self.appender, self.store.users, *may_add, NoBlocks())
         await put(by, chat, user, None)
 
     async def remove(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
@@ -140,6 +143,7 @@ class DeliveryDeployment:
             handover=self.gateways,
             push=self.posts,
             clock=self.clock,
+            blocks=NoBlocks(),
         )
 
     def taken(self, *sequences: int) -> list[EntryEvent]:

@@ -8,6 +8,7 @@ service; it stops when the run ends. In a run without workers, nobody hosts serv
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from threading import Lock, Thread
@@ -15,15 +16,17 @@ from typing import Any, Final
 
 import pytest
 
+from scripts.services.dynamodb_local import DynamoDBLocal
 from scripts.services.elasticmq import ElasticMQ
 from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.process import ServiceProcess
 
 SHARED: Final[dict[str, Callable[[Path], ServiceProcess]]] = {
+    DynamoDBLocal.name: partial(DynamoDBLocal, durable=True),
     ElasticMQ.name: ElasticMQ,
     KafkaBroker.name: KafkaBroker,
 }
-"""Services that spend most of their time on starting; of the others, each worker has its own."""
+"""Services in Java, which are slow at first; of the others, each worker has its own."""
 
 _WORKER_INPUT: Final = "service_host"
 _HOST: Final = pytest.StashKey["ServiceHost"]()
@@ -65,7 +68,7 @@ class ServiceHost:
     def _address_of(self, name: str, folder: Path) -> str:
         with self._starting[name]:
             if name not in self._started:
-                service = SHARED[name](folder / name.lower())
+                service = SHARED[name](folder / name.lower().replace(" ", "-"))
                 service.start()
                 self._started[name] = service
             return self._started[name].address

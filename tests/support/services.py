@@ -2,7 +2,7 @@
 """Fixtures for the real services: DynamoDB Local, Kafka, Redis, ElasticMQ, and moto for other AWS.
 
 `dynamodb_endpoint`, `kafka_address`, `redis_url`, `sqs_endpoint` and `aws_endpoint` are shared by
-all tests of a worker, Kafka and ElasticMQ by all workers. They start when the first test needs
+all tests of a worker, and those in Java by all workers. They start when the first test needs
 them. Each test uses its own names for tables, topics, keys and queues. If `make services` has
 started a service, that one is used. `own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong
 to one test, which may stop, kill and pause them; a coroutine does this with `asyncio.to_thread`.
@@ -77,12 +77,17 @@ _MISSING: Final = pytest.StashKey[dict[str, str]]()
 def shared_dynamodb(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DynamoDBLocal | str]:
-    """Yield the DynamoDB Local of the whole run, or the address of one that runs already."""
+    """Yield the DynamoDB Local of this worker, or the address of one that others use too.
+
+    One that has to be restarted is not shared.
+    """
     folder = tmp_path_factory.mktemp("dynamodb")
     service = DynamoDBLocal(folder, durable=folder.is_relative_to(MEMORY_FOLDER))
     if (address := _running_already(service)) is not None:
         yield address
         asyncio.run(drop_spare(address))
+    elif service.is_durable and (address := _hosted(request, service)) is not None:
+        yield address
     else:
         yield from owned(request, service)
 

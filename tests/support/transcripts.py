@@ -85,7 +85,7 @@ def _matches(expected: Any, actual: Any, bound: Json) -> bool:
             )
         case list():
             return (
-                isinstance(actual, list)
+                isinstance(actual, list | tuple)
                 and len(actual) == len(expected)
                 and all(map(lambda one, it: _matches(one, it, bound), expected, actual))
             )

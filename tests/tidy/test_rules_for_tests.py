@@ -17,6 +17,7 @@ MAY_SLEEP: dict[str, set[str]] = {
         "clients/python/tests/test_cut_off.py",
         "clients/python/tests/test_restart.py",
         "tests/faults/many/evictions.py",
+        "tests/faults/test_fleet_alerts_fire.py",
         "tests/faults/test_reconnect_storm.py",
         "tests/faults/workload.py",
         "tests/support/device.py",

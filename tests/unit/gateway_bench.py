@@ -16,6 +16,7 @@ from tests.unit.fake_connection import FakeConnection
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.reading import ReadPage
 from tidings.actions.chat.sending import Post
+from tidings.actions.identity.blocks import NoBlocks
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.assembly import Core, open_core
 from tidings.assembly.system import back_off
@@ -27,7 +28,7 @@ from tidings.gateway.hub import ClientConnection, Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.model import limits
 from tidings.model.chats import ChatHead
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, Unauthenticated
 from tidings.ports.log import Page
@@ -72,7 +73,9 @@ class GatewayBench:
         self.clock.time += 1
         return (await self.core.verbs.create(owner, "group", "A group", others, None)).chat_id
 
-    async def post(self, sender: UserKey, chat: ChatId, count: int = 1) -> None:
+    async def post(
+        self, sender: UserKey, chat: ChatId, count: int = 1, options: SendOptions | None = None
+    ) -> None:
         """Post messages, and wait until the last is durable."""
         self.clock.time += 1
         loop = asyncio.get_running_loop()
@@ -80,8 +83,9 @@ class GatewayBench:
         for answer in answers:
             number = next(self._numbers)
             self.core.verbs.post(
-                sender, chat, f"m{number}", canary(f"{number}"), None, None, _settle(answer)
-            )
+                sender, chat, f"m{number}", canary(f"{number}"), None, None, _settle(answer),
+                options=options,
+            )  # fmt: skip
         for answer in answers:
             await answer
 
@@ -108,7 +112,7 @@ class GatewayBench:
             async def entries(self, *given: Any, **named: Any) -> Page:
                 return await around(lambda: verbs.read.entries(*given, **named))
 
-        read = WatchedRead(verbs.read.log, verbs.read.vault, verbs.read.clock)
+        read = WatchedRead(verbs.read.log, verbs.read.vault, verbs.read.clock, verbs.read.blocks)
         return replace(self.context, verbs=replace(verbs, read=read))
 
 
@@ -150,6 +154,7 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
             core.appender.state,
             core.verbs.count_unread,
             lambda entries: core.vault.open(entries, core.clock.now()),
+            NoBlocks(),
             journal.handed,
         )
         bench = GatewayBench(core, clock, hub, _context(core, hub, journal), [], itertools.count(1))

@@ -14,7 +14,7 @@ from tidings.buses.in_process import InProcessBus
 from tidings.logs.requests import Requests
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Person, SendKey
+from tidings.model.entries import Entry, Kind, Person, SendKey
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import ChatNotFound, Refusal, StoreUnavailable
 from tidings.ports.bus import Event
@@ -63,6 +63,9 @@ class MemoryLog:
     def fresh_state(self) -> ChatState:
         """Return the group before its first entry."""
         return ChatState(chat_id=CHAT, tenant="acme", type="group", name="Team", members={})
+
+    def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
+        return True
 
     def has_room(self, run: Sequence[Entry], _entry: Entry) -> bool:
         return len(run) < 100

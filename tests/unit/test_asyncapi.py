@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidings.api.documents import make_socket_document
-from tidings.wire import frames
+from tidings.wire import frames, scheduled
 
 
 def references(value: Any) -> list[str]:
@@ -36,7 +36,8 @@ def test_every_reference_leads_somewhere() -> None:
 def test_every_frame_is_in_the_document() -> None:
     tags = {
         kind.__struct_config__.tag
-        for kind in vars(frames).values()
+        for module in (frames, scheduled)
+        for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     }
     told = {

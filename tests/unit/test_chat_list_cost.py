@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, unread_of_page
+from tidings.model.chats import Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey
+from tidings.model.unread_counts import unread_of_page
 from tidings.stores.sqlite.chat import chat_list
 from tidings.stores.sqlite.engine.connections import connect
 from tidings.stores.sqlite.engine.schema import migrate

@@ -5,7 +5,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,25 +14,32 @@ import pytest
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.intercepted import Intercepted
 from tests.support.users import ANN, BOB, CAT, DAN
-from tidings.actions.chat import reading as receipts_module
+from tidings.actions.chat import coalesced_receipts as receipts_module
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
-from tidings.actions.chat.reading import CoalescedReceipts, ListReactions
+from tidings.actions.chat.reading import ListReactions
+from tidings.actions.identity.caller import Root
 from tidings.model import limits
+from tidings.model.chat_settings import SLOW_MODE_SECONDS_MAX
 from tidings.model.chats import Move, OwnSends, Receipt
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
     ChatNotFound,
     CursorInvalid,
     Forbidden,
+    Invalid,
     LimitReached,
     MemberNotFound,
     QuotaReached,
     RateLimited,
     Refusal,
     StoreUnavailable,
+    Unavailable,
 )
+from tidings.model.roles import Invites
 from tidings.ports.bus import Invited, ReceiptMoved
+from tidings.ports.log import Log
 
 
 class Down:
@@ -66,8 +74,8 @@ def counting(opened: Deployment) -> StrangerBudget:
     return StrangerBudget(store.chats, store.budgets, opened.clock)
 
 
-async def ask_always(_tenant: str) -> bool:
-    return True
+async def ask_always(_tenant: str) -> Invites:
+    return "ask"
 
 
 def inviting(opened: Deployment, invites: Any = None) -> Invitations:
@@ -323,3 +331,33 @@ async def test_the_list_asks_for_the_own_message_before_it_reads_the_rows(
         (row,), _ = await listing(ANN, None, 10, own_message)
         assert row.last is not None and row.last.sequence == sent.sequence
     assert calls == ["listing", "look", "listing"]
+
+
+@pytest.mark.parametrize("seconds", [-1, SLOW_MODE_SECONDS_MAX + 1])
+async def test_slow_mode_takes_at_most_an_hour(opened: Deployment, seconds: int) -> None:
+    chat = await opened.group(ANN)
+    with pytest.raises(Invalid):
+        await opened.core.verbs.change_settings(
+            Root(), "acme", chat, frozen=None, slow_mode_seconds=seconds
+        )
+
+
+async def test_settings_wait_until_no_older_process_runs(opened: Deployment) -> None:
+    chat = await opened.group(ANN)
+    older = SimpleNamespace(may_append=lambda kind: kind != "settings")
+    change = replace(opened.core.verbs.change_settings, log=cast(Log, older))
+    with pytest.raises(Unavailable):
+        await change(Root(), "acme", chat, frozen=True, slow_mode_seconds=None)
+
+
+async def test_pins_and_options_wait_until_no_older_process_runs(opened: Deployment) -> None:
+    chat, verbs = await opened.group(ANN), opened.core.verbs
+    older = cast(Log, SimpleNamespace(may_append=lambda kind, has_options=False: False))
+    with pytest.raises(Unavailable):
+        await replace(verbs.pin, log=older)(ANN, chat, 2)
+    told: list[Entry | Refusal] = []
+    options = SendOptions(mentions=("ann",))
+    replace(verbs.post, log=older)(
+        ANN, chat, "m1", "hello", None, None, lambda result, _: told.append(result), options=options
+    )
+    assert [type(one) for one in told] == [Unavailable]

@@ -330,6 +330,14 @@ def test_a_page_on_this_machine_makes_nothing_public() -> None:
     assert (config.network.has_limits, config.sms) == (False, "log")
 
 
+def test_tenants_may_reach_networks_that_the_operator_names() -> None:
+    config = load(OUTGOING_ALLOW="10.0.0.0/8, fd00::/8")
+    assert [str(one) for one in config.network.outgoing_allow] == ["10.0.0.0/8", "fd00::/8"]
+    assert load().network.outgoing_allow == ()
+    with pytest.raises(SetupError, match="not an address or a network"):
+        load(OUTGOING_ALLOW="inside")
+
+
 def test_trusted_proxies_are_addresses_and_networks() -> None:
     config = load(TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8,2001:db8::/48,")
     assert [str(one) for one in config.network.trusted_proxies] == [

@@ -13,21 +13,21 @@ from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench, a_gateway
-from tidings.actions.explain import messages
+from tidings.actions.explain import messages, notifications
 from tidings.actions.explain.explaining import Explain
 from tidings.actions.identity.caller import Root
 from tidings.assembly.rest import make_explain, make_identity_verbs
-from tidings.gateway.journal import DeliveryJournal
+from tidings.gateway.journal import ANSWERED_STEPS_MAX, DeliveryJournal
 from tidings.gateway.journals import LocalJournal
 from tidings.model import limits
-from tidings.model.entries import Entry
+from tidings.model.entries import Entry, SendOptions
 from tidings.model.explaining import Explanation
 from tidings.model.ids import ChatId, UserKey, message_id, user_id, user_key
 from tidings.model.notifications import Copy, InboxConfig, Posting
 from tidings.model.refusals import Invalid, Refusal, TenantNotFound, UserNotFound
 from tidings.ports.bus import DeadLetter
 from tidings.ports.journals import NoJournals
-from tidings.wire.frames import encode_entry
+from tidings.wire.entry_frames import encode_entry
 
 NOWHERE = ChatId("0" * 26)
 
@@ -162,13 +162,46 @@ async def test_whoever_is_offline_may_have_been_sent_it(desk: Desk) -> None:
     assert steps(lost) == ["accepted", "written_to_socket", "disconnected", "muted"]
     bench.clock.time += 1_000
     assert "muted" not in steps(await desk.about(BOB, chat, 2))
+    silent = SendOptions(mentions=("bob",), silent=True)
+    await bench.post(ANN, chat, options=silent)
+    await bench.core.verbs.mute(BOB, chat, bench.clock.time + 1_000, except_mentions=True)
+    assert "muted" in steps(await desk.about(BOB, chat, 2))
+    mentioned = await desk.about(BOB, chat, 3)
+    assert "muted" not in steps(mentioned)
+    assert "is silent" in mentioned.verdict.sentence
     await bench.core.verbs.mark(BOB, chat, 0, 2)
     await bench.post(ANN, chat)
     forgotten = desk.with_message(journals=LocalJournal(bench.hub, DeliveryJournal(bench.clock)))
-    used = await forgotten.about(BOB, chat, 3)
+    used = await forgotten.about(BOB, chat, 4)
     assert (used.verdict.code, used.verdict.since) == ("offline", None), "it is not kept since when"
     await bench.core.store.users.set_active(BOB, False, bench.clock.time)
-    assert await desk.code(BOB, chat, 3) == "deactivated"
+    assert await desk.code(BOB, chat, 4) == "deactivated"
+
+
+async def test_only_the_last_of_many_connections_are_told(desk: Desk) -> None:
+    bench = desk.bench
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat)
+    line = await desk.line().live(BOB)
+    await line.hang_up()
+    for _ in range(2 * ANSWERED_STEPS_MAX):
+        bench.clock.time += 1
+        bench.context.journal.closed(line)
+    told = await desk.about(BOB, chat, 2)
+    assert steps(told).count("disconnected") == ANSWERED_STEPS_MAX
+    assert told.verdict.since == bench.clock.time
+
+
+async def test_a_user_who_blocks_the_sender(desk: Desk) -> None:
+    bench = desk.bench
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat)
+    bench.clock.time += 5
+    await bench.core.verbs.block(BOB, ANN)
+    found = await desk.about(BOB, chat, 2)
+    assert (found.verdict.code, found.verdict.since) == ("blocked", bench.clock.time)
+    assert "blocked" in steps(found)
+    assert await desk.code(ANN, chat, 2) == "own_message"
 
 
 async def test_a_device_that_loads_the_chat_itself(desk: Desk) -> None:
@@ -325,7 +358,7 @@ async def test_a_notification(desk: Desk) -> None:
     assert (await desk.ask(BOB, notification_id=notice)).verdict.code == "retracted"
 
 
-async def test_a_broadcast(desk: Desk) -> None:
+async def test_a_broadcast(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     bench, inbox = desk.bench, desk.bench.core.inbox
     for name in ("news", "more"):
         await inbox.configs.put("acme", name, InboxConfig(title="News", late_joiners=False))
@@ -341,6 +374,10 @@ async def test_a_broadcast(desk: Desk) -> None:
     await inbox.post("acme", "more", posting, None)
     with pytest.raises(Invalid):
         await desk.ask(BOB, notification_id=notice)
+    with monkeypatch.context() as fewer:
+        fewer.setattr(notifications, "INBOXES_MAX", 1)
+        with pytest.raises(Invalid, match="must be given"):
+            await desk.ask(BOB, notification_id="b9")
     bench.clock.time += 400 * limits.DAY_MS
     old = await desk.ask(BOB, notification_id=notice, inbox="more")
     assert (old.verdict.code, steps(old)) == ("expired", ["posted", "expired"])

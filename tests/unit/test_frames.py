@@ -12,7 +12,8 @@ from tidings.model.ids import SEQUENCE_MAX, ChatId
 from tidings.model.limits import PAGE_DEFAULT, PAGE_MAX
 from tidings.wire import frames
 from tidings.wire.codes import RECONNECT, Close
-from tidings.wire.frames import decode_client_frame, encode, encode_entry
+from tidings.wire.entry_frames import encode_entry
+from tidings.wire.frames import decode_client_frame, encode
 
 CHAT = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 NOON = 1_800_000_000_123

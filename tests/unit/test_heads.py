@@ -85,7 +85,8 @@ async def test_heads_at_hello_cause_no_second_count_of_what_is_unread(bench: Gat
             return await super().up_to(user, chat)
 
     real = verbs.count_unread
-    counting = replace(verbs, count_unread=Counting(real.receipts, real.vault, real.clock))
+    count = Counting(real.receipts, real.vault, real.clock, real.blocks)
+    counting = replace(verbs, count_unread=count)
     line = bench.line(context=replace(bench.context, verbs=counting))
     await line.live(BOB, catch_up="heads", totals=True)
     await line.until(lambda: line.of("unread_total"))

@@ -119,13 +119,16 @@ def purpose_of(wanted: ListFilter) -> str:
 # Settings and jobs.
 
 
-@pytest.mark.parametrize(("stored", "asks"), [("ask", True), ("open", False), (7, False)])
+@pytest.mark.parametrize(
+    ("stored", "rule"),
+    [("ask", "ask"), ("contacts", "contacts"), ("open", "open"), (7, "open")],
+)
 async def test_invites_that_mean_nothing_leave_groups_open(
-    opened: Deployment, stored: object, asks: bool
+    opened: Deployment, stored: object, rule: str
 ) -> None:
     core = opened.core
     await core.store.inbox_settings.put_settings("acme", {"invites": stored})
-    assert await core.inbox.settings.asks_strangers("acme") is asks
+    assert await core.inbox.settings.invites("acme") == rule
 
 
 class NoQueue:

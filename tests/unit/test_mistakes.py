@@ -8,7 +8,7 @@ import pytest
 
 from tidings.api.requests import Query, read_json, read_query
 from tidings.model.refusals import Invalid
-from tidings.wire.codes import explain
+from tidings.wire.mistakes import explain
 
 Few = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
@@ -48,19 +48,28 @@ class Outer(msgspec.Struct, forbid_unknown_fields=True):
         ('{"share": 0.75}', "share must be at most 0.5", "/share"),
         ('{"name": 3}', "name must be a string or null", "/name"),
         ('{"is_on": "yes"}', "is_on must be true or false", "/is_on"),
-        ('{"kind": "c"}', "kind is not one of the allowed values", "/kind"),
+        ('{"kind": "c"}', "kind must be a or b", "/kind"),
         ('{"names": []}', "names must have at least 1 elements", "/names"),
         ('{"names": ["a", 3]}', "names[1] must be a string", "/names/1"),
         ('{"names": {}}', "names must be an array", "/names"),
         ('{"code": "12"}', "code must have at least 6 characters", "/code"),
         ('{"by_name": {"a": "b"}}', "by_name[...] must be an integer", "/by_name/..."),
         ('{"inner": {}}', "inner.few is missing", "/inner/few"),
-        ('{"inner": {"few": 1, "a~/b": 1}}', "inner.a~/b is not a known field", "/inner/a~0~1b"),
-        ('{"color": 1}', "color is not a known field", "/color"),
+        (
+            '{"inner": {"few": 1, "a~/b": 1}}',
+            "inner.a~/b is not a known field; known fields: few",
+            "/inner/a~0~1b",
+        ),
+        (
+            '{"color": 1}',
+            "color is not a known field; known fields: few, name, is_on, share, kind, names, code,"
+            " by_name, inner and audience",
+            "/color",
+        ),
         ('{"audience": {}}', "audience.kind is missing", "/audience/kind"),
         (
             '{"audience": {"kind": "x"}}',
-            "audience.kind is not one of the allowed values",
+            "audience.kind must be users or everyone",
             "/audience/kind",
         ),
     ],
@@ -81,7 +90,7 @@ class Asked(Query, frozen=True):
         (b"limit=0", "limit must be at least 1", "/limit"),
         (b"limit=1000", "limit must be at most 100", "/limit"),
         (b"limit=all", "limit must be an integer", "/limit"),
-        (b"color=red", "color is not a known field", "/color"),
+        (b"color=red", "color is not a known field; known fields: limit", "/color"),
     ],
 )
 def test_a_query_is_refused_in_our_words(query: bytes, message: str, pointer: str) -> None:

@@ -31,7 +31,7 @@ async def presence(
 ) -> AsyncIterator[PresenceTracker]:
     """Told in the next turn instead of the next second."""
     monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 1)
-    context = PresenceTracker(bench.hub, bench.core.store.users, bench.clock)
+    context = PresenceTracker(bench.hub, bench.core.store.users, bench.clock, bench.core.blocks)
     yield context
     await context.close()
 

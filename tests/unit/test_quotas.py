@@ -14,7 +14,7 @@ from tests.support.users import BOB
 from tests.unit.forgery import Forge, accepted, refused
 from tests.unit.small_deployment import ALICE, ROOT, SmallDeployment, open_small_deployment
 from tidings.actions.identity.credential_status import CredentialStatus
-from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.identity.quotas import TenantQuotas, UsedQuotas
 from tidings.actions.identity.users import ensure_user
 from tidings.model import limits
 from tidings.model.refusals import LimitReached, StoreUnavailable
@@ -146,6 +146,19 @@ async def test_a_full_tenant_takes_no_new_user_and_keeps_those_it_has(
     with pytest.raises(LimitReached, match="quota of 0 users"):
         await ensure_user(users, BOB, NOW, quotas)
     assert await users.get(BOB) is None
+
+
+async def test_a_tenant_sees_what_it_has_used(world: SmallDeployment) -> None:
+    tenants, quotas = world.store.tenants, users_quota(world)
+    await ensure_user(world.store.users, ALICE, NOW, quotas)
+    free = await tenants.get("acme")
+    assert free is not None and await quotas.used(free) == UsedQuotas(1, None, None)
+    limited = await tenants.set_quotas("acme", Quotas(messages_per_day=10))
+    assert limited is not None and await quotas.used(limited) == UsedQuotas(1, None, 0)
+    await use(quotas, 3)
+    assert await quotas.used(limited) == UsedQuotas(1, None, 3)
+    world.clock.time += limits.DAY_MS
+    assert await quotas.used(limited) == UsedQuotas(1, None, 0), "a new day"
 
 
 async def test_a_token_of_a_new_user_is_not_valid_at_a_full_tenant(world: SmallDeployment) -> None:

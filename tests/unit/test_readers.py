@@ -159,3 +159,9 @@ async def test_a_read_that_nobody_waits_for_any_more_keeps_its_turn_until_it_is_
     assert not later.done()
     gate.opened.set()
     assert await later == 0
+
+
+async def test_a_read_of_a_closed_store_is_refused(readers: Readers) -> None:
+    readers.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await readers.read(count)

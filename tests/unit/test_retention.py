@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retention rules: what a tenant may set, and how a process learns of a change."""
 
+import asyncio
+
 import pytest
 
 from tests.support.clock import ManualClock
@@ -94,3 +96,25 @@ async def test_a_store_that_is_down_is_asked_again() -> None:
 async def test_what_was_stored_before_it_had_a_meaning_is_no_rule() -> None:
     retention = Retention(TenantSettings("all of them"), ManualClock())  # type: ignore[arg-type]
     assert await retention.rule("acme") == KEEP_ALL
+
+
+async def test_those_who_wait_share_a_read() -> None:
+    settings = TenantSettings({"keep_days": 30})
+    retention = Retention(settings, ManualClock())  # type: ignore[arg-type]
+    first, *others = [asyncio.create_task(retention.rule("acme")) for _ in range(5)]
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await asyncio.gather(*others) == [RetentionRule(30)] * 4
+    assert settings.reads == 1
+    settings.is_down = True
+    down = await asyncio.gather(
+        *(retention.rule("other") for _ in range(3)), return_exceptions=True
+    )
+    assert [type(error) for error in down] == [StoreUnavailable] * 3
+    assert settings.reads == 2
+    settings.is_down = False
+    waiting = asyncio.create_task(retention.rule("other"))
+    await asyncio.sleep(0)
+    await retention.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.small_deployment import ROOT_KEY
 from tests.unit.stub_server import stub_server
-from tidings.cli import main
+from tidings.cli import main, state
 
 Say = Callable[..., tuple[list[str], list[str]]]
 NOTHING = {"p50": None, "p99": None}
@@ -175,9 +175,38 @@ def test_a_message_is_explained(say: Say) -> None:
     assert paths == ["/v1/tenants/acme/explain?user_id=bob&notification_id=b1&inbox=news"]
 
 
+STEP = {
+    "at": "T1",
+    "what": "written_to_socket",
+    "where": "device phone, connection c1",
+    "user_id": "bob",
+    "chat_id": "C",
+    "sequence": 2,
+}
+REFUSED = STEP | {"what": "refused", "where": "content.empty, socket", "sequence": None}
+TRACE = {"data": [STEP, REFUSED], "next_cursor": "c2", "complete": False}
+
+
+def test_deliveries_are_traced(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(state, "monotonic", lambda: 100.0 + sum(waits))
+    monkeypatch.setattr(state, "sleep", waits.append)
+    lines, paths = say(TRACE, "trace", "acme", "--user", "bob", "--seconds", "1.5")
+    first, second = [f"/v1/tenants/acme/trace?user_id=bob{more}" for more in ("", "&cursor=c2")]
+    assert (paths, waits) == ([first, second, second], [1.0, 0.5])
+    assert lines[:3] == [
+        "There were too many steps: some are missing here.",
+        "T1  written_to_socket  bob  C.2  device phone, connection c1",
+        "T1  refused  bob  content.empty, socket",
+    ]
+    _, paths = say(TRACE, "trace", "acme", "--chat", "C", "--seconds", "0")
+    assert paths == ["/v1/tenants/acme/trace?chat_id=C"]
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
+        (TRACE, ("trace", "acme", "--user", "bob", "--seconds", "0")),
         (EXPLAINED, ("explain", "acme", "bob", "--message", "m.2")),
         ({"data": [CONNECTION], "complete": True}, ("connections", "acme", "bob")),
         ({"data": [ACT], "next_cursor": None}, ("audit",)),

@@ -155,12 +155,14 @@ async def test_messages_of_others_add_up_without_a_look(told: Told) -> None:
     "frame",
     [
         {"op": "entry", "chat": A, "sequence": 6, "kind": "redacted", "sender": "bob"},
+        {"op": "entry", "chat": A, "sequence": 6, "kind": "redacted", "sender": "bob",
+         "blocked": True},
         {"op": "unread", "chat": A, "unread": 9, "unread_exact": True},
         {"op": "chat_changed", "chat": A},
         {"op": "heads", "chats": {A: 9}},
         {"op": "resync", "chat": A, "head": 9},
     ],
-)
+)  # fmt: skip
 async def test_what_does_not_say_enough_is_counted(told: Told, frame: dict[str, Any]) -> None:
     counts, line = told
     counts.unread[A] = 1

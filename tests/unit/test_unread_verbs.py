@@ -11,8 +11,8 @@ import pytest
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.chat import unread
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.message_receipts import ListMessageReceipts
-from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.model.chats import Move, OwnSends, Receipt, Unread
 from tidings.model.ids import ChatId
 from tidings.model.refusals import ChatNotFound
@@ -71,7 +71,9 @@ async def test_who_is_removed_meanwhile_sees_no_receipts(opened: Deployment) -> 
             return None
 
     gone: Any = Removed()
-    receipts = ListMessageReceipts(core.store.log, gone, core.vault.cursors, opened.clock)
+    receipts = ListMessageReceipts(
+        core.store.log, gone, core.vault.cursors, opened.clock, core.blocks
+    )
     with pytest.raises(ChatNotFound):
         await receipts(BOB, chat, sent.sequence, None, 10)
 

@@ -18,6 +18,8 @@ from tests.unit.small_deployment import (
     read,
     write,
 )
+from tidings.actions.identity.bans import Bans, BanUser
+from tidings.actions.identity.blocks import NoBlocks
 from tidings.actions.identity.caller import TenantCaller, UserCaller
 from tidings.actions.identity.profiles import (
     GetProfile,
@@ -64,7 +66,12 @@ async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
 
 @pytest.fixture
 def put_user(world: SmallDeployment) -> PutUser:
-    return PutUser(world.store.tenants, profile_writer(world, world.store.users))
+    return put_user_with(world, world.store.users)
+
+
+def put_user_with(world: SmallDeployment, users: UserStore) -> PutUser:
+    ban = BanUser(users, Bans(world.watch, world.clock), world.clock)
+    return PutUser(world.store.tenants, profile_writer(world, users), ban)
 
 
 def profile_writer(world: SmallDeployment, users: UserStore) -> ProfileWriter:
@@ -77,7 +84,7 @@ async def nobody(users: Sequence[UserKey]) -> set[UserKey]:
 
 @pytest.fixture
 def last_seen(world: SmallDeployment) -> LastSeen:
-    return LastSeen(ProfileCache(world.store.users, world.clock), nobody, world.clock)
+    return LastSeen(ProfileCache(world.store.users, world.clock), nobody, world.clock, NoBlocks())
 
 
 async def test_a_tenant_is_made_once_and_renamed(world: SmallDeployment) -> None:
@@ -256,7 +263,7 @@ async def test_who_is_connected_is_seen_now(
     async def alice(users: Sequence[UserKey]) -> set[UserKey]:
         return {ALICE}.intersection(users)
 
-    seeing = LastSeen(last_seen.profiles, alice, world.clock)
+    seeing = LastSeen(last_seen.profiles, alice, world.clock, NoBlocks())
     several = ListProfiles(world.store.users, seeing)
     world.clock.time += 120_000
     shown = {user.user: user.last_seen_at for user in await several(AS_BOB, "alice,bob")}
@@ -330,7 +337,7 @@ async def test_a_change_of_the_number_whose_answer_is_lost_has_ended_what_was_gi
         raise StoreUnavailable
 
     users: Any = Intercepted(world.store.users, cut_off)
-    failing = PutUser(world.store.tenants, profile_writer(world, users))
+    failing = put_user_with(world, users)
     with pytest.raises(StoreUnavailable):
         await failing(ACME, "acme", "alice", phone_number=number)
 
@@ -362,7 +369,9 @@ async def test_no_token_is_made_for_a_user_who_is_deactivated(
 
 async def test_a_tenant_erases_what_its_user_wrote(world: SmallDeployment) -> None:
     erasures = Erasures(world.store.ledger, world.clock)
-    erase = EraseUserContent(world.store.users, world.vault, erasures)
+    erase = EraseUserContent(
+        world.store.users, world.vault, erasures, world.store.uploads, world.clock
+    )
     await world.make_token(ACME, "acme", "alice")
     entry = await write(world.vault, "mine")
     refusals: list[tuple[TenantCaller | UserCaller, str, str, type[Refusal]]] = [

@@ -32,6 +32,10 @@ async def test_what_comes_in_one_turn_goes_in_one_transaction(bench: Bench) -> N
     assert bench.kept() == list(range(10))
 
 
+async def test_a_write_of_no_rows_is_answered(bench: Bench) -> None:
+    assert await bench.writer.write(lambda _: "done", rows=0) == "done"
+
+
 async def test_what_comes_during_a_commit_goes_in_the_next(bench: Bench) -> None:
     is_committing, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

@@ -22,12 +22,14 @@ export class Notices {
     this.#changed = changed;
     tidings.on((event) => {
       if (event.type !== "entry" || event.isOwn || event.entry.kind !== "message") return;
-      const { chat, sender } = event.entry;
+      const { chat, sender, silent, mentions = [] } = event.entry;
       // One tab is enough, and whoever looks at the page needs no notice.
       const { leads } = tidings.state.snapshot();
       const record = tidings.chats.record(chat);
+      const isCalled = mentions.some((user) => user === "*" || user === tidings.user);
       const isMuted = !!record?.muted_until && Date.parse(record.muted_until) > Date.now();
-      if (!this.#isOn || !leads || isMuted || !document.hidden) return;
+      const isHushed = silent || (isMuted && !(isCalled && record.mute_except_mentions));
+      if (!this.#isOn || !leads || isHushed || !document.hidden) return;
       this.#show(
         chat,
         record?.others?.find((one) => one.user_id === sender)?.display_name ?? sender,

@@ -68,6 +68,7 @@ export class ChatScreen extends Screen {
           ["End of the log", number(chat.head)],
           ["Last activity", when(chat.last_activity_at)],
         ]),
+        { actions: link(this.to("trace", this.id), "Live trace") },
       ),
       this.#memberCard(),
       this.#logCard(),

@@ -8,6 +8,8 @@ import { Screen } from "./screen.js";
 /** @typedef {import("./parts.js").Tone} Tone */
 
 const UNKNOWN = "unknown";
+/** Number of members who are offered. */
+const CHOICE_MAX = 20;
 const ARRIVED = new Set(["read", "acknowledged", "received", "delivered"]);
 
 export class ExplainScreen extends Screen {
@@ -19,11 +21,16 @@ export class ExplainScreen extends Screen {
   /** A message, notification or request; before the id of a notification may be its inbox. */
   #asked = { user_id: this.params["user"] ?? "", what: this.params["what"] ?? "" };
   #found = /** @type {any} */ (null);
+  /** Members of the chat of the message, if nobody is named yet. */
+  #members = /** @type {any[]} */ ([]);
 
   async load() {
     const { user_id, what } = this.#asked;
-    if (!user_id || !what) return;
-    this.#found = await this.server.get(this.at("explain"), { user_id, ...named(what) });
+    const { message_id } = named(what);
+    if (what && user_id)
+      this.#found = await this.server.get(this.at("explain"), { user_id, ...named(what) });
+    else if (message_id)
+      this.#members = (await this.server.get(this.at("chats", chatOf(what), "members"))).data;
   }
 
   render() {
@@ -58,11 +65,22 @@ export class ExplainScreen extends Screen {
           h("input", { ...common, name: "what", defaultValue: what }),
         ]),
         h("button", { class: "main" }, "Explain"),
+        this.#members.length ? this.#choice() : null,
       ]),
       {
         hint: "The id of a message is its chat, a dot and its sequence. The id of a request is the X-Request-Id of its answer.",
       },
     );
+  }
+
+  /** The first members, so that nobody has to type their names. */
+  #choice() {
+    const shown = this.#members.slice(0, CHOICE_MAX);
+    return h("p", { class: "choose" }, [
+      h("span", { class: "faint" }, "Who misses it?"),
+      shown.map(({ user_id }) => link(this.to("explain", this.#asked.what, user_id), user_id)),
+      this.#members.length > CHOICE_MAX ? h("span", { class: "faint" }, "…") : null,
+    ]);
   }
 
   /** @param {any} found */
@@ -105,10 +123,18 @@ export class ExplainedScreen extends ExplainScreen {
   static menu = null;
 }
 
-/** What the server is asked about. @param {string} what */
+/** The chat of a message. @param {string} message */
+const chatOf = (message) => message.split(".")[0] ?? "";
+
+/**
+ * What the server is asked about.
+ *
+ * @param {string} what
+ * @returns {Record<string, string | null>}
+ */
 function named(what) {
   if (/^[0-9A-HJKMNP-TV-Z]{26}\.\d+$/.test(what)) return { message_id: what };
-  const [inbox, notification_id] = what.includes("/") ? what.split("/") : [null, what];
+  const [inbox = null, notification_id = what] = what.includes("/") ? what.split("/") : [];
   const isNotification = inbox || /^(b\d+|[0-9A-HJKMNP-TV-Z]{26})$/.test(what);
   return isNotification ? { inbox, notification_id } : { request_id: what };
 }

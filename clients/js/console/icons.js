@@ -22,6 +22,7 @@ const PATHS = {
   search: "M10.5 4a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13zM15.5 15.5L21 21",
   sliders: "M4 7h9M17 7h3M15 5v4M4 12h3M11 12h9M9 10v4M4 17h11M19 17h1M17 15v4",
   tenants: "M4 20V5h9v15M13 10h7v10M3 20h18M7 9h3M7 13h3M16 14h1",
+  trace: "M4 6h9M4 12h16M4 18h6M17 6v.01M14 18v.01",
   tray: "M4 13l3-8h10l3 8v6H4zM4 13h5l1 3h4l1-3h5",
   warning: "M12 4l9 16H3zM12 10v4M12 17v.01",
 };

@@ -14,6 +14,7 @@ import { NotificationScreen, NotificationsScreen } from "./notifications.js";
 import { OverviewScreen, SettingsScreen } from "./overview.js";
 import { TenantScreen } from "./tenant.js";
 import { TenantsScreen } from "./tenants.js";
+import { TracedScreen, TraceScreen } from "./trace.js";
 import { UserScreen } from "./user.js";
 import { UsersScreen } from "./users.js";
 
@@ -29,6 +30,8 @@ export const SCREENS = [
   ExplainScreen,
   ExplainWhatScreen,
   ExplainedScreen,
+  TraceScreen,
+  TracedScreen,
   UsersScreen,
   UserScreen,
   ChatsScreen,

@@ -12,6 +12,9 @@ const QUOTAS = /** @type {const} */ ([
   ["messages_per_day", "Messages a day"],
 ]);
 
+/** Part of a quota from which on it is nearly reached. */
+const NEARLY = 0.9;
+
 export class TenantScreen extends Screen {
   static path = "tenants/:tenant";
   static title = "Summary";
@@ -51,7 +54,10 @@ export class TenantScreen extends Screen {
           ["Name", one.name ?? "–"],
           ["Created", when(one.created_at)],
           one.suspended_at && ["Suspended", when(one.suspended_at)],
-          ...QUOTAS.map(([name, text]) => /** @type {const} */ ([text, limit(one.quotas[name])])),
+          ...QUOTAS.map(
+            ([name, text]) =>
+              /** @type {const} */ ([text, use(one.quotas[name], one.used[name] ?? null)]),
+          ),
         ]),
         { actions: this.server.isRoot ? button("Change", () => void this.#edit()) : null },
       ),
@@ -117,7 +123,10 @@ export class TenantScreen extends Screen {
         act: async ({ name, ...quotas }) => {
           const given = Object.entries(quotas).filter(([, value]) => value !== "");
           const numbers = Object.fromEntries(given.map(([key, value]) => [key, Number(value)]));
-          await this.server.ask("PUT", this.at(), { ...(name ? { name } : {}), quotas: numbers });
+          // The quotas are replaced as a whole: those that have no field here stay.
+          const others = Object.entries(one.quotas).filter(([key]) => !(key in quotas));
+          const all = { ...Object.fromEntries(others), ...numbers };
+          await this.server.ask("PUT", this.at(), { ...(name ? { name } : {}), quotas: all });
         },
       },
       "The tenant is changed.",
@@ -174,9 +183,19 @@ export class TenantScreen extends Screen {
   }
 }
 
-/** @param {number | null} value */
-const limit = (value) =>
-  value === null ? h("span", { class: "faint" }, "no limit") : number(value);
+/**
+ * A quota, and how much of it is used.
+ *
+ * @param {number | null} most
+ * @param {number | null} used
+ */
+const use = (most, used) => [
+  used === null ? null : `${number(used)} of `,
+  most === null ? h("span", { class: "faint" }, "no limit") : number(most),
+  most !== null && used !== null && used >= NEARLY * most
+    ? [" ", label(used >= most ? "reached" : "nearly reached", used >= most ? "bad" : "warn")]
+    : null,
+];
 
 /** @param {string} text */
 export function parsed(text) {

@@ -135,6 +135,7 @@ export class UserScreen extends Screen {
     const hint = complete ? null : "A process did not answer: connections may be missing.";
     return card("Connections", table("Connections", heads, rows, "The user is not connected."), {
       hint,
+      actions: link(this.to("trace", this.id), "Live trace"),
     });
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What all elements have: a client, texts, one shadow root, and updates once a frame. */
 
-import { english } from "./strings.js";
+import { basic } from "./strings_basic.js";
 import { sheet, STYLE } from "./style.js";
 import { gathered, render } from "./view.js";
 
@@ -10,8 +10,10 @@ import { gathered, render } from "./view.js";
 /** @typedef {import("./view.js").Child} Child */
 
 export class TidingsElement extends HTMLElement {
+  /** The English texts of the element. */
+  static texts = /** @type {Strings} */ (basic);
   #tidings = /** @type {Tidings | null} */ (null);
-  #strings = english;
+  #strings = this.#english;
   #endings = /** @type {(() => void)[]} */ ([]);
 
   constructor() {
@@ -42,8 +44,12 @@ export class TidingsElement extends HTMLElement {
   }
 
   set strings(strings) {
-    this.#strings = { ...english, ...strings };
+    this.#strings = { ...this.#english, ...strings };
     this.update();
+  }
+
+  get #english() {
+    return /** @type {typeof TidingsElement} */ (this.constructor).texts;
   }
 
   connectedCallback() {

@@ -6,9 +6,11 @@ import { ChatList } from "./chat_list.js";
 import { CHAT_STYLE } from "./chat_style.js";
 import { composer } from "./composer.js";
 import { icon } from "./icons.js";
+import { listOf, pinBar } from "./message_lists.js";
 import { menuOf } from "./menu.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
+import { Quotes } from "./quotes.js";
 import { sheet } from "./style.js";
 import { ago, face, filled, said } from "./text.js";
 import { h } from "./view.js";
@@ -47,12 +49,18 @@ export class TidingsChat extends ChatActions {
   /** Look at the chat that is open now. */
   #follow() {
     this.#endView();
-    this.editing = null;
+    this.editing = this.answering = null;
+    this.picker.reset();
     this.#dividesAt = null;
     this.messages.reset();
     const { view } = this;
     this.#isEarly = this.tidings?.state.snapshot().connection !== "live";
-    this.#endView = view && this.isConnected ? view.subscribe(this.update) : () => {};
+    const { chat } = this;
+    this.pins = view && listOf(this, { kind: "pins", chat });
+    const ends = this.isConnected
+      ? [view, this.pins].map((one) => one?.subscribe(this.update))
+      : [];
+    this.#endView = () => ends.forEach((end) => end?.());
     this.update();
   }
 
@@ -60,7 +68,9 @@ export class TidingsChat extends ChatActions {
   start(tidings) {
     this.people = new People(tidings, this.update);
     this.own = new OwnReactions(tidings, this.update);
+    this.quotes = new Quotes(tidings, this.update);
     this.watch(tidings.chats);
+    this.watch(tidings.unread);
     this.watch(tidings.state);
     this.until(tidings.on((event) => this.#happens(event)));
     const ticking = setInterval(() => this.#tick(), 1_000);
@@ -89,6 +99,7 @@ export class TidingsChat extends ChatActions {
 
   /** Let screen readers say what arrives in the open chat. @param {any} event */
   #happens(event) {
+    this.quotes?.happened(event);
     if (event.type !== "entry") return;
     if (event.isOwn) return this.own?.applied(event.entry);
     const { chat, kind, content, sender } = event.entry;
@@ -144,6 +155,7 @@ export class TidingsChat extends ChatActions {
     const missed = this.messages.isAtBottom ? 0 : this.messages.missed(chat);
     return [
       this.#head(chat),
+      pinBar(this),
       h("div", { class: "scroller", key: chat.id }, [
         h(
           "div",

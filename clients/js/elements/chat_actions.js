@@ -3,10 +3,13 @@
 
 import { TidingsElement } from "./base.js";
 import { Dialogs } from "./dialogs.js";
+import { MentionPicker } from "./mentions.js";
 import { chatChoices, messageChoices } from "./menu.js";
 import { MessageList } from "./message_list.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
+import { Quotes } from "./quotes.js";
+import { english } from "./strings.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("../src/rows.js").Row} Row */
@@ -16,17 +19,24 @@ const UNDO_MS = 5_000;
 const NOTICE_MS = 4_000;
 
 export class ChatActions extends TidingsElement {
+  static texts = english;
   /** What is in the field, while it is written. */
   text = "";
   /** The lifetime in seconds of the messages to be sent; 0 if they stay. */
   lifetime = 0;
+  /** Whether nobody gets a push notice of the messages to be sent. */
+  isSilent = false;
   people = /** @type {People | null} */ (null);
   own = /** @type {OwnReactions | null} */ (null);
   opened = /** @type {import("./menu.js").Menu | null} */ (null);
   editing = /** @type {Row | null} */ (null);
+  answering = /** @type {Row | null} */ (null);
+  pins = /** @type {import("../src/lists.js").MessagesView | null} */ (null);
+  quotes = /** @type {Quotes | null} */ (null);
   notice = "";
   messages = new MessageList(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   dialogs = new Dialogs(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
+  picker = new MentionPicker(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   /** Deletions that wait, by chat and sequence. */
   #undoable = /** @type {Map<string, {timer: ReturnType<typeof setTimeout>, send: () => void}>} */ (
     new Map()
@@ -89,7 +99,7 @@ export class ChatActions extends TidingsElement {
     this.focusField();
   }
 
-  /** @param {import("./dialogs.js").Dialog} dialog */
+  /** @param {import("./dialogs.js").Dialog | null} dialog */
   show(dialog) {
     this.dialogs.show(dialog);
   }
@@ -162,25 +172,73 @@ export class ChatActions extends TidingsElement {
     this.update();
   }
 
+  /** @param {boolean} isSilent - Whether messages are sent without push notices from now on. */
+  hush(isSilent) {
+    this.isSilent = isSilent;
+    this.update();
+  }
+
   /** @param {string} text */
   send(text) {
-    const { view, editing, lifetime } = this;
+    const { view, editing } = this;
     if (!view || !text.trim()) return;
     if (editing) {
       this.edit(null);
       return void this.attempt(view.edit(editing.sequence, text));
     }
     if (this.tell("send", { chat: this.chat, text })) {
-      view.send(text, lifetime ? { ttlSeconds: lifetime } : {});
+      view.send(text, this.#options(text));
     }
+    this.answering = null;
     view.draft("");
     void this.jump();
+  }
+
+  /** @param {string} text @returns {import("../src/chat_view.js").SendOptions} */
+  #options(text) {
+    const { lifetime, answering, isSilent } = this;
+    const mentions = this.picker.in(text);
+    return {
+      ...(lifetime && { ttlSeconds: lifetime }),
+      ...(answering && { replyTo: answering.sequence }),
+      ...(mentions.length && { mentions }),
+      ...(isSilent && { silent: true }),
+    };
   }
 
   /** @param {Row | null} row - The message to edit; null for none. */
   edit(row) {
     this.editing = row;
+    this.answering = null;
     this.update();
+  }
+
+  /** @param {Row | null} row - The message to answer; null for none. */
+  reply(row) {
+    this.answering = row;
+    this.editing = null;
+    this.update();
+    this.focusField();
+  }
+
+  /** Whether the user may pin messages in the open chat. */
+  get mayPin() {
+    const record = this.view?.snapshot().record;
+    return !!record && (record.type === "direct" || record.role !== "member");
+  }
+
+  /** @param {number} sequence */
+  isPinned(sequence) {
+    return !!this.pins?.snapshot().rows.some((row) => row.sequence === sequence);
+  }
+
+  /**
+   * @param {number} sequence
+   * @param {boolean} isPinned
+   */
+  async pin(sequence, isPinned) {
+    const path = `/v1/chats/${this.chat}/pins/${sequence}`;
+    await this.attempt(this.tidings?.request(isPinned ? "PUT" : "DELETE", path));
   }
 
   /** Edit the last message of the user. */
@@ -283,6 +341,15 @@ export class ChatActions extends TidingsElement {
     const user = encodeURIComponent(this.tidings?.user ?? "");
     if (chat === this.chat) this.open("");
     await this.attempt(this.tidings?.request("DELETE", `/v1/chats/${chat}/members/${user}`));
+  }
+
+  /**
+   * @param {string} user
+   * @param {boolean} isBlocked
+   */
+  async block(user, isBlocked) {
+    const path = `/v1/me/blocks/${encodeURIComponent(user)}`;
+    await this.attempt(this.tidings?.request(isBlocked ? "PUT" : "DELETE", path));
   }
 
   // Telling.

@@ -2,6 +2,7 @@
 /** The list of chats, with a search over it. */
 
 import { icon } from "./icons.js";
+import { Search } from "./search.js";
 import { brief, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
@@ -15,6 +16,7 @@ const NONE = { chats: [], isLoaded: false, hasMore: false };
 
 export class ChatList {
   #element;
+  #search;
   #query = "";
   #showsHidden = false;
   #order = /** @type {string[]} */ ([]);
@@ -24,6 +26,7 @@ export class ChatList {
   /** @param {TidingsChat} element */
   constructor(element) {
     this.#element = element;
+    this.#search = new Search(element);
   }
 
   describe() {
@@ -50,19 +53,25 @@ export class ChatList {
       ),
       this.#people(),
       isMore ? this.#more(hasMore) : null,
+      this.#search.describe(),
     ]);
   }
 
   #head() {
-    const { strings } = this.#element;
+    const { strings, tidings } = this.#element;
+    const mentions = tidings?.unread.snapshot().mentions ?? 0;
+    const label = mentions
+      ? `${strings.mentions}, ${said(strings.unread, { n: mentions })}`
+      : strings.mentions;
     const search = (/** @type {any} */ event) => {
       this.#query = event.target.value;
-      this.#element.update();
+      this.#search.look(this.#query);
     };
     const button = (
-      /** @type {"direct" | "group"} */ kind,
+      /** @type {"direct" | "group" | "mentions"} */ kind,
       /** @type {string} */ label,
-      /** @type {"write" | "group"} */ name,
+      /** @type {"write" | "group" | "at"} */ name,
+      count = 0,
     ) =>
       h(
         "button",
@@ -73,6 +82,7 @@ export class ChatList {
           onclick: () => this.#element.show({ kind }),
         },
         icon(name),
+        count ? h("span", { class: "badge" }) : null,
       );
     return h("div", { class: "tools" }, [
       h("label", { class: "search grow" }, [
@@ -85,6 +95,7 @@ export class ChatList {
           oninput: search,
         }),
       ]),
+      button("mentions", label, "at", mentions),
       button("direct", strings.newChat, "write"),
       button("group", strings.newGroup, "group"),
     ]);
@@ -221,11 +232,17 @@ export class ChatList {
  * @param {ChatRecord} chat
  * @param {import("./strings.js").Strings} strings
  */
-function badge({ unread, unread_exact, marked_unread }, strings) {
+function badge({ unread, unread_exact, unread_mentions, marked_unread }, strings) {
   if (!unread && !marked_unread) return null;
   const text = unread ? `${unread}${unread_exact ? "" : "+"}` : "";
   const label = unread ? said(strings.unread, { n: text }) : strings.markUnread;
-  return h("span", { class: "badge", role: "img", "aria-label": label }, text);
+  const mentions = said(strings.unreadMentions, { n: unread_mentions });
+  return [
+    unread_mentions
+      ? h("span", { class: "badge", role: "img", "aria-label": mentions }, "@")
+      : null,
+    h("span", { class: "badge", role: "img", "aria-label": label }, text),
+  ];
 }
 
 /** Move the focus with the arrow keys. @param {any} event */

@@ -42,6 +42,7 @@ export const CHAT_STYLE = `
 .own.first .bubble { border-start-start-radius: var(--radius); border-start-end-radius: 5px; }
 .text { flex: 1 1 auto; max-inline-size: 100%; min-inline-size: 0; overflow-wrap: anywhere; unicode-bidi: isolate; white-space: pre-wrap; }
 .text a { color: var(--accent); direction: ltr; unicode-bidi: isolate; }
+.files { flex: 1 1 100%; margin: 0; overflow-wrap: anywhere; padding-inline-start: 1.2em; }
 .big .text { font-size: 2.4em; line-height: 1.25; }
 .big .bubble { background: none; padding-inline: 4px; }
 .meta { align-items: center; color: color-mix(in srgb, var(--faint) 90%, var(--text)); display: flex; flex: none; font-size: 0.77em; gap: 6px; line-height: 1.7; }
@@ -97,10 +98,26 @@ dialog form { display: grid; gap: 12px; }
 dialog form.line { align-items: end; display: flex; gap: 8px; padding-block: 8px; }
 dialog label:not(.entry) { color: var(--faint); font-size: 0.87em; }
 dialog label input { color: var(--text); font-size: 15px; margin-block-start: 3px; }
+dialog label select { color: var(--text); display: block; font-size: 15px; inline-size: 100%; margin-block-start: 3px; }
 dialog p { padding-block: 4px; }
 .people { margin-inline: -10px; max-block-size: 280px; overflow-y: auto; }
 .people .face, section .face { block-size: 34px; inline-size: 34px; }
 .people select { padding: 4px 6px; }
+.people.long { max-block-size: min(420px, 50dvh); }
+.few { display: -webkit-box; overflow: hidden; overflow-wrap: anywhere; -webkit-box-orient: vertical; -webkit-line-clamp: 3; }
+.answered { border-inline-start: 3px solid var(--accent); margin-block: 6px; }
+.round .badge:empty { inset-block-start: 4px; inset-inline-end: 4px; position: absolute; }
+.quote { background: var(--hover); border-inline-start: 3px solid var(--accent); border-radius: 6px; display: grid; flex: 1 1 100%; font-size: 0.87em; margin-block-end: 4px; max-inline-size: 100%; padding: 3px 9px; text-align: start; }
+.quote .author { color: var(--accent); padding: 0; }
+mark { background: none; color: var(--accent); font-weight: 600; }
+.called .bubble { border-inline-start: 3px solid var(--accent); }
+.called mark { background: color-mix(in srgb, var(--accent) 18%, transparent); border-radius: 4px; color: inherit; }
+.pins { border-block-end: 1px solid var(--line); color: var(--faint); padding: 3px 14px; }
+.pins .grow { color: var(--text); text-align: start; }
+.mentionable { background: var(--surface); border: 1px solid var(--line); border-radius: var(--radius); box-shadow: var(--shadow); margin-block-end: 6px; max-block-size: 260px; overflow-y: auto; padding: 4px; }
+.mentionable .entry { cursor: pointer; padding: 5px 8px; }
+.mentionable [aria-selected="true"] { background: color-mix(in srgb, var(--accent) 14%, transparent); }
+.mentionable .face { block-size: 30px; inline-size: 30px; }
 @container (max-width: 640px) {
   .frame { grid-template-columns: 1fr; }
   .list { border: 0; }
@@ -116,5 +133,5 @@ dialog p { padding-block: 4px; }
   @keyframes flash { 0%, 60% { box-shadow: 0 0 0 3px var(--accent); } }
 }
 .target .bubble { outline: 2px solid var(--accent); }
-@media (forced-colors: active) { .bubble, .day span, .notice:not(:empty), .dot { border: 1px solid; } .tick.read { color: Highlight; } .entry[aria-current] { outline: 2px solid Highlight; } }
+@media (forced-colors: active) { .bubble, .day span, .notice:not(:empty), .dot { border: 1px solid; } .tick.read { color: Highlight; } .entry:is([aria-current], [aria-selected="true"]) { outline: 2px solid Highlight; } }
 `;

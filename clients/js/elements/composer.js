@@ -2,7 +2,8 @@
 /** Where a message is written. */
 
 import { icon } from "./icons.js";
-import { duration, said } from "./text.js";
+import { textOf } from "./message_lists.js";
+import { duration, filled, said } from "./text.js";
 import { h } from "./view.js";
 
 /** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
@@ -38,22 +39,28 @@ export function composer(element, chat, editing) {
   };
   return h("form", { class: "composer", part: "composer", onsubmit }, [
     editing ? editBar(element) : null,
-    h("div", { class: "field" }, [
+    element.answering ? replyBar(element, element.answering) : null,
+    element.picker.describe(),
+    // With a key, so that what comes above it leaves the field and its cursor alone.
+    h("div", { class: "field", key: "field" }, [
       h("textarea", {
+        ...element.picker.props,
         key,
         rows: 1,
         "aria-label": strings.message,
         placeholder: strings.message,
         ref: fill,
         onkeydown: (/** @type {any} */ event) => pressed(element, event),
-        oninput: (/** @type {any} */ event) => typed(element, editing, event.target.value),
+        oninput: (/** @type {any} */ event) => typed(element, editing, event.target),
+        onclick: (/** @type {any} */ event) => element.picker.typed(event.target),
+        onblur: () => element.picker.close(),
         // A draft that loads later than the field is made.
         onfocus: (/** @type {any} */ event) => {
           if (!event.target.value && !editing && chat.draft) event.target.value = chat.draft;
         },
       }),
       counter(element),
-      editing ? null : lifetime(element),
+      editing ? null : [lifetime(element), silence(element)],
       h(
         "button",
         { class: "round main", "aria-label": editing ? strings.save : strings.send },
@@ -77,10 +84,33 @@ const editBar = (element) =>
 
 /**
  * @param {TidingsChat} element
+ * @param {Row} row
+ */
+function replyBar(element, row) {
+  const { strings, people, view } = element;
+  const who = people?.named(row.sender, view?.snapshot().record);
+  return h("div", { class: "bar faint editing" }, [
+    icon("reply"),
+    h("span", { class: "grow cut" }, [
+      filled(strings.replying, { who }),
+      " · ",
+      h("bdi", null, textOf(row, strings)),
+    ]),
+    h(
+      "button",
+      { type: "button", class: "link", onclick: () => element.reply(null) },
+      strings.cancel,
+    ),
+  ]);
+}
+
+/**
+ * @param {TidingsChat} element
  * @param {any} event
  */
 function pressed(element, event) {
   const field = event.target;
+  if (element.picker.pressed(event)) return;
   if (event.key === "Escape") {
     event.stopPropagation();
     return element.edit(null);
@@ -98,10 +128,13 @@ function pressed(element, event) {
 /**
  * @param {TidingsChat} element
  * @param {Row | null} editing
- * @param {string} text
+ * @param {HTMLTextAreaElement} field
  */
-function typed(element, editing, text) {
+function typed(element, editing, field) {
+  const text = field.value;
   element.writing(text);
+  // An edit changes the text, but not whom the message mentions.
+  if (!editing) element.picker.typed(field);
   if (editing) return;
   element.view?.draft(text);
   if (text) element.view?.typing();
@@ -136,6 +169,19 @@ function lifetime(element) {
       ]),
     ],
   );
+}
+
+/** @param {TidingsChat} element */
+function silence(element) {
+  const { strings, isSilent } = element;
+  const props = {
+    type: "button",
+    class: isSilent ? "round timer on" : "round timer",
+    "aria-label": strings.silently,
+    "aria-pressed": String(isSilent),
+    title: strings.silently,
+  };
+  return h("button", { ...props, onclick: () => element.hush(!isSilent) }, icon("muted"));
 }
 
 /**

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/** The dialogs of a chat: begin one, its members, who read a message, the keys. */
+/** The dialogs of a chat: begin one, its members, lists of messages, who read one, the keys. */
 
 import { icon } from "./icons.js";
+import { listOf, messageList } from "./message_lists.js";
+import { Search } from "./search.js";
 import { face, moment, said } from "./text.js";
 import { h } from "./view.js";
 
@@ -10,11 +12,12 @@ import { h } from "./view.js";
 /** @typedef {import("./view.js").Child} Child */
 
 /**
- * @typedef {{kind: "direct" | "group" | "keys"} | {kind: "members", chat: string}
- *   | {kind: "info", row: Row}} Dialog
+ * @typedef {{kind: "direct" | "group" | "keys"} | {kind: "members" | "search", chat: string}
+ *   | {kind: "info" | "report", row: Row} | import("./message_lists.js").Listed} Dialog
  * @typedef {{user_id: string, role: string, display_name: string | null}} Member
  */
 
+const REASONS = /** @type {const} */ (["spam", "abuse", "illegal", "other"]);
 const ROLES = /** @type {const} */ (["owner", "admin", "member"]);
 
 export class Dialogs {
@@ -23,10 +26,14 @@ export class Dialogs {
   #members = /** @type {Member[]} */ ([]);
   #facts = /** @type {{receipts: any[], reactions: any[]} | null} */ (null);
   #trouble = "";
+  #list = /** @type {import("../src/lists.js").MessagesView | null} */ (null);
+  #endList = () => {};
+  #search;
 
   /** @param {TidingsChat} element */
   constructor(element) {
     this.#element = element;
+    this.#search = new Search(element);
   }
 
   /** @param {Dialog | null} dialog */
@@ -37,6 +44,10 @@ export class Dialogs {
     this.#trouble = "";
     if (dialog?.kind === "members") void this.#loadMembers(dialog.chat);
     if (dialog?.kind === "info") void this.#loadFacts(dialog.row);
+    this.#search.look("");
+    this.#endList();
+    this.#list = isListed(dialog) ? listOf(this.#element, dialog) : null;
+    this.#endList = this.#list?.subscribe(this.#element.update) ?? (() => {});
     this.#element.update();
   }
 
@@ -51,6 +62,11 @@ export class Dialogs {
       members: () => [strings.members, this.#group(/** @type {any} */ (dialog).chat)],
       info: () => [strings.info, this.#info()],
       keys: () => [strings.keys, strings.keyList.split(" · ").map((line) => h("p", null, line))],
+      mentions: () => [strings.mentions, this.#messages(dialog)],
+      pins: () => [strings.pins, this.#messages(dialog)],
+      replies: () => [strings.thread, this.#messages(dialog)],
+      report: () => [strings.report, this.#report(/** @type {any} */ (dialog).row)],
+      search: () => [strings.searchChat, this.#find(/** @type {any} */ (dialog).chat)],
     };
     const [title, body] = parts[dialog.kind]();
     const open = (/** @type {any} */ one) =>
@@ -94,6 +110,47 @@ export class Dialogs {
     } finally {
       this.#element.update();
     }
+  }
+
+  /** @param {Row} row */
+  #report({ chat, sequence }) {
+    const { strings, tidings } = this.#element;
+    const submit = async (/** @type {any} */ event) => {
+      event.preventDefault();
+      const form = new FormData(event.target);
+      const body = { reason: form.get("reason"), comment: form.get("comment") || undefined };
+      const path = `/v1/chats/${chat}/messages/${sequence}/report`;
+      if (!(await this.#attempt(tidings?.request("POST", path, body)))) return;
+      this.show(null);
+      this.#element.say(strings.reported);
+    };
+    return h("form", { onsubmit: submit }, [
+      h("label", null, [
+        strings.reason,
+        h(
+          "select",
+          { name: "reason" },
+          REASONS.map((one) => h("option", { value: one }, strings[one])),
+        ),
+      ]),
+      field(strings.comment, "comment", { maxLength: 1_000 }),
+      h("button", { class: "main" }, strings.report),
+    ]);
+  }
+
+  /** @param {string} chat */
+  #find(chat) {
+    const { strings } = this.#element;
+    const oninput = (/** @type {any} */ event) => this.#search.look(event.target.value, chat);
+    return [
+      h("input", { type: "search", "aria-label": strings.searchChat, oninput }),
+      h("div", { class: "people long" }, this.#search.describe()),
+    ];
+  }
+
+  /** @param {Dialog} dialog */
+  #messages(dialog) {
+    return isListed(dialog) && this.#list && messageList(this.#element, dialog, this.#list);
   }
 
   // Beginning a chat.
@@ -292,6 +349,12 @@ export class Dialogs {
     ]);
   }
 }
+
+/**
+ * @param {Dialog | null} dialog
+ * @returns {dialog is import("./message_lists.js").Listed}
+ */
+const isListed = (dialog) => ["mentions", "pins", "replies"].includes(dialog?.kind ?? "");
 
 /**
  * @param {string} label

@@ -27,14 +27,30 @@ const GAP_PX = 8;
 export function messageChoices(element, row) {
   const { strings, tidings, view } = element;
   const isOwn = row.sender === tidings?.user;
-  const role = view?.snapshot().record?.role ?? "member";
+  const record = view?.snapshot().record;
+  const role = record?.role ?? "member";
   /** @type {(Choice | false)[]} */
   const choices = [
+    { label: strings.reply, run: () => element.reply(row) },
     { label: strings.copy, run: () => element.copy(row.content ?? "") },
     { label: strings.copyLink, run: () => element.copy(element.linkTo(row.sequence)) },
     { label: strings.info, run: () => element.show({ kind: "info", row }) },
     isOwn && { label: strings.edit, run: () => element.edit(row) },
+    element.mayPin && {
+      label: element.isPinned(row.sequence) ? strings.unpin : strings.pin,
+      run: () => element.pin(row.sequence, !element.isPinned(row.sequence)),
+    },
     !isOwn && { label: strings.markUnread, run: () => element.markUnread(row.chat, row.sequence) },
+    !isOwn && {
+      label: strings.report,
+      run: () => element.show({ kind: "report", row }),
+      isDanger: true,
+    },
+    !isOwn && {
+      label: said(strings.block, { who: element.people?.nameOf(row.sender, record) ?? "" }),
+      run: () => element.block(row.sender, true),
+      isDanger: true,
+    },
     (isOwn || role !== "member") && {
       label: strings.redact,
       run: () => element.redact(row.sequence),
@@ -67,9 +83,17 @@ export function chatChoices(element, chat) {
       label: strings.members,
       run: () => element.show({ kind: "members", chat: chat_id }),
     },
+    {
+      label: strings.searchChat,
+      run: () => element.show({ kind: "search", chat: chat_id }),
+    },
     isMuted
       ? { label: strings.unmute, run: set("mute", { until: null }) }
       : { label: strings.mute, run: set("mute", { until: MUTE_FOR_EVER }) },
+    !isMuted && {
+      label: strings.muteExceptMentions,
+      run: set("mute", { until: MUTE_FOR_EVER, except_mentions: true }),
+    },
     last_message && {
       label: strings.markUnread,
       run: () => element.markUnread(chat_id, last_message.sequence),

@@ -4,6 +4,7 @@
  * where it is, whatever is added above, grows or disappears.
  */
 
+import { EVERYONE } from "./mentions.js";
 import { day, dayOf } from "./text.js";
 import { h } from "./view.js";
 import { keyOf, leftOf, messageRow, statusOf } from "./message_row.js";
@@ -163,7 +164,30 @@ export class MessageList {
       users: (row.users ?? []).map((user) => people?.nameOf(user, chat.record)).join(", "),
       left: leftOf(row, now, strings),
       own: this.#element.own?.to(row) ?? null,
+      ...this.#context(chat, row),
       strings,
+    };
+  }
+
+  /**
+   * What the look of a row takes from elsewhere: what it answers, whom it mentions, its pin.
+   *
+   * @param {ChatSnapshot} chat
+   * @param {Row} row
+   */
+  #context(chat, { replyTo, mentions = [], sequence, sender }) {
+    const { tidings, strings, people, quotes } = this.#element;
+    const quoted = (replyTo && quotes?.of(chat, replyTo)) || null;
+    const name = (/** @type {string} */ user) =>
+      user === EVERYONE ? strings.everyone : (people?.nameOf(user, chat.record) ?? user);
+    return {
+      quoted,
+      quotedName: quoted?.sender ? name(quoted.sender) : "",
+      mentioned: mentions.map(name).join("\n"),
+      isCalled:
+        sender !== tidings?.user &&
+        mentions.some((user) => user === EVERYONE || user === tidings?.user),
+      isPinned: this.#element.isPinned(sequence),
     };
   }
 
@@ -197,7 +221,13 @@ export class MessageList {
   /** Find out whether the row that was looked for is at the end. */
   #arrived() {
     this.#isMoving = false;
+    if (this.#target) this.#item(this.#target)?.focus({ preventScroll: true });
     this.scrolled();
+  }
+
+  /** @param {string} key */
+  #item(key) {
+    return this.#items.find((one) => one.dataset.key === key);
   }
 
   /** @param {readonly ResizeObserverEntry[]} entries */
@@ -216,7 +246,7 @@ export class MessageList {
     if (this.isAtBottom) log.scrollTop = log.scrollHeight;
     else if (this.#anchor) {
       const { key, offset } = this.#anchor;
-      const item = this.#items.find((one) => one.dataset.key === key);
+      const item = this.#item(key);
       const moved = item ? item.offsetTop - log.scrollTop - offset : 0;
       if (Math.abs(moved) >= 1) log.scrollTop += moved;
     }
@@ -302,9 +332,9 @@ export class MessageList {
     this.#anchor = { key, offset: Math.round((this.log?.clientHeight ?? 300) / 4) };
     this.#isMoving = true;
     this.#seen ||= row.sequence - 1;
+    this.#target = isMarked ? key : "";
     this.#element.update();
     if (!isMarked) return;
-    this.#target = key;
     setTimeout(() => {
       if (this.#target === key) this.#target = "";
       this.#element.update();

@@ -2,6 +2,8 @@
 /** One row of a conversation. */
 
 import { icon } from "./icons.js";
+import { marked } from "./mentions.js";
+import { quote } from "./message_lists.js";
 import { clock, duration, face, filled, isEmojiOnly, linked, moment, said } from "./text.js";
 import { h } from "./view.js";
 
@@ -18,6 +20,9 @@ const TICKS = {
   read: "checks",
   failed: "warning",
 };
+
+/** The server stops counting the replies to a message here. */
+const REPLIES_MAX = 1_000;
 
 /**
  * What a row looks like depends on this and nothing else: as long as it is the same, the row is not
@@ -37,6 +42,11 @@ const TICKS = {
  * @property {string} users - The names of those whom an entry is about.
  * @property {readonly string[] | null} own - The user's own reactions, as far as they are known.
  * @property {string} left - The time that an ephemeral message has left.
+ * @property {Row | null} quoted - The message that this one answers, once it is loaded.
+ * @property {string} quotedName
+ * @property {string} mentioned - The names of those whom the message mentions, in lines.
+ * @property {boolean} isCalled - Whether the user is among them.
+ * @property {boolean} isPinned
  * @property {import("./strings.js").Strings} strings
  */
 
@@ -91,11 +101,16 @@ export function messageRow(element, look) {
 }
 
 /** Return what a screen reader says of a message that has the focus. @param {Look} look */
-function spoken({ row, name, isOwn, status, strings }) {
+function spoken({ row, name, isOwn, status, quotedName, isCalled, isPinned, strings }) {
   const text = row.gone ? strings[row.gone] : row.content;
   const parts = [
     name,
+    row.replyTo && said(strings.replyTo, { who: quotedName }),
     text,
+    ...(row.attachments ?? []).map((file) => file.name),
+    isCalled && strings.mentionsYou,
+    isPinned && strings.isPinned,
+    row.replyCount && said(strings.replies, { n: row.replyCount }),
     clock(row.at, strings),
     isOwn && strings[/** @type {"sent"} */ (status)],
   ];
@@ -113,6 +128,7 @@ function message(element, look) {
   const classes = [
     "row",
     isOwn && "own",
+    look.isCalled && "called",
     isFirst && "first",
     row.state,
     gone && "gone",
@@ -124,40 +140,71 @@ function message(element, look) {
     h("div", { class: "stack" }, [
       showsName && isFirst ? h("bdi", { class: "author faint" }, look.name) : null,
       h("div", { class: "bubble", part: isOwn ? "bubble own" : "bubble" }, [
-        h("div", { class: "text", dir: "auto" }, gone ? lost(element, look, gone) : text(row)),
+        row.replyTo && quote(element, row.replyTo, look.quoted, look.quotedName),
+        h("div", { class: "text", dir: "auto" }, gone ? lost(element, look, gone) : text(look)),
+        gone ? null : files(look),
         h("div", { class: "meta" }, meta(look, !!gone)),
       ]),
       gone ? null : reactions(element, look),
+      row.replyCount ? replies(element, look) : null,
       row.state === "failed" ? failed(element, row) : null,
     ]),
     row.state || gone ? null : actions(element, look),
   ]);
 }
 
-/** @param {Row} row */
-function text(row) {
+/** @param {Look} look */
+function text({ row, mentioned }) {
   const type = row.contentType ?? "text/plain";
-  return type.startsWith("text/") ? linked(row.content ?? "") : h("code", null, row.content);
+  if (!type.startsWith("text/")) return h("code", null, row.content);
+  return marked(linked(row.content ?? ""), mentioned ? mentioned.split("\n") : []);
+}
+
+/** List the files of a message. @param {Look} look */
+function files({ row, strings }) {
+  if (!row.attachments?.length) return null;
+  const options = /** @type {const} */ ({ style: "unit", unit: "kilobyte" });
+  const kilobytes = new Intl.NumberFormat(strings.locale || undefined, options);
+  const item = (/** @type {import("../src/frames.js").Attachment} */ file) =>
+    h("li", null, [
+      h("bdi", null, file.name),
+      " ",
+      h("span", { class: "faint" }, kilobytes.format(Math.ceil(file.size / 1_000))),
+    ]);
+  return h("ul", { class: "files" }, row.attachments.map(item));
 }
 
 /**
  * @param {TidingsChat} element
  * @param {Look} look
- * @param {"redacted" | "expired" | "erased"} gone
+ */
+function replies(element, { row, strings }) {
+  const n = (row.replyCount ?? 0) < REPLIES_MAX ? row.replyCount : `${REPLIES_MAX}+`;
+  const open = () => element.show({ kind: "replies", row });
+  return h("button", { class: "link", onclick: open }, said(strings.replies, { n: n ?? 0 }));
+}
+
+/**
+ * @param {TidingsChat} element
+ * @param {Look} look
+ * @param {import("../src/rows.js").Gone} gone
  */
 function lost(element, { row, isUndoable, strings }, gone) {
-  if (!isUndoable) return strings[gone];
-  const undo = () => element.undo(row.sequence);
-  return [strings[gone], " ", h("button", { class: "link", onclick: undo }, strings.undo)];
+  if (!isUndoable && gone !== "blocked") return strings[gone];
+  const undo = () => (isUndoable ? element.undo(row.sequence) : element.block(row.sender, false));
+  const label = isUndoable ? strings.undo : strings.unblock;
+  return [strings[gone], " ", h("button", { class: "link", onclick: undo }, label)];
 }
 
 /**
  * @param {Look} look
  * @param {boolean} isGone
  */
-function meta({ row, isOwn, status, left, strings }, isGone) {
+function meta({ row, isOwn, isPinned, status, left, strings }, isGone) {
   const edited = row.editedAt && !isGone ? moment(row.editedAt, strings) : null;
   return [
+    isPinned && icon("pin", strings.isPinned),
+    row.silent && icon("muted", strings.wasSilent),
     left && h("span", { title: said(strings.expires, { time: left }) }, icon("clock"), left),
     edited && h("span", { title: edited }, strings.edited),
     h("time", { dateTime: new Date(row.at).toISOString(), title: moment(row.at, strings) }, [

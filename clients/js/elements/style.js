@@ -42,7 +42,7 @@ h2 { font-size: 1em; font-weight: 650; }
 h3 { color: var(--faint); font-size: 0.87em; font-weight: 600; margin-block: 12px 2px; }
 .icon { block-size: 20px; fill: none; flex: none; inline-size: 20px; stroke: currentColor; stroke-linecap: round; stroke-linejoin: round; stroke-width: 1.9; }
 .icon.i-more { stroke-width: 2.8; }
-:dir(rtl) > .icon:is(.i-back, .i-send, .i-leave) { transform: scaleX(-1); }
+:dir(rtl) > .icon:is(.i-back, .i-send, .i-leave, .i-reply) { transform: scaleX(-1); }
 .faint { color: var(--faint); font-size: 0.87em; }
 .warn { color: var(--danger); }
 .badge { background: var(--accent); block-size: 1.6em; border-radius: 1em; color: var(--on-accent); flex: none; font-size: 0.77em; font-weight: 700; line-height: 1.6em; min-inline-size: 1.6em; padding-inline: 5px; text-align: center; }

@@ -2,7 +2,7 @@
 /** Cache the logs that were loaded, so that a page shows them at once, even without a network. */
 
 import { erasedBy } from "./erasures.js";
-import { current, rowOf, without } from "./rows.js";
+import { current, rowOf, targetOf, without } from "./rows.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
@@ -36,14 +36,13 @@ export class Cache {
    * Keep an entry that follows the kept ones.
    *
    * @param {Entry} entry
-   * @param {number} [asOf]
    */
-  add(entry, asOf) {
+  add(entry) {
     const { chat, sequence } = entry;
     this.#set({ start: sequence, ...this.ranges.get(chat), chat, have: sequence });
     if (!this.#mayWrite()) return;
-    if (entry.target) this.#journal.changes.patches.push(entry);
-    else this.#journal.changes.rows.push(rowOf(entry, asOf));
+    if (targetOf(entry)) this.#journal.changes.patches.push(entry);
+    if (!entry.target) this.#journal.changes.rows.push(rowOf(entry));
   }
 
   /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The live view of one chat: a window on its log, who types, and how far others have read. */
 
-import { current, nextExpiry, patched, rowOf, rowsOf, startOf } from "./rows.js";
+import { current, nextExpiry, patched, rowOf, rowsOf, startOf, targetOf } from "./rows.js";
 import { View } from "./view.js";
 
 /** @typedef {import("./frames.js").Entry} Entry */
@@ -10,12 +10,20 @@ import { View } from "./view.js";
 
 /** @typedef {import("./rows.js").ChatSnapshot} ChatSnapshot */
 
+/**
+ * @typedef {object} SendOptions
+ * @property {string} [contentType] - By default `text/plain`.
+ * @property {number} [ttlSeconds] - The content disappears after this time.
+ * @property {number} [replyTo] - The sequence of the message that this one answers.
+ * @property {string[]} [mentions] - Members whom the message mentions, or `["*"]` for everyone.
+ * @property {boolean} [silent] - Whether nobody gets a push notice of the message.
+ */
+
 const PAGE_ROWS = 50;
 /** Maximum number of rows in the window, so that a page can scroll through a log of any length. */
 const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
 const DAY_MS = 86_400_000;
-const REREAD_MS = 300;
 const LATE_MAX = 100;
 const SEQUENCE_MAX = 2 ** 53 - 1;
 
@@ -28,14 +36,13 @@ export class ChatView extends View {
   #to = 0;
   #isAtEnd = true;
   #isLoaded = false;
-  #loading = /** @type {Promise<void> | null} */ (null);
-  #expiring = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  #loading = Promise.resolve();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #expiring;
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
   #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
   /** The last changes of messages, because rows that are loaded meanwhile may be older. */
   #late = /** @type {Entry[]} */ ([]);
-  /** Messages whose reactions must be read again. */
-  #unsure = /** @type {Set<number>} */ (new Set());
 
   /** @param {Core} core @param {string} id */
   constructor(core, id) {
@@ -64,7 +71,6 @@ export class ChatView extends View {
       typing: [...this.#typing.keys()],
       delivered: all("delivered"),
       read: all("read"),
-      mine: this.#receipts.get(this.#core.user ?? "")?.read ?? null,
       draft: this.#core.drafts.get(this.id) ?? "",
     };
   }
@@ -168,10 +174,8 @@ export class ChatView extends View {
    * @param {() => Promise<void>} work
    */
   #load(work) {
-    const before = this.#loading ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(work);
-    this.#loading = mine;
-    return mine.then(() => {
+    this.#loading = this.#loading.catch(() => {}).then(work);
+    return this.#loading.then(() => {
       for (const entry of this.#late) this.#patch(entry);
       this.changed();
     });
@@ -218,18 +222,15 @@ export class ChatView extends View {
 
   // Frames of the connection.
 
-  /**
-   * @param {Entry} entry
-   * @param {number} [asOf]
-   */
-  applied(entry, asOf) {
+  /** @param {Entry} entry */
+  applied(entry) {
     // The list of chats shows who types, also in chats that are not loaded.
     this.#stopTyping(entry.sender);
-    if (entry.target) this.#late = [...this.#late, entry].slice(-LATE_MAX);
+    if (targetOf(entry)) this.#late = [...this.#late, entry].slice(-LATE_MAX);
     if (!this.#isLoaded) return;
-    if (entry.target) this.#patch(entry);
-    else if (this.#isAtEnd && entry.sequence > this.#to) {
-      this.#rows = [...this.#rows, rowOf(entry, asOf)];
+    this.#patch(entry);
+    if (!entry.target && this.#isAtEnd && entry.sequence > this.#to) {
+      this.#rows = [...this.#rows, rowOf(entry)];
       this.#trim("front");
     }
     if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
@@ -238,29 +239,10 @@ export class ChatView extends View {
 
   /** Change the row of an entry's target, if it is shown. @param {Entry} entry */
   #patch(entry) {
-    const { target = 0 } = entry;
+    const target = targetOf(entry);
     const index = this.#rows.findIndex((row) => row.sequence === target);
     const row = this.#rows[index];
-    if (!row) return;
-    const next = patched(row, entry);
-    if (next) this.#rows = this.#rows.with(index, next);
-    else {
-      if (!this.#unsure.size) setTimeout(() => this.#reread(), REREAD_MS);
-      this.#unsure.add(target);
-    }
-  }
-
-  /** Load messages again if it is unknown whether their reactions include later ones. */
-  async #reread() {
-    const targets = [...this.#unsure];
-    this.#unsure.clear();
-    for (const target of targets) {
-      const page = await this.#core
-        .ask({ chat: this.id, after: target - 1, limit: 1 })
-        .catch(() => null);
-      const [row] = page ? rowsOf(page) : [];
-      if (row) this.replace((old) => (old.sequence === row.sequence ? row : old));
-    }
+    if (row) this.#rows = this.#rows.with(index, patched(row, entry));
   }
 
   /** The senders of all rows. */
@@ -320,11 +302,16 @@ export class ChatView extends View {
    * `Refused` when it never will be.
    *
    * @param {string} content
-   * @param {{contentType?: string, ttlSeconds?: number}} [options]
+   * @param {SendOptions} [options]
    * @returns {{id: string, done: Promise<import("./listener.js").Place>}}
    */
-  send(content, options = {}) {
-    return this.#core.sending.send({ chat: this.id, content, ...options });
+  send(content, { contentType, ttlSeconds, replyTo, mentions, silent } = {}) {
+    return this.#core.sending.send({
+      ...{ chat: this.id, content, mentions, silent },
+      content_type: contentType,
+      ttl_seconds: ttlSeconds,
+      reply_to: replyTo,
+    });
   }
 
   /** Report that the user is typing. May be called at every key: few reports are sent. */

@@ -25,9 +25,13 @@ import { View } from "./view.js";
  * @property {number} message_count - Including messages whose content is gone.
  * @property {number} unread
  * @property {boolean} unread_exact
+ * @property {number} unread_mentions - Unread messages that mention the user or everyone.
  * @property {boolean} marked_unread
  * @property {boolean} hidden
  * @property {string | null} muted_until
+ * @property {boolean} frozen
+ * @property {number} slow_mode_seconds
+ * @property {boolean} mute_except_mentions - Whether messages that mention the user are pushed.
  * @property {boolean} deleted_user - Whether the other user of a direct chat was deleted.
  * @property {{user_id: string, display_name: string | null, avatar_url: string | null}[]} [others]
  */
@@ -41,7 +45,6 @@ import { View } from "./view.js";
 
 const PAGE_CHATS = 50;
 const RELOAD_MS = 300;
-const PREVIEW_CHARACTERS = 120;
 
 /** @extends {View<ChatsSnapshot>} */
 export class ChatsView extends View {
@@ -170,6 +173,8 @@ export class ChatsView extends View {
   applied(entry, isOwn) {
     const record = this.#records.get(entry.chat);
     const isMessage = entry.kind === "message";
+    const news = isOwn || entry.blocked ? 0 : 1;
+    const isMentioned = entry.mentions?.some((one) => one === this.#core.user || one === "*");
     // Entries without a target change more than the last line.
     if (!record || !(isMessage || entry.target)) return this.stale(entry.chat);
     const last = record.last_message;
@@ -180,24 +185,24 @@ export class ChatsView extends View {
         last_message: {
           sequence: entry.sequence,
           sender_id: entry.sender,
-          preview: [...(entry.content ?? "")].slice(0, PREVIEW_CHARACTERS).join("") || null,
+          preview: entry.content ?? null,
           created_at: entry.created_at,
         },
         message_count: record.message_count + 1,
-        unread: isOwn ? record.unread : record.unread + 1,
+        unread: record.unread + news,
+        unread_mentions: record.unread_mentions + (isMentioned ? news : 0),
       });
     } else if (entry.target === last?.sequence || (entry.kind === "redacted" && record.unread))
       this.stale(entry.chat);
   }
 
   /**
-   * @param {string} chat
-   * @param {number} unread
-   * @param {boolean} unread_exact
+   * @param {{chat: string, unread: number, unread_exact: boolean, unread_mentions: number}} frame
    */
-  unread(chat, unread, unread_exact) {
+  unread({ chat, unread, unread_exact, unread_mentions }) {
     const record = this.#records.get(chat);
-    if (record) this.#set({ ...record, unread, unread_exact, marked_unread: false });
+    const counts = { unread, unread_exact, unread_mentions, marked_unread: false };
+    if (record) this.#set({ ...record, ...counts });
   }
 
   /**

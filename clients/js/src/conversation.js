@@ -11,7 +11,7 @@ import { InboxEvents } from "./inbox_events.js";
 import { LogView } from "./log_view.js";
 import { Outbox, ownEntry, sendFrame } from "./outbox.js";
 import { Receipts } from "./receipts.js";
-import { Requests } from "./requests.js";
+import { Requests, STOPPED } from "./requests.js";
 
 /** @import { ClientFrame, Entry, Outgoing, ServerFrame } from "./frames.js" */
 /** @import { Listener, SavedState } from "./listener.js" */
@@ -110,7 +110,7 @@ export class Conversation {
    */
   tick(now, wall) {
     for (const message of this.#outbox.expired(wall)) {
-      const failed = { code: "send.expired", detail: "Not sent in six days" };
+      const failed = { code: "send.expired", detail: "" };
       this.#listener.failed({ ...message, failed });
     }
     if (!this.#say) return false;
@@ -128,6 +128,11 @@ export class Conversation {
     return due !== "dead";
   }
 
+  /** Answer the questions of the application, because the client is stopped. */
+  end() {
+    for (const { answer } of [...this.#requests.lost(), ...this.#questions]) answer(STOPPED);
+  }
+
   // Calls of the application.
 
   /**
@@ -137,9 +142,8 @@ export class Conversation {
    * @param {number} now
    */
   post(message, now) {
-    const isNew = this.#outbox.add(message);
+    this.#outbox.add(message);
     this.pump(now);
-    return isNew;
   }
 
   /** Take a message out of the outbox. @param {{chat: string, id: string}} key */
@@ -262,10 +266,11 @@ export class Conversation {
     if (this.user !== null && this.user !== frame.user) throw new WrongUser();
     const isNew = frame.epoch !== this.epoch;
     if (isNew) {
-      this.#inboxes.forget();
+      // A restored server may use the ids of notifications again.
+      this.#inboxes = new InboxEvents();
       if (this.epoch !== null) {
         this.#view.restarted();
-        this.#receipts.clear();
+        this.#receipts = new Receipts([]);
       }
     }
     this.#heads = {};
@@ -290,20 +295,16 @@ export class Conversation {
    * @param {number} now
    */
   #answer(frame, now) {
-    const asked = this.#requests.answered(frame.id);
+    const { message, want, question } = this.#requests.answered(frame.id) ?? {};
     if (frame.op === "sent") {
-      if (asked && "message" in asked) this.#sent(asked.message, frame);
+      if (message) this.#sent(message, frame);
       else this.#view.told(frame.chat, frame.sequence);
-    } else if (asked && "question" in asked) {
-      asked.question.answer(frame);
-    } else if (asked && "want" in asked) {
-      if (frame.op === "page")
-        this.#do(this.#view.page(asked.want, frame.entries, frame.head), frame.head);
-      else if (frame.code === "chat.not_found") this.#do(this.#view.gone(asked.want.chat));
-      else this.#view.unanswered(asked.want);
-    } else if (asked && frame.op === "refused") {
-      this.#refused(asked.message, frame, now);
-    }
+    } else if (question) question.answer(frame);
+    else if (want) {
+      if (frame.op === "page") this.#do(this.#view.page(want, frame.entries, frame.head));
+      else if (frame.code === "chat.not_found") this.#do(this.#view.gone(want.chat));
+      else this.#view.unanswered(want);
+    } else if (message && frame.op === "refused") this.#refused(message, frame, now);
   }
 
   /**
@@ -327,13 +328,10 @@ export class Conversation {
     }
   }
 
-  /**
-   * @param {Step[]} steps
-   * @param {number} [asOf]
-   */
-  #do(steps, asOf) {
+  /** @param {Step[]} steps */
+  #do(steps) {
     for (const step of steps) {
-      if (step.step === "apply") this.#apply(step.entry, asOf);
+      if (step.step === "apply") this.#apply(step.entry);
       else if (step.step === "restart") this.#listener.restarted(step.chat, step.start);
       else {
         this.#receipts.forget(step.chat);
@@ -342,11 +340,8 @@ export class Conversation {
     }
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {number} [asOf]
-   */
-  #apply(entry, asOf) {
+  /** @param {Entry} entry */
+  #apply(entry) {
     const isOwn = entry.sender === this.user;
     if (isOwn && entry.client_message_id) {
       // The entry confirms a message whose answer was lost with the connection.
@@ -355,7 +350,7 @@ export class Conversation {
     }
     this.#receipts.taken(entry.chat, entry.sequence, !isOwn);
     if (this.#isWelcome) this.#sayAll(this.#receipts.received(false));
-    this.#listener.applied(entry, asOf);
+    this.#listener.applied(entry);
   }
 
   // Frames to the server.
@@ -364,7 +359,7 @@ export class Conversation {
   pump(now) {
     if (!this.#isWelcome) return;
     for (const message of this.#outbox.due(now)) {
-      this.#say?.(sendFrame(message, this.#requests.ask({ message }, now)));
+      this.#say?.(sendFrame(message, this.#requests.ask({ message }, now), this.epoch));
     }
     for (const question of this.#questions.splice(0)) {
       const { answer: _, ...part } = question;

@@ -10,7 +10,7 @@ import { Events } from "./events.js";
 import { Journal } from "./journal.js";
 import { Keeper } from "./keeper.js";
 import { Office } from "./office.js";
-import { Questions } from "./questions.js";
+import { answerTo, STOPPED } from "./requests.js";
 import { Rest } from "./rest.js";
 import { without } from "./rows.js";
 import { Sending } from "./sending.js";
@@ -34,7 +34,6 @@ export class Core {
   events = new Events();
   #options;
   #url;
-  #fetch;
   #storage;
   #journal;
   #tokens;
@@ -46,8 +45,8 @@ export class Core {
   #starting = /** @type {Promise<void> | null} */ (null);
   /** Number of times that the client was stopped. */
   #runs = 0;
-  #sweeping = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
-  #questions = new Questions();
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #sweeping;
   /** Erasures whose content may still be on its way. @type {Erased[]} */
   #erasures = [];
 
@@ -60,18 +59,23 @@ export class Core {
       wall: Date.now,
       random: Math.random,
     };
-    this.#fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
     const storage = options.storage ?? (globalThis.indexedDB ? indexedDb(this.#name) : memory());
     this.#storage = reserve(storage, () => this.state.changed());
     this.#journal = new Journal(this.#storage);
     this.#tokens = new Tokens(options.token, this.clock.wall);
-    this.rest = new Rest(this.#url, this.#tokens, this.#fetch);
+    /** @type {typeof fetch} */
+    const fetcher = options.fetch ?? ((...request) => globalThis.fetch(...request));
+    this.rest = new Rest(this.#url, this.#tokens, fetcher);
     this.cache = new Cache(this.#storage, this.#journal, this.clock, () => this.leads);
     this.sending = new Sending(this.#journal, this.clock, {
       post: (message) => void this.#conversation?.post(message, this.clock.now()),
       discard: (key) => this.#conversation?.discard(key),
       discarded: (key) => this.#tabs?.tell({ discarded: key }),
       changed: (chat) => this.chatChanged(chat),
+      seen: (chat) => ({
+        after: (this.isLive && this.at(chat)) || undefined,
+        epoch: this.#conversation?.epoch,
+      }),
     });
     this.views = new Views(this);
     /** @type {View<StateSnapshot>} */
@@ -96,8 +100,7 @@ export class Core {
   // Starting and stopping.
 
   start() {
-    this.#starting ??= this.#start();
-    return this.#starting;
+    return (this.#starting ??= this.#start());
   }
 
   async #start() {
@@ -127,8 +130,7 @@ export class Core {
   /** @param {import("./storage.js").Saved} saved */
   #converse({ meta, ranges, reads }) {
     const held = ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have]));
-    const state = { user: meta.user, epoch: meta.epoch, held, reads };
-    return new Conversation(state, this.#listener(), this.clock.random);
+    return new Conversation({ ...meta, held, reads }, this.#listener(), this.clock.random);
   }
 
   #share() {
@@ -174,10 +176,10 @@ export class Core {
     this.#starting = null;
     clearInterval(this.#sweeping);
     this.#keeper?.use(null);
+    this.#conversation?.end();
     this.#conversation = null;
     this.#tabs?.close();
     this.#tabs = null;
-    this.#questions.end();
   }
 
   /** Stop, and delete everything that this browser has kept. */
@@ -255,11 +257,11 @@ export class Core {
         if (globalThis.document?.hidden) this.#conversation?.away(true);
         void this.#adopt();
       },
-      applied: (entry, asOf) => {
+      applied: (entry) => {
         const isOwn = entry.sender === this.user;
         this.broadcast({ op: "entry", ...entry });
-        this.cache.add(entry, asOf);
-        this.views.applied(entry, asOf, isOwn);
+        this.cache.add(entry);
+        this.views.applied(entry, isOwn);
         this.events.emit({ type: "entry", entry, isOwn });
       },
       restarted: (chat, start) => this.#restarted(chat, start),
@@ -298,14 +300,15 @@ export class Core {
   #notice(frame) {
     this.broadcast(frame);
     this.views.notice(frame);
-    if (frame.op !== "erased") return;
-    // Erased content may already be on its way here, so the next sweep looks again.
-    this.#erasures.push(frame);
-    if (frame.all) {
-      // Too many authors were erased to list them, so everything is loaded again.
-      this.views.replace((row) => without(row, "erased"));
-      for (const chat of this.cache.ranges.keys()) this.#restarted(chat, (this.at(chat) ?? 0) + 1);
-    } else void this.#erase(frame);
+    if (frame.op === "erased") {
+      // Erased content may already be on its way here, so the next sweep looks again.
+      this.#erasures.push(frame);
+      void this.#erase(frame);
+      if (!frame.all) return;
+    } else if (frame.op !== "chat_changed" || frame.chat) return;
+    // Too many authors were erased, or the user blocks somebody: everything is loaded again.
+    this.views.replace((row) => (frame.op === "erased" ? without(row, frame.op) : row));
+    for (const chat of this.cache.ranges.keys()) this.#restarted(chat, (this.at(chat) ?? 0) + 1);
   }
 
   /** @param {Erased} frame */
@@ -331,7 +334,7 @@ export class Core {
 
   /** @param {string} chat */
   at(chat) {
-    return this.#conversation?.at(chat) ?? null;
+    return this.#conversation?.at(chat);
   }
 
   /**
@@ -348,7 +351,10 @@ export class Core {
    * @param {{chat: string, after?: number, before?: number, limit: number}} part
    */
   ask(part) {
-    return this.#questions.ask(this.#conversation, part, this.clock.now());
+    return answerTo(part, (question) => {
+      if (!this.#conversation) return question.answer(STOPPED);
+      this.#conversation.ask(question, this.clock.now());
+    });
   }
 
   /** @param {string} chat */
@@ -364,7 +370,8 @@ export class Core {
   read(chat, sequence) {
     if (!this.#conversation?.read(chat, sequence)) return;
     this.#journal.changes.reads.set(chat, sequence);
-    if (sequence >= (this.at(chat) ?? 0)) this.views.chats.unread(chat, 0, true);
+    if (sequence >= (this.at(chat) ?? 0))
+      this.views.chats.unread({ chat, unread: 0, unread_exact: true, unread_mentions: 0 });
   }
 
   /** @param {string} chat */

@@ -7,7 +7,7 @@ export class Refused extends Error {
 
   /**
    * @param {string} code
-   * @param {string} detail
+   * @param {string} [detail]
    * @param {number} [status] - The HTTP status, if the refusal came by REST.
    */
   constructor(code, detail, status) {

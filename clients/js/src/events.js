@@ -29,10 +29,10 @@ export class Events {
   async *all() {
     /** @type {Event[]} */
     const events = [];
-    let wake = (/** @type {unknown} */ _) => {};
+    let wake = /** @type {any} */ (() => {});
     const end = this.listen((event) => {
       events.push(event);
-      wake(null);
+      wake();
     });
     try {
       for (;;) {

@@ -10,22 +10,30 @@
  * @property {string} kind
  * @property {string} sender
  * @property {string} created_at
- * @property {string} [message_id]
- * @property {string} [client_message_id]
- * @property {string} [content]
- * @property {string} [content_type]
- * @property {string} [expires_at]
- * @property {string} [edited_at]
- * @property {boolean} [redacted]
- * @property {boolean} [expired]
- * @property {boolean} [erased]
- * @property {number} [target]
- * @property {string} [emoji]
- * @property {string[]} [users]
- * @property {string} [role]
- * @property {string} [name]
- * @property {Record<string, number>} [reactions]
+ * @property {string | undefined} [message_id]
+ * @property {string | undefined} [client_message_id]
+ * @property {string | undefined} [content]
+ * @property {string | undefined} [content_type]
+ * @property {string | undefined} [expires_at]
+ * @property {string | undefined} [edited_at]
+ * @property {boolean | undefined} [redacted]
+ * @property {boolean | undefined} [expired]
+ * @property {boolean | undefined} [erased]
+ * @property {boolean | undefined} [blocked] - Whether the user blocks the sender.
+ * @property {number | undefined} [target]
+ * @property {string | undefined} [emoji]
+ * @property {string[] | undefined} [users]
+ * @property {string | undefined} [role]
+ * @property {string | undefined} [name]
+ * @property {Record<string, number> | undefined} [reactions]
+ * @property {number | undefined} [reply_to]
+ * @property {number | undefined} [reply_count]
+ * @property {string[] | undefined} [mentions]
+ * @property {Attachment[] | undefined} [attachments] - Files, as their sender describes them.
+ * @property {boolean | undefined} [silent]
  */
+
+/** @typedef {{attachment_id: string, name: string, content_type: string, size: number}} Attachment */
 
 /**
  * A frame of the server. Unknown frames and fields are ignored.
@@ -42,13 +50,14 @@
  *   | {op: "receipt", chat: string, user: string, delivered: number, read: number}
  *   | {op: "typing", chat: string, user: string}
  *   | {op: "presence", user: string, online: boolean, last_seen?: string}
- *   | {op: "unread", chat: string, unread: number, unread_exact: boolean}
+ *   | {op: "unread", chat: string, unread: number, unread_exact: boolean,
+ *      unread_mentions: number}
  *   | {op: "unread", inbox: string, total: number, categories: Record<string, number>}
  *   | ({op: "unread_total"} & UnreadTotal)
  *   | ({op: "notification", inbox: string} & NotificationRecord)
  *   | {op: "retracted", inbox: string, id: string}
  *   | {op: "invited", chat: string, user: string}
- *   | {op: "chat_changed", chat: string}
+ *   | {op: "chat_changed", chat?: string}
  *   | {op: "profile", user: string, display_name: string | null, avatar_url: string | null}
  *   | {op: "erased", n: number, all?: boolean, salt?: string,
  *      authors?: {digest: string, before: string}[]}
@@ -94,8 +103,14 @@
  * @property {string} chat
  * @property {string} id - The client_message_id, which is the same for every repeat.
  * @property {string} content
- * @property {string | undefined} [contentType]
- * @property {number | undefined} [ttlSeconds]
+ * @property {string | undefined} [content_type]
+ * @property {number | undefined} [ttl_seconds]
+ * @property {number | undefined} [reply_to]
+ * @property {string[] | undefined} [mentions]
+ * @property {boolean | undefined} [silent]
+ * @property {number | undefined} [after] - The last entry of the chat that this client had when the
+ *   message was sent first; absent if it was not connected. The message can only be after it.
+ * @property {string | null | undefined} [epoch] - The epoch of `after`.
  * @property {number} createdAt - In milliseconds since 1970.
  * @property {{code: string, detail: string}} [failed] - Why it will not be sent by itself.
  */

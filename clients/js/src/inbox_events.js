@@ -30,9 +30,4 @@ export class InboxEvents {
     }
     return told !== true && told !== isRetracted;
   }
-
-  /** Forget all notifications, because a restored server may use their ids again. */
-  forget() {
-    this.#told.clear();
-  }
 }

@@ -42,7 +42,7 @@ export class InboxView extends View {
       unread: this.#unread,
       categories: this.#categories,
       isLoaded: this.#isLoaded,
-      hasMore: this.#cursor !== null,
+      hasMore: !!this.#cursor,
     }));
     this.#core = core;
     this.name = name;
@@ -77,8 +77,7 @@ export class InboxView extends View {
 
   /** Load the next page. */
   async more() {
-    if (this.#cursor === null) return;
-    this.#put(await this.#list(`&cursor=${encodeURIComponent(this.#cursor)}`));
+    if (this.#cursor) this.#put(await this.#list(`&cursor=${encodeURIComponent(this.#cursor)}`));
   }
 
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */

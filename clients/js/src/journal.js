@@ -8,7 +8,8 @@ const DELAY_MS = 100;
 export class Journal {
   #storage;
   #changes = empty();
-  #timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
   #writing = Promise.resolve();
 
   /** @param {import("./storage.js").Storage} storage */

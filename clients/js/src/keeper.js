@@ -28,9 +28,12 @@ export class Keeper {
   #events;
   #connect = /** @type {Connect | null} */ (null);
   #line = /** @type {Line | null} */ (null);
-  #ticking = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
-  #pause = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
-  #ping = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #ticking;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #pause;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #ping;
   #heardAt = 0;
   #openedAt = 0;
   #wokenAt = -WAKE_MS_MIN;

@@ -12,7 +12,7 @@
  * @property {(user: string, epoch: string, isNew: boolean) => void} welcome - `isNew` means that
  *   the epoch has changed, so that nothing that was kept before is valid.
  * @property {() => void} live
- * @property {(entry: Entry, asOf?: number) => void} applied
+ * @property {(entry: Entry) => void} applied
  * @property {(chat: string, start: number) => void} restarted
  * @property {(chat: string) => void} forgotten
  * @property {(heads: Record<string, number>) => void} heads

@@ -184,10 +184,7 @@ export class LogView {
   takeOwn(entry) {
     const chat = this.#chat(entry.chat);
     if (chat.have !== null && entry.sequence <= chat.have) return [];
-    if (this.#isNext(chat, entry.sequence)) {
-      chat.seen = Math.max(chat.seen, entry.sequence);
-      return this.#apply(chat, entry);
-    }
+    if (this.#isNext(chat, entry.sequence)) return this.take(entry);
     this.#keepAhead(chat, entry);
     this.told(entry.chat, entry.sequence);
     return [];

@@ -68,16 +68,10 @@ export class Office {
    * @param {any} frame
    * @param {Reply} reply
    */
-  #send({ id, chat, client_message_id, content, content_type, ttl_seconds }, reply) {
+  #send({ op: _, id, client_message_id, ...frame }, reply) {
+    const { epoch } = this.#conversation;
     /** @type {Outgoing} */
-    const message = {
-      chat,
-      id: client_message_id,
-      content,
-      contentType: content_type,
-      ttlSeconds: ttl_seconds,
-      createdAt: this.#clock.wall(),
-    };
+    const message = { ...frame, id: client_message_id, epoch, createdAt: this.#clock.wall() };
     if (this.#waiting.size < REPLIES_MAX) this.#waiting.set(keyOf(message), { id, reply });
     this.#conversation.post(message, this.#clock.now());
   }

@@ -46,25 +46,16 @@ export class Outbox {
     this.#random = random;
   }
 
-  get size() {
-    return this.#messages.size;
-  }
-
-  /** @param {{chat: string, id: string}} key */
-  has(key) {
-    return this.#messages.has(keyOf(key));
-  }
-
   /**
-   * Add a message that is saved; return false if it is waiting already, or too many are.
+   * Add a message that is saved, unless it is waiting already or too many are.
    *
    * @param {Outgoing} message
    */
   add(message) {
-    if (this.has(message) || this.size >= MESSAGES_MAX) return false;
-    this.#messages.set(keyOf(message), message);
+    const key = keyOf(message);
+    if (this.#messages.has(key) || this.#messages.size >= MESSAGES_MAX) return;
+    this.#messages.set(key, message);
     this.#queue(message.chat).waiting.push(message);
-    return true;
   }
 
   /**
@@ -141,31 +132,24 @@ export class Outbox {
 }
 
 /**
- * Return the log entry of an own message; its sender gets `sent` instead of the entry.
+ * Return the log entry of an own message: before it is in the log, with the sequence 0, or from
+ * `sent`, which its sender gets instead of the entry.
  *
- * @param {Outgoing} message
+ * @param {Outgoing} outgoing
  * @param {string} sender
- * @param {Extract<ServerFrame, {op: "sent"}>} frame
+ * @param {import("./listener.js").Place} [place]
  * @returns {Entry}
  */
-export function ownEntry(message, sender, frame) {
-  /** @type {Entry} */
-  const entry = {
-    chat: frame.chat,
-    sequence: frame.sequence,
-    kind: "message",
-    sender,
-    created_at: frame.created_at,
-    message_id: frame.message_id,
-    client_message_id: message.id,
-    content: message.content,
-    content_type: message.contentType ?? "text/plain",
+export function ownEntry(outgoing, sender, place) {
+  const { id, createdAt, failed: _, after: __, epoch: ___, ttl_seconds, ...message } = outgoing;
+  const time = (/** @type {number} */ at) => new Date(at).toISOString();
+  const { sequence = 0, message_id, created_at = time(createdAt) } = place ?? {};
+  return {
+    ...message,
+    ...{ sequence, kind: "message", sender, created_at, message_id, client_message_id: id },
+    content_type: message.content_type ?? "text/plain",
+    expires_at: ttl_seconds ? time(Date.parse(created_at) + ttl_seconds * 1_000) : undefined,
   };
-  if (message.ttlSeconds !== undefined) {
-    const ends = Date.parse(frame.created_at) + message.ttlSeconds * 1_000;
-    entry.expires_at = new Date(ends).toISOString();
-  }
-  return entry;
 }
 
 /**
@@ -173,13 +157,16 @@ export function ownEntry(message, sender, frame) {
  *
  * @param {Outgoing} message
  * @param {string} id - The id of the request.
+ * @param {string | null} epoch - The epoch of the server. In another one, `after` means nothing.
  */
-export const sendFrame = ({ chat, id: client_message_id, ...message }, id) => ({
+export const sendFrame = (
+  { id: client_message_id, createdAt: _, failed: __, epoch: then, after, ...message },
+  id,
+  epoch,
+) => ({
+  ...message,
   op: "send",
   id,
-  chat,
   client_message_id,
-  content: message.content,
-  content_type: message.contentType,
-  ttl_seconds: message.ttlSeconds,
+  after: then === epoch ? after : after && 0,
 });

@@ -83,11 +83,4 @@ export class Receipts {
   forget(chat) {
     for (const known of [this.#taken, this.#said, this.#reads]) known.delete(chat);
   }
-
-  /** Forget all chats, because the epoch has changed and no sequence is valid any more. */
-  clear() {
-    for (const known of [this.#taken, this.#said, this.#reads]) known.clear();
-    this.#count = 0;
-    this.#isAwaited = false;
-  }
 }

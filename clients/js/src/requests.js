@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The questions to the server that wait for an answer. No I/O. */
 
+import { Refused, Unavailable } from "./errors.js";
+
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./frames.js").ServerFrame} ServerFrame */
 /** @typedef {Extract<ServerFrame, {op: "page"}>} Page */
@@ -18,10 +20,37 @@
  */
 
 /**
- * @typedef {{message: Outgoing} | {want: import("./log_view.js").Want} | {question: Question}} Asked
+ * One of three: a message, a part of a log that is missing, or a question.
+ *
+ * @typedef {{message?: Outgoing, want?: import("./log_view.js").Want, question?: Question}} Asked
  */
 
 const ANSWER_MS_MAX = 30_000;
+
+/**
+ * The answer to questions of a client that is stopped.
+ *
+ * @type {RefusedFrame}
+ */
+export const STOPPED = { op: "refused", code: "", detail: "stopped", retryable: true };
+
+/**
+ * Return the answer to a question, as a promise.
+ *
+ * @param {Omit<Question, "answer">} part
+ * @param {(question: Question) => void} ask
+ * @returns {Promise<Page>}
+ */
+export const answerTo = (part, ask) =>
+  new Promise((resolve, reject) => {
+    /** @param {Page | RefusedFrame} frame */
+    const answer = (frame) => {
+      if (frame.op === "page") resolve(frame);
+      else if (frame.retryable) reject(new Unavailable(frame.detail));
+      else reject(new Refused(frame.code, frame.detail));
+    };
+    ask({ ...part, answer });
+  });
 
 export class Requests {
   #asked = /** @type {Map<string, {asked: Asked, at: number}>} */ (new Map());
@@ -29,7 +58,7 @@ export class Requests {
 
   /** Number of pages that are on their way. */
   get fetches() {
-    return [...this.#asked.values()].filter(({ asked }) => !("message" in asked)).length;
+    return [...this.#asked.values()].filter(({ asked }) => !asked.message).length;
   }
 
   /**
@@ -67,9 +96,7 @@ export class Requests {
 
   /** Forget everything after a lost connection; return the questions of the application. */
   lost() {
-    const questions = [...this.#asked.values()].flatMap(({ asked }) =>
-      "question" in asked ? [asked.question] : [],
-    );
+    const questions = [...this.#asked.values()].flatMap(({ asked }) => asked.question ?? []);
     this.#asked.clear();
     return questions;
   }

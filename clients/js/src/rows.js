@@ -3,12 +3,13 @@
  * Fold the entries of a log into rows, which a page shows. No I/O.
  *
  * A message is one row, whatever happened to it since; joins, leaves and renames are rows too.
- * Edits, redactions and reactions are not rows: they change the row of their target.
+ * Edits, redactions and reactions are not rows: they change the row of their target. A reply is a
+ * row, and counts in the row that it answers.
  */
 
 /** @typedef {import("./frames.js").Entry} Entry */
 
-/** @typedef {"redacted" | "expired" | "erased"} Gone */
+/** @typedef {"redacted" | "expired" | "erased" | "blocked"} Gone - `blocked`: by the user. */
 
 /**
  * A row of a chat. Rows are never changed: a change makes a new row.
@@ -26,12 +27,17 @@
  * @property {number | undefined} [editedAt]
  * @property {Gone | undefined} [gone]
  * @property {Record<string, number> | undefined} [reactions]
+ * @property {number | undefined} [replyTo] - The sequence of the message that this one answers.
+ * @property {number | undefined} [replyCount] - The number of replies. The server stops at 1,000.
+ * @property {string[] | undefined} [mentions] - Users whom the message mentions; `*` is everyone.
+ * @property {import("./frames.js").Attachment[] | undefined} [attachments]
+ * @property {boolean | undefined} [silent] - Whether nobody got a push notice of the message.
  * @property {string[] | undefined} [users] - Who joined, left or got a role.
  * @property {string | undefined} [role]
  * @property {string | undefined} [name]
  * @property {"pending" | "failed"} [state] - Of a message that is not in the log.
  * @property {{code: string, detail: string} | undefined} [error] - Why a message failed.
- * @property {number} asOf - The row reflects the log up to this sequence; 0 if that is not known.
+ * @property {number} asOf - The row reflects the log up to this sequence.
  */
 
 /**
@@ -47,58 +53,69 @@
  * @property {readonly string[]} typing - The other users who are typing.
  * @property {number} delivered - All other members have received everything up to here.
  * @property {number} read - All other members have read everything up to here.
- * @property {number | null} mine - The user has read everything up to here; null until loaded.
  * @property {string} draft
  */
 
-const GONE = /** @type {const} */ (["redacted", "expired", "erased"]);
+const GONE = /** @type {const} */ (["redacted", "expired", "erased", "blocked"]);
 
 /**
- * Return the row of an entry. `asOf` is the head of the page that brought it.
+ * Return the row of an entry. `asOf` is the head of the page that brought it, and its counts.
  *
- * An entry that comes by itself may have been read from the log later, with the reactions of
- * entries that are still to come. It then has reactions, and `asOf` is not known.
+ * An entry that comes by itself may have been read from the log later, with the reactions and the
+ * replies of entries that are still to come. They are counted when they come.
  *
  * @param {Entry} entry
  * @param {number} [asOf]
  * @returns {Row}
  */
 export function rowOf(entry, asOf) {
-  const { chat, sequence, kind, sender, content, reactions, users, role, name } = entry;
-  const time = (/** @type {string | undefined} */ at) => (at ? Date.parse(at) : undefined);
+  const { created_at, client_message_id, content_type, expires_at, edited_at, ...rest } = entry;
+  const { reply_to, reply_count, reactions, ...same } = rest;
+  /** @type {(at: any) => any} */
+  const time = (at) => at && Date.parse(at);
   return {
-    ...{ chat, sequence, kind, sender, content, reactions, users, role, name },
-    at: Date.parse(entry.created_at),
-    id: entry.client_message_id,
-    contentType: entry.content_type,
-    expiresAt: time(entry.expires_at),
-    editedAt: time(entry.edited_at),
+    ...same,
+    at: time(created_at),
+    id: client_message_id,
+    contentType: content_type,
+    expiresAt: time(expires_at),
+    editedAt: time(edited_at),
+    replyTo: reply_to,
+    ...(asOf && { reactions, replyCount: reply_count }),
     gone: GONE.find((why) => entry[why]),
-    asOf: asOf ?? (reactions ? 0 : sequence),
+    asOf: asOf ?? entry.sequence,
   };
 }
 
 /**
- * Return a row after a change; null if the message must be read again to know its reactions.
+ * Return the sequence of the row that an entry changes, if it changes one.
+ *
+ * @param {Entry} entry
+ */
+export const targetOf = ({ target, reply_to }) => target ?? reply_to;
+
+/**
+ * Return a row after a change.
  *
  * @param {Row} row
  * @param {Entry} entry
- * @returns {Row | null}
+ * @returns {Row}
  */
 export function patched(row, entry) {
   if (entry.sequence <= row.asOf) return row;
   if (entry.kind === "redacted") return without(row, "redacted");
   if (entry.kind === "edited") {
     if (entry.content === undefined || row.gone) return row;
-    const contentType = entry.content_type ?? row.contentType ?? "text/plain";
+    const contentType = entry.content_type ?? row.contentType;
     return { ...row, content: entry.content, contentType, editedAt: Date.parse(entry.created_at) };
   }
-  if (!row.asOf) return null;
+  const asOf = entry.sequence;
+  if (entry.reply_to) return { ...row, replyCount: (row.replyCount ?? 0) + 1, asOf };
   if (entry.emoji === undefined) return row;
   const { [entry.emoji]: count = 0, ...reactions } = row.reactions ?? {};
   const now = count + (entry.kind === "reacted" ? 1 : -1);
   if (now > 0) reactions[entry.emoji] = now;
-  return { ...row, reactions, asOf: entry.sequence };
+  return { ...row, reactions, asOf };
 }
 
 /**
@@ -110,7 +127,7 @@ export function patched(row, entry) {
  */
 export function without(row, gone) {
   if (row.gone) return row;
-  const { content: _, ...rest } = row;
+  const { content: _, mentions: __, attachments: ___, ...rest } = row;
   return { ...rest, gone };
 }
 
@@ -121,7 +138,7 @@ export function without(row, gone) {
  * @param {number} wall - Milliseconds since 1970.
  */
 export function current(row, wall) {
-  return row.expiresAt !== undefined && row.expiresAt <= wall ? without(row, "expired") : row;
+  return row.expiresAt && row.expiresAt <= wall ? without(row, "expired") : row;
 }
 
 /** Return the rows of a page. @param {import("./requests.js").Page} page */

@@ -2,7 +2,8 @@
 /** The messages of the user that are not in the log yet: kept, sent, and shown. */
 
 import { Refused } from "./errors.js";
-import { keyOf } from "./outbox.js";
+import { keyOf, ownEntry } from "./outbox.js";
+import { rowOf } from "./rows.js";
 
 /** @typedef {import("./listener.js").Place} Place */
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
@@ -25,7 +26,8 @@ export class Sending {
    * @param {import("./journal.js").Journal} journal
    * @param {{wall: () => number}} clock
    * @param {{post: (message: Outgoing) => void, discard: (key: Key) => void,
-   *   discarded: (key: Key) => void, changed: (chat: string) => void}} events
+   *   discarded: (key: Key) => void, changed: (chat: string) => void,
+   *   seen: (chat: string) => Pick<Outgoing, "after" | "epoch">}} events
    */
   constructor(journal, clock, events) {
     this.#journal = journal;
@@ -51,17 +53,18 @@ export class Sending {
   }
 
   /**
-   * @param {Pick<Outgoing, "chat" | "content" | "contentType" | "ttlSeconds">} options
+   * @param {Omit<Outgoing, "id" | "createdAt" | "failed">} options
    * @returns {{id: string, done: Promise<Place>}}
    */
   send(options) {
     const size = new TextEncoder().encode(options.content).length;
     // The server would close the connection for a frame that is far too large, each time.
     if (!size || size > CONTENT_BYTES_MAX)
-      throw new Refused(size ? "content.too_large" : "content.empty", `${size} bytes`);
+      throw new Refused(size ? "content.too_large" : "content.empty");
     // A reload sorts unsent messages by this time, so no two of them have the same.
     const createdAt = (this.#lastAt = Math.max(this.#clock.wall(), this.#lastAt + 1));
-    const message = { ...options, id: crypto.randomUUID(), createdAt };
+    const seen = this.#events.seen(options.chat);
+    const message = { ...options, ...seen, id: crypto.randomUUID(), createdAt };
     const done = new Promise((resolve, reject) => {
       this.#answers.set(keyOf(message), { resolve, reject });
     });
@@ -99,7 +102,7 @@ export class Sending {
   /** @param {Key} key - A message that this tab or another one has discarded. */
   drop(key) {
     this.#events.discard(key);
-    this.#settle(key)?.reject(new Refused("send.discarded", "discarded"));
+    this.#settle(key)?.reject(new Refused("send.discarded"));
   }
 
   /**
@@ -141,13 +144,11 @@ export class Sending {
    */
   rows(chat, sender) {
     const mine = [...this.#messages.values()].filter((message) => message.chat === chat);
-    return mine.map(
-      ({ id, content, contentType = "text/plain", createdAt: at, failed: error }) => ({
-        ...{ chat, sequence: 0, kind: "message", sender, at, id, content, contentType, error },
-        state: error ? "failed" : "pending",
-        asOf: 0,
-      }),
-    );
+    return mine.map((message) => ({
+      ...rowOf(ownEntry(message, sender)),
+      error: message.failed,
+      state: message.failed ? "failed" : "pending",
+    }));
   }
 
   /** @param {Outgoing} message */

@@ -8,7 +8,7 @@
  * memory.
  */
 
-import { patched } from "./rows.js";
+import { patched, targetOf } from "./rows.js";
 
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
 /** @typedef {import("./frames.js").Entry} Entry */
@@ -120,9 +120,8 @@ const storageOf = (kind, run, wipe, close) => ({
         if (!range) await store("rows").walk(() => null, chat);
       for (const row of changes.rows ?? []) store("rows").put([row.chat, row.sequence], row);
       for (const entry of changes.patches ?? []) {
-        const row = await store("rows").get([entry.chat, entry.target ?? 0]);
-        const next = row && patched(row, entry);
-        if (next) store("rows").put([row.chat, row.sequence], next);
+        const row = await store("rows").get([entry.chat, targetOf(entry) ?? 0]);
+        if (row) store("rows").put([row.chat, row.sequence], patched(row, entry));
       }
     }),
   page: (chat, before, limit) =>

@@ -39,7 +39,11 @@ import { Core } from "./core.js";
  *   | {type: "notification", inbox: string,
  *      notification: import("./frames.js").NotificationRecord}
  *   | ({type: "presence"} & Presence)
+ *   | {type: "erased"}
  *   | {type: "signed-out"}} Event
+ *
+ * After `erased`, the content of some authors is gone, or can be seen again after a block has ended:
+ * load again what the application keeps itself.
  */
 
 /** @typedef {{user: string, online: boolean, lastSeen: string | null}} Presence */

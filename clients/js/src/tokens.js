@@ -72,7 +72,7 @@ export class Tokens {
  * @param {string} url
  */
 export const tokenFrom = (url) => async () => {
-  const answer = await fetch(url);
+  const answer = await fetch(url, { cache: "no-store" });
   if (answer.ok) return answer.text();
   throw answer.status === 401 ? new SignedOut() : new Unavailable(url);
 };

@@ -62,11 +62,10 @@ export class Views {
 
   /**
    * @param {Entry} entry
-   * @param {number | undefined} asOf
    * @param {boolean} isOwn
    */
-  applied(entry, asOf, isOwn) {
-    this.#chats.get(entry.chat)?.applied(entry, asOf);
+  applied(entry, isOwn) {
+    this.#chats.get(entry.chat)?.applied(entry);
     this.chats.applied(entry, isOwn);
   }
 
@@ -102,10 +101,10 @@ export class Views {
         this.chat(frame.chat).types(frame.user);
         break;
       case "chat_changed":
-        this.chats.stale(frame.chat);
+        if (frame.chat) this.chats.stale(frame.chat);
         break;
       case "unread":
-        if ("chat" in frame) this.chats.unread(frame.chat, frame.unread, frame.unread_exact);
+        if ("chat" in frame) this.chats.unread(frame);
         else this.#inboxes.get(frame.inbox)?.counted(frame);
         break;
       case "notification":
@@ -146,6 +145,7 @@ export class Views {
   /** @param {(row: import("./rows.js").Row) => import("./rows.js").Row} change */
   replace(change) {
     for (const view of this.#chats.values()) view.replace(change);
+    this.#core.events.emit({ type: "erased" });
     void this.chats.reload().catch(() => {});
   }
 

@@ -92,6 +92,26 @@ test("a message is sent until it is answered, and its answer is its entry", () =
   ]);
 });
 
+test("a message is sent with what it had seen, which means nothing in another epoch", () => {
+  const { conversation, connect, take } = talk({ user: "alice", epoch: "e1" });
+  const first = { ...outgoing("m"), after: 4, epoch: "e1", reply_to: 2, mentions: ["*"] };
+  conversation.post(first, 0);
+  conversation.post({ ...outgoing("n"), chat: "d", after: undefined, epoch: "e1" }, 0);
+  const sends = () => take().filter((frame) => frame.op === "send");
+  connect();
+  conversation.receive(WELCOME, 1);
+  const [{ id: _, ...frame }, other] = sends();
+  const content = { content: "text m", reply_to: 2, mentions: ["*"] };
+  assert.deepEqual(frame, { op: "send", chat: "c", client_message_id: "m", ...content, after: 4 });
+  conversation.lost();
+  connect();
+  conversation.receive({ ...WELCOME, epoch: "e2" }, 2);
+  assert.deepEqual(
+    [...sends(), other].map(({ after }) => after),
+    [0, undefined, undefined],
+  );
+});
+
 test("an entry confirms an own message whose answer was lost", () => {
   const { conversation, connect, diary } = talk({ user: "alice", epoch: "e1", held: [["c", 4]] });
   connect();

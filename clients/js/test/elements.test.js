@@ -5,6 +5,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Dialogs } from "../elements/dialogs.js";
+import { marked, mentionsIn } from "../elements/mentions.js";
+import { messageRow } from "../elements/message_row.js";
+import { highlighted } from "../elements/search.js";
 import { english } from "../elements/strings.js";
 import { arabic } from "../elements/strings_ar.js";
 import { german } from "../elements/strings_de.js";
@@ -18,11 +21,33 @@ const inEnglish = { ...english, locale: "en" };
 test("every language has the texts of English, with the same values in them", () => {
   const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
   for (const strings of [german, arabic]) {
-    assert.deepEqual(Object.keys(strings), Object.keys(english));
+    assert.deepEqual(Object.keys(strings).sort(), Object.keys(english).sort());
     for (const [name, text] of Object.entries(english)) {
       assert.deepEqual(values(strings[name]), values(text), name);
     }
   }
+});
+
+test("the files of a message are listed with their sizes, until its content is gone", () => {
+  const attachments = [{ attachment_id: "a", name: "plan.pdf", content_type: "x/y", size: 1_200 }];
+  const row = {
+    chat: "c",
+    sequence: 2,
+    kind: "message",
+    sender: "bob",
+    at: 0,
+    asOf: 2,
+    attachments,
+  };
+  const shown = (/** @type {object} */ more) =>
+    JSON.stringify(
+      messageRow(
+        /** @type {any} */ ({}),
+        /** @type {any} */ ({ row: { ...row, ...more }, strings: inEnglish, status: "sent" }),
+      ),
+    );
+  assert.match(shown({ content: "" }), /plan\.pdf.*2 kB/);
+  assert.doesNotMatch(shown({ gone: "redacted", attachments: undefined }), /plan\.pdf/);
 });
 
 test("values are put where a text wants them", () => {
@@ -77,6 +102,51 @@ test("days and times are as short as they can be", () => {
   assert.equal(duration(299, inEnglish), "4 min");
   assert.equal(duration(30, inEnglish, "long"), "30 seconds");
   assert.equal(duration(-3, inEnglish), "0 sec");
+});
+
+// Mentions.
+
+const PEOPLE = /** @type {const} */ ([
+  ["bob", "Bob"],
+  ["bobby", "Bob Miller"],
+  ["ana", "Ana"],
+  ["ana2", "Ana"],
+  ["*", "everyone"],
+]);
+
+test("a text mentions whose names it has, the longest that fits, and not inside of words", () => {
+  const none = new Map();
+  assert.deepEqual(mentionsIn("@Bob, and (@Bob Miller)!", PEOPLE, none), ["bob", "bobby"]);
+  assert.deepEqual(mentionsIn("me@Bob @Bobo @bob Bob", PEOPLE, none), []);
+  assert.deepEqual(mentionsIn("@Bob and @everyone", PEOPLE, none), ["*"]);
+});
+
+test("of two people with one name, the one is meant who was chosen, or both", () => {
+  assert.deepEqual(mentionsIn("@Ana", PEOPLE, new Map()), ["ana", "ana2"]);
+  assert.deepEqual(mentionsIn("@Ana", PEOPLE, new Map([["Ana", "ana2"]])), ["ana2"]);
+  assert.deepEqual(mentionsIn("@Ana", PEOPLE, new Map([["Ana", "gone"]])), ["ana", "ana2"]);
+});
+
+test("mentions are marked, and the text around them stays", () => {
+  const parts = marked(linked("Hi @Bob, https://a.example/@Bob"), ["Bob"]);
+  const tags = parts.map((part) => (typeof part === "string" ? part : part.tag));
+  assert.deepEqual(tags, ["Hi ", "mark", ", ", "a"]);
+  assert.deepEqual(marked(["Hi @Bob"], []), ["Hi @Bob"]);
+});
+
+test("hits are marked by their place in code points, and a long way before them is left out", () => {
+  const shown = (parts) => parts.map((part) => (part.tag ? `[${part.children.join("")}]` : part));
+  assert.deepEqual(
+    shown(
+      highlighted("🍜 at one", [
+        [0, 1],
+        [5, 8],
+      ]),
+    ).join(""),
+    "[🍜] at [one]",
+  );
+  const [dots, lead] = shown(highlighted(`${"a".repeat(100)}b`, [[100, 101]]));
+  assert.deepEqual([dots, lead], ["…", "a".repeat(30)]);
 });
 
 // The window.

@@ -74,6 +74,7 @@ export class FakeServer {
       },
       unread: 0,
       unread_exact: true,
+      unread_mentions: 0,
       muted_until: null,
     };
   }
@@ -148,9 +149,9 @@ export class FakeServer {
    * @param {FakeSocket} socket
    * @param {any} frame
    */
-  #send(socket, { id, chat, client_message_id, content }) {
+  #send(socket, { id, chat, client_message_id, content, reply_to, mentions }) {
     const known = this.logs.get(chat)?.find((one) => one.client_message_id === client_message_id);
-    const fields = { client_message_id, content, sender: this.user };
+    const fields = { client_message_id, content, reply_to, mentions, sender: this.user };
     const { sequence, message_id, created_at } = known ?? this.append(chat, fields, socket);
     if (this.answers) socket.say({ op: "sent", id, chat, sequence, message_id, created_at });
   }

@@ -26,9 +26,9 @@ test("the messages of a chat are sent one after the other, those of two chats at
 
 test("a message is added once", () => {
   const outbox = new Outbox(() => 0.5);
-  assert.equal(outbox.add(outgoing("a")), true);
-  assert.equal(outbox.add(outgoing("a")), false);
-  assert.equal(outbox.size, 1);
+  for (const id of ["a", "a"]) outbox.add(outgoing(id));
+  assert.equal(outbox.answered({ chat: "c", id: "a" })?.id, "a");
+  assert.deepEqual(ids(outbox.due(0)), []);
 });
 
 test("after a temporary refusal the chat rests, longer each time, and keeps its order", () => {

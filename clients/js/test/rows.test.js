@@ -30,12 +30,16 @@ test("a message becomes a row", () => {
 });
 
 test("an edit replaces the content, and a redaction takes it away for good", () => {
-  const edited = patched(rowOf(message(2)), change(3, "edited", { content: "new" }));
+  const files = [{ attachment_id: "a", name: "plan.pdf", content_type: "x/y", size: 9 }];
+  const first = rowOf({ ...message(2), attachments: files });
+  const edited = patched(first, change(3, "edited", { content: "new" }));
+  assert.deepEqual(edited?.attachments, files);
   assert.equal(edited?.content, "new");
   assert.equal(edited?.editedAt, Date.parse("2026-11-16T10:01:00.000Z"));
   const redacted = patched(/** @type {any} */ (edited), change(4, "redacted"));
   assert.equal(redacted?.gone, "redacted");
   assert.equal(redacted && "content" in redacted, false);
+  assert.equal(redacted && "attachments" in redacted, false);
   assert.equal(
     patched(/** @type {any} */ (redacted), change(5, "edited", { content: "x" }))?.content,
     undefined,
@@ -66,9 +70,22 @@ test("reactions are counted once, however the message and they arrive", () => {
   }
 });
 
-test("a message that came with reactions by itself must be read again at the next reaction", () => {
-  const row = rowOf(message(2, { reactions: { "👍": 1 } }));
-  assert.equal(patched(row, change(3, "reacted", { emoji: "👍" })), null);
+test("what a message counts that came by itself is counted when it comes", () => {
+  // It was read from the log when entry 4 was in it.
+  let row = rowOf(message(2, { reactions: { "👍": 1 }, reply_count: 1 }));
+  assert.deepEqual([row.reactions, row.replyCount], [undefined, undefined]);
+  row = patched(row, change(3, "reacted", { emoji: "👍" }));
+  row = patched(row, message(4, { reply_to: 2 }));
+  assert.deepEqual([row.reactions, row.replyCount], [{ "👍": 1 }, 1]);
+});
+
+test("replies are counted once, and a redaction takes the mentions but not the replies", () => {
+  const row = rowOf(message(2, { reply_count: 3, mentions: ["alice"], silent: true }), 9);
+  assert.equal(patched(row, message(8, { reply_to: 2 })), row);
+  const answered = patched(row, message(10, { reply_to: 2 }));
+  assert.equal(patched(answered, message(10, { reply_to: 2 })).replyCount, 4);
+  const gone = patched(answered, change(11, "redacted"));
+  assert.deepEqual([gone.replyCount, "mentions" in gone, gone.silent], [4, false, true]);
 });
 
 test("the content of an expired message is gone at that moment", () => {

@@ -87,8 +87,6 @@ test("a notification is news once, and never after its retraction", () => {
   );
   assert.equal(events.take({ ...retracted, id: "2" }), true, "a retraction may come first");
   assert.equal(events.take({ ...frame, id: "2" }), false);
-  events.forget();
-  assert.equal(events.take(frame), true);
 });
 
 test("a token is asked for once, kept until shortly before its end, and again when it is refused", async () => {

@@ -154,14 +154,14 @@ class Replay {
   /** @param {any} given */
   call({ call, chat, ...given }) {
     const { conversation, now } = this;
-    const { client_message_id: id, content, before, limit } = given;
+    const { client_message_id: id, before, limit, ...message } = given;
     const answer = (/** @type {any} */ page) =>
       this.seen.push({
         ...page,
         type: "page",
         sequences: page.entries.map((/** @type {any} */ entry) => entry.sequence),
       });
-    if (call === "post") conversation.post({ chat, id, content, createdAt: 0 }, now);
+    if (call === "post") conversation.post({ chat, id, createdAt: 0, ...message }, now);
     else if (call === "read") conversation.read(chat, given.sequence);
     else if (call === "follow") conversation.follow(chat);
     else if (call === "typing") conversation.typing(chat, now);

@@ -88,6 +88,30 @@ test("a chat is shown with a whole page, not with the few rows that came by them
   assert.equal(shown[0], 3);
 });
 
+test("what a blocked user wrote is gone at once, and is not unread", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 2 && tidings.chats.record("c"));
+  const entries = server.logs.get("c") ?? [];
+  const [first] = /** @type {[any]} */ (/** @type {unknown} */ (entries));
+  entries[0] = { ...first, content: undefined, blocked: true };
+  /** @type {Set<any>} */
+  const shown = new Set();
+  const end = tidings.chat("c").subscribe(() => void shown.add(texts(tidings)[1]));
+  server.say({ op: "chat_changed" });
+  await until(() => texts(tidings)[0] === "blocked");
+  assert.deepEqual([...shown], ["two"], "what others wrote stays");
+  end();
+  server.append("c", { blocked: true });
+  await until(() => texts(tidings).length === 3);
+  assert.equal(tidings.chats.record("c")?.unread, 0);
+  entries[0] = first;
+  server.say({ op: "chat_changed" });
+  await until(() => texts(tidings)[0] === "one");
+});
+
 test("a message is gone from the view when it expires", async () => {
   const server = twoMessages();
   const tidings = client(server);

@@ -2,6 +2,7 @@
 """A conversation without a socket: what it says, what it hands out, what it keeps."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidings_client.conversation import Conversation
 from tidings_client.errors import Refused
@@ -81,9 +82,9 @@ class Talk:
 
     # The application.
 
-    def post(self, name: str, content: str = "hi", chat: str = "c") -> OutgoingKey:
+    def post(self, name: str, content: str = "hi", chat: str = "c", **options: Any) -> OutgoingKey:
         place = self.conversation.place_of(chat)
-        message = Outgoing(chat, name, content, self.wall_ms, None, None, *place)
+        message = Outgoing(chat, name, content, self.wall_ms, None, None, *place, **options)
         self.conversation.sending.post(message)
         self.changes.posted[message.key] = message
         return message.key

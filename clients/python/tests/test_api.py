@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST side of the client, and the events that come of it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -129,6 +129,55 @@ async def test_replies_mentions_and_pins(town: Town) -> None:
     async with a_client(town) as client:
         assert [one.content for one in (await client.api.mentions()).data] == ["yes"]
         assert (await client.api.chat(chat)).unread_mentions == 1
+
+
+async def test_scheduled_messages(town: Town) -> None:
+    await town.token("bob")
+    async with shown(client := a_client(town)) as screen:
+        api = client.api
+        chat = (await api.create_direct("bob")).chat_id
+        first = await client.send(chat, "hello")
+        later = datetime.now(UTC) + timedelta(hours=1)
+        name = await api.schedule(
+            chat, "later", later, client_message_id="s1", reply_to=first.sequence
+        )
+        again = api.schedule(chat, "later", later, client_message_id="s1", reply_to=first.sequence)
+        assert await again == name
+        changed = await api.change_scheduled(name, content="soon", mentions=["bob"], silent=True)
+        [listed] = (await api.scheduled()).data
+        assert listed == changed
+        assert (listed.content, listed.reply_to, listed.mentions) == ("soon", 2, ["bob"])
+        await api.change_scheduled(name, send_at=datetime.now(UTC) + timedelta(seconds=0.1))
+        await screen.until(lambda: screen.last(chat) == 3)
+        sent = screen.shown[chat][-1]
+        assert isinstance(sent, Message)
+        assert (sent.content, sent.client_message_id) == ("soon", f"sch:{name}")
+        with pytest.raises(Refused, match=r"scheduled\.too_late"):
+            await api.cancel_scheduled(name)
+        other = await api.schedule(chat, "never", later)
+        await api.cancel_scheduled(other)
+        assert (await api.scheduled()).data == []
+
+
+async def test_search(town: Town) -> None:
+    await town.token("bob")
+    async with a_client(town) as client:
+        chat = (await client.api.create_direct("bob")).chat_id
+        for text in ("lunch at noon", "Lunch at one", "dinner"):
+            await client.send(chat, text)
+        first = await client.api.search("lunch", chat=chat, sender="alice", limit=1)
+        assert (first.complete, first.searched_until is None) == (False, False)
+        rest = await client.api.search(
+            "lunch", chat=chat, sender="alice", limit=1, cursor=first.next_cursor
+        )
+        assert [(hit.message.content, hit.highlights) for hit in first.data + rest.data] == [
+            ("Lunch at one", [(0, 5)]),
+            ("lunch at noon", [(0, 5)]),
+        ]
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+        assert (await client.api.search("lunch", before=long_ago)).complete
+        assert not (await client.api.search("lunch", before=long_ago)).data
+        assert not (await client.api.search("lunch", chat=chat, has="attachment")).data
 
 
 async def test_people(town: Town) -> None:

@@ -15,6 +15,7 @@ from tidings_client.events import (
     InboxMissed,
     InboxUnreadChanged,
     Message,
+    ScheduledFailed,
     UnreadTotalChanged,
 )
 from tidings_client.frames import (
@@ -28,6 +29,7 @@ from tidings_client.frames import (
     Live,
     NotificationFrame,
     RefusedFrame,
+    ScheduledFailedFrame,
     UnreadFrame,
     UnreadTotalFrame,
 )
@@ -155,10 +157,12 @@ async def test_totals_come_if_they_were_asked_for_and_so_do_changed_chats() -> N
     assert isinstance(hello, Hello) and hello.totals
     numbers: dict[str, Any] = {"chats": 1, "messages": 2, "mentions": 0, "total": 5, "exact": True}
     talk.hear(UnreadTotalFrame(inboxes={"news": 3}, **numbers), ChatChangedFrame("c"))
-    talk.hear(ChatChangedFrame())
-    assert (await talk.take(3))[1:] == [
+    talk.hear(ChatChangedFrame(), ScheduledFailedFrame(), ScheduledFailedFrame("s", "c", "why"))
+    assert (await talk.take(5))[1:] == [
         UnreadTotalChanged(inboxes={"news": 3}, **numbers),
         ChatChanged(chat="c"),
+        ChatChanged(chat=None),
+        ScheduledFailed(chat="c", scheduled_id="s", code="why"),
     ]
 
 

@@ -4,6 +4,7 @@
 import json
 
 import httpx
+import msgspec
 import pytest
 
 from clients.python.tests.test_api import Hurry
@@ -14,6 +15,8 @@ from tidings_client import (
     Moment,
     NewNotification,
     TenantApi,
+    TracePage,
+    TraceStep,
     Unavailable,
 )
 
@@ -128,6 +131,48 @@ async def test_a_chat_is_deleted_by_a_job() -> None:
     await api.close()
 
 
+async def test_a_chat_is_frozen_and_a_message_redacted() -> None:
+    asked: list[tuple[str, str, bytes]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path, request.content))
+        return httpx.Response(200, json={"chat_id": "01C", "frozen": True, "slow_mode_seconds": 0})
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
+    settings = await api.change_settings("01C", frozen=True)
+    assert (settings.frozen, settings.slow_mode_seconds) == (True, 0)
+    await api.redact_message("01C", 7)
+    assert asked == [
+        ("PATCH", "/v1/tenants/acme/chats/01C", b'{"frozen":true}'),
+        ("DELETE", "/v1/tenants/acme/chats/01C/messages/7", b""),
+    ]
+    await api.close()
+
+
+async def test_reports_are_listed_and_handled() -> None:
+    asked: list[tuple[str, str, bytes]] = []
+    case = {
+        "report_id": "01R", "state": "open", "reason": "spam", "reporter_id": "ann",
+        "user_id": "bob", "created_at": "t", "expires_at": "t",
+    }  # fmt: skip
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, str(request.url), request.content))
+        page = {"data": [case], "next_cursor": None}
+        return httpx.Response(200, json=page if request.method == "GET" else case)
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
+    [found] = (await api.reports("open", limit=5)).data
+    assert await api.change_report(found.report_id, action="redact") == found
+    assert asked == [
+        ("GET", "http://server/v1/tenants/acme/reports?limit=5&state=open", b""),
+        ("PATCH", "http://server/v1/tenants/acme/reports/01R", b'{"action":"redact"}'),
+    ]
+    await api.close()
+
+
 async def test_an_export_is_read_to_its_end() -> None:
     asked: list[str] = []
 
@@ -232,6 +277,24 @@ async def test_the_server_explains_what_became_of_a_message() -> None:
     ]
 
 
+async def test_deliveries_are_traced() -> None:
+    asked: list[str] = []
+    step = TraceStep(
+        at="T", what="refused", where="content.empty", user_id="bob", chat_id=None, sequence=None
+    )
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode().removeprefix("/v1/tenants/acme/trace?"))
+        said = {"data": [msgspec.to_builtins(step)], "next_cursor": "c2", "complete": True}
+        return httpx.Response(200, json=said)
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        assert await api.trace(user="bob") == TracePage([step], "c2", True)
+        await api.trace(chat="C", cursor="c2")
+    assert asked == ["user_id=bob", "chat_id=C&cursor=c2"]
+
+
 async def test_content_of_a_chat_is_asked_for_with_a_reason() -> None:
     asked: list[httpx.Request] = []
 
@@ -245,4 +308,36 @@ async def test_content_of_a_chat_is_asked_for_with_a_reason() -> None:
     assert asked[0].url.raw_path == b"/v1/tenants/acme/chats/c1/entries?after=1&limit=50"
     assert asked[1].url.raw_path == b"/v1/tenants/acme/chats/c1/unseal"
     assert json.loads(asked[1].content) == {"reason": "Ticket 1", "after": 0, "limit": 50}
+    await api.close()
+
+
+async def test_a_tenant_creates_chats_and_posts() -> None:
+    asked: list[httpx.Request] = []
+    message = {
+        "chat_id": "c1", "sequence": 2, "message_id": "c1.2", "sender_id": "~tenant",
+        "client_message_id": "m1", "content_type": "text/plain", "posted_by": "tenant",
+        "created_at": "2030-01-01T00:00:00Z",
+    }  # fmt: skip
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        is_message = request.url.path.endswith("/messages")
+        return httpx.Response(201, json=message if is_message else {"chat_id": "c1"})
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server/", "acme", "sk_key", world=Hurry(), transport=transport)
+    assert await api.create_chat(["ann", "bob"]) == "c1"
+    assert await api.create_chat(["bob"], "Team", creator="ann", key="k1") == "c1"
+    posted = await api.post_message("c1", "hello", client_message_id="m1", more={"silent": True})
+    assert (posted.sender_id, posted.posted_by) == ("~tenant", "tenant")
+    await api.post_message("c1", "hello", sender="ann")
+    bodies = [json.loads(request.content) for request in asked]
+    assert bodies[:3] == [
+        {"type": "direct", "members": ["ann", "bob"]},
+        {"type": "group", "members": ["bob"], "name": "Team", "creator": "ann"},
+        {"client_message_id": "m1", "content": "hello", "silent": True},
+    ]
+    assert bodies[3]["sender"] == "ann" and bodies[3]["client_message_id"]
+    assert asked[1].headers["Idempotency-Key"] == "k1"
+    assert asked[2].url.path == "/v1/tenants/acme/chats/c1/messages"
     await api.close()

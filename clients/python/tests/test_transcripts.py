@@ -121,7 +121,7 @@ class Replay:
         conversation, now = self.talk.conversation, self.talk.now
         match call:
             case "post":
-                self.talk.post(given["client_message_id"], given["content"], chat)
+                self.talk.post(given.pop("client_message_id"), given.pop("content"), chat, **given)
                 self.talk.save()
             case "read":
                 conversation.read(chat, given["sequence"])

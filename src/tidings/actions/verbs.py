@@ -3,12 +3,22 @@
 
 from dataclasses import dataclass
 
+from tidings.actions.attachments.downloading import ReadAttachment
+from tidings.actions.attachments.sweeping import SweepAttachments
+from tidings.actions.attachments.uploading import (
+    CreateUpload,
+    FindUpload,
+    PutThumbnail,
+    ReceiveBytes,
+)
+from tidings.actions.chat.as_tenant import CreateAsTenant
+from tidings.actions.chat.chat_settings import ChangeSettings
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.inspecting import InspectChat
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
-from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact, RedactAsTenant
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
     ListMembers,
@@ -17,8 +27,12 @@ from tidings.actions.chat.reading import (
     ListReceipts,
     ReadPage,
 )
+from tidings.actions.chat.reporting import ChangeReport, MakeReport, ReadReports
+from tidings.actions.chat.scheduling import Scheduling
 from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
+from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.blocks import BlockUser, ListBlocks
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.profiles import FindContacts
 from tidings.actions.identity.refreshing import RefreshSession
@@ -40,6 +54,7 @@ from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.starting import GetJob
 from tidings.actions.jobs.tenant_deletion import DeleteInbox, DeleteTenant
 from tidings.actions.jobs.user_deletion import DeleteUser
+from tidings.actions.search.searching import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,7 @@ class ChatVerbs:
     """The verbs for chats."""
 
     create: CreateChat
+    create_as_tenant: CreateAsTenant
     list: ListChats
     list_as_tenant: ListTenantChats
     get: GetChat
@@ -59,17 +75,21 @@ class ChatVerbs:
     decline_invite: DeclineInvite
     remove_as_tenant: RemoveAsTenant
     delete: DeleteChat
+    change_settings: ChangeSettings
     rename: Rename
     members: ListMembers
     inspect: InspectChat
     post: Post
+    scheduling: Scheduling
     read: ReadPage
     edit: Edit
     redact: Redact
+    redact_as_tenant: RedactAsTenant
     react: React
     reactions: ListReactions
     pin: Pin
     mentions: ListMentions
+    search: Search
     receipts: ListReceipts
     message_receipts: ListMessageReceipts
     mark: MarkReceipt
@@ -77,6 +97,24 @@ class ChatVerbs:
     hide: HideChat
     count_unread: UnreadCounter
     count_total: CountTotal
+    block: BlockUser
+    blocks: ListBlocks
+    report: MakeReport
+    reports: ReadReports
+    change_report: ChangeReport
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerbs:
+    """The verbs for uploads and attachments, and what makes links."""
+
+    create: CreateUpload
+    find: FindUpload
+    receive: ReceiveBytes
+    put_thumbnail: PutThumbnail
+    read: ReadAttachment
+    sweep: SweepAttachments
+    cursors: Cursors
 
 
 @dataclass(frozen=True, slots=True)

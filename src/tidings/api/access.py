@@ -47,11 +47,15 @@ _LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
 Refreshing a session is not one of them, because all users of an office may do it at the same
 time."""
 _SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
-METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
+METHODS: Final = "DELETE, GET, HEAD, PATCH, POST, PUT"
 HEADERS: Final = (
-    "Authorization, Content-Type, Idempotency-Key, Tidings-After, Traceparent, X-Request-Id"
+    "Authorization, Content-Type, Idempotency-Key, Range, Tidings-After, Traceparent,"
+    " Upload-Offset, X-Request-Id"
 )
-EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+EXPOSED: Final = (
+    "Content-Disposition, Content-Range, Idempotent-Replay, RateLimit, RateLimit-Policy,"
+    " Retry-After, Upload-Length, Upload-Offset, X-Request-Id"
+)
 REMEMBERED_SECONDS: Final = 600
 _PREFLIGHT: Final = Response(
     status_code=204,

@@ -15,8 +15,9 @@ from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.state import StateVerbs
-from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs, LoginVerbs
+from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, JobVerbs, LoginVerbs
 from tidings.api import (
+    attachments,
     audit,
     auth,
     callers,
@@ -32,9 +33,14 @@ from tidings.api import (
     metrics,
     notifications,
     reading,
+    reports,
+    safety,
+    scheduled,
+    search,
     sign_in,
     stack,
     state,
+    tenant_posts,
     tenants,
     unread,
     users,
@@ -55,11 +61,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *tenants.OPERATIONS,
     *users.OPERATIONS,
     *inspection.OPERATIONS,
+    *tenant_posts.OPERATIONS,
     *auth.OPERATIONS,
     *chats.OPERATIONS,
     *members.OPERATIONS,
+    *safety.OPERATIONS,
+    *reports.OPERATIONS,
     *messages.OPERATIONS,
+    *attachments.OPERATIONS,
+    *scheduled.OPERATIONS,
     *reading.OPERATIONS,
+    *search.OPERATIONS,
     *unread.OPERATIONS,
     *notifications.OPERATIONS,
     *inboxes.OPERATIONS,
@@ -81,6 +93,7 @@ def make_app(
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
     job_verbs: JobVerbs,
+    file_verbs: FileVerbs,
     state_verbs: StateVerbs,
     dead_letters: DeadLetterJobs,
     exports: PersonExports,
@@ -102,6 +115,7 @@ def make_app(
         "identity": identity_verbs,
         "logins": login_verbs,
         "job_verbs": job_verbs,
+        "files": file_verbs,
         "state": state_verbs,
         "dead_letters": dead_letters,
         "exports": exports,
@@ -112,7 +126,8 @@ def make_app(
         "metrics": metrics_text,
         "sign_in": ways_to_sign_in,
     }
-    guard, large_bodies = Guard(identity_verbs.authenticate, access), LargeBodies()
+    guard = Guard(identity_verbs.authenticate, access, identity_verbs.bans)
+    large_bodies = LargeBodies()
     recorder = Recorder(audit_trail, chance)
     responders: dict[str, dict[str, Responder]] = {
         path: dict.fromkeys(METHODS, PageResponder(page, guard))

@@ -155,6 +155,8 @@ class Recorder:
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
             return await operation.handler(**given)
         path, body = request.path_params, given.get("data", given.get("asked"))
+        if audited.continued_by and getattr(body, audited.continued_by) is not None:
+            return await operation.handler(**given)
         intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         named = [_part(name, path[name]) for name in names]

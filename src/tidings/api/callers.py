@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from tidings.actions.chat.before_send import GetHookSecret
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.caller import (
     Caller,
     Root,
@@ -17,6 +19,7 @@ from tidings.actions.identity.caller import (
     require_user,
 )
 from tidings.actions.identity.profiles import GetProfile, LastSeen, ListProfiles, PatchProfile
+from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.signing_keys import SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,
@@ -50,8 +53,10 @@ class IdentityVerbs:
     """The verbs for tenants, their keys and their users."""
 
     authenticate: Authenticate
+    bans: Bans
     put_tenant: PutTenant
     get_tenant: GetTenant
+    quotas: TenantQuotas
     list_tenants: ListTenants
     list_tenant_keys: ListTenantKeys
     make_tenant_key: MakeTenantKey
@@ -68,14 +73,18 @@ class IdentityVerbs:
     last_seen: LastSeen
     erase_user_content: EraseUserContent
     rotate_keys: RotateKeys
+    hook_secret: GetHookSecret
 
 
 class Guard:
     """Checks rate limits, credentials and the query of a request before its body is read."""
 
-    def __init__(self, authenticate: Authenticating, access: Access) -> None:
+    def __init__(
+        self, authenticate: Authenticating, access: Access, bans: Bans | None = None
+    ) -> None:
         self._authenticate = authenticate
         self._access = access
+        self._bans = bans
 
     async def admit(self, scope: Scope, operation: Operation | None) -> None:
         """Admit a request for an operation or a page, and set its caller as `user` in the scope.
@@ -95,6 +104,8 @@ class Guard:
         if caller is not None:
             set_requester(_requester(caller))
             _check_key(caller, operation, scope["path_params"])
+            if operation.is_banned and isinstance(caller, UserCaller) and self._bans is not None:
+                self._bans.check(caller.user)
         if operation.query is None:
             check_no_query(scope["query_string"])
 

@@ -8,7 +8,8 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.actions.verbs import ChatVerbs
-from tidings.api.fields import Limit, Name, Time, UserId
+from tidings.api import fields
+from tidings.api.fields import Limit, Name, SlowModeSeconds, Time, UserId
 from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
@@ -19,23 +20,25 @@ from tidings.model.ids import (
     USER,
     ChatId,
     UserKey,
-    from_rfc3339,
     rfc3339,
     tenant_of,
     user_id,
     user_key,
 )
 from tidings.model.refusals import (
+    ChatBusy,
     ChatNotFound,
     CursorInvalid,
     DirectChatFixed,
     Invalid,
     LimitReached,
     MemberNotFound,
+    MessageNotFound,
     QuotaReached,
     RequestConflict,
     TenantNotFound,
     UserDeleted,
+    UserNotAddable,
     UserNotFound,
 )
 from tidings.wire.records import ChatRecord, chat_record
@@ -78,6 +81,58 @@ async def delete_chat_as_tenant(
     """Delete any direct chat or group. After the answer, nothing can be written to the chat, and a
     job removes members and messages. A repeated request returns the job with its progress."""
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/chats/{chat_id}/messages/{sequence}",
+    tag=MODERATION_TAG,
+    summary="Redact a message as the tenant",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, ChatNotFound, MessageNotFound, ChatBusy),
+)
+async def redact_as_tenant(
+    caller: Caller, tenant: str, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> None:
+    """Remove the content of any message for good. The entry `redacted` has the sender `~tenant`. A
+    message whose content is gone already gets the same answer."""
+    await verbs.redact_as_tenant(caller, tenant, chat, sequence_in_path)
+
+
+class SettingsChange(Body, frozen=True):
+    """The settings to change. A field that is left out does not change."""
+
+    frozen: bool | None = None
+    slow_mode_seconds: SlowModeSeconds | None = None
+
+
+class SettingsRecord(msgspec.Struct):
+    """The settings of a chat. `slow_mode_seconds` is 0 if the chat is not in slow mode."""
+
+    chat_id: str
+    frozen: bool
+    slow_mode_seconds: int
+
+
+@operation(
+    "PATCH",
+    "/v1/tenants/{tenant}/chats/{chat_id}",
+    tag=MODERATION_TAG,
+    summary="Freeze a chat, or set its slow mode",
+    key="tenant",
+    refusals=(TenantNotFound, ChatNotFound),
+)
+async def change_settings(
+    caller: Caller, tenant: str, chat: ChatId, data: SettingsChange, verbs: ChatVerbs
+) -> SettingsRecord:
+    """Change the settings of a chat. In a frozen chat, members can read, but not send, edit, react
+    or pin. In slow mode, a member can send one message in this many seconds; admins and owners need
+    not wait. A change is the entry `settings` with the sender `~tenant`."""
+    settings = await verbs.change_settings(
+        caller, tenant, chat, frozen=data.frozen, slow_mode_seconds=data.slow_mode_seconds
+    )
+    return SettingsRecord(chat, settings.frozen, settings.slow_mode_seconds)
 
 
 class TenantChatsQuery(ListQuery, frozen=True):
@@ -176,6 +231,7 @@ class ChatList(msgspec.Struct):
     headers=("Idempotency-Key",),
     refusals=(
         UserNotFound,
+        UserNotAddable,
         UserDeleted,
         ChatNotFound,
         LimitReached,
@@ -183,6 +239,7 @@ class ChatList(msgspec.Struct):
         RequestConflict,
     ),
     body_cost=lambda chat: rate_limits.group_cost(len(chat.members)),
+    is_banned=True,
 )
 async def create_chat(
     user: UserKey,
@@ -233,6 +290,7 @@ async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
     tag=TAG,
     summary="Rename a group",
     refusals=(ChatNotFound, DirectChatFixed),
+    is_banned=True,
 )
 async def rename_chat(
     user: UserKey, chat: ChatId, data: ChatChange, verbs: ChatVerbs
@@ -252,7 +310,7 @@ async def rename_chat(
 async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVerbs) -> MuteState:
     """Stop push notices from this chat to the caller until the given time; null ends the mute.
     Other members are not affected."""
-    until = None if data.until is None else _time(data.until)
+    until = None if data.until is None else fields.time(data.until, "until")
     await verbs.mute(user, chat, until, except_mentions=data.except_mentions)
     if until is None:
         return MuteState(None, except_mentions=False)
@@ -267,6 +325,7 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     key="user or tenant",
     statuses=(202,),
     refusals=(ChatNotFound, DirectChatFixed),
+    is_banned=True,
 )
 async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
     """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer,
@@ -300,13 +359,6 @@ def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
     return [user_key(tenant_of(creator), member) for member in members]
 
 
-def _time(text: str) -> int:
-    try:
-        return from_rfc3339(text)
-    except ValueError as error:
-        raise Invalid(f"until: {error}", "/until") from None
-
-
 OPERATIONS: Final = (
     create_chat,
     list_chats,
@@ -317,4 +369,6 @@ OPERATIONS: Final = (
     list_tenant_chats,
     remove_member_as_tenant,
     delete_chat_as_tenant,
+    change_settings,
+    redact_as_tenant,
 )

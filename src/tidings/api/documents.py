@@ -12,7 +12,7 @@ import msgspec
 
 from tidings import __version__
 from tidings.api import fields
-from tidings.api.operations import Key, Operation
+from tidings.api.operations import BINARY, Key, Operation
 from tidings.api.problems import (
     MEDIA_TYPE,
     MethodNotAllowed,
@@ -24,6 +24,7 @@ from tidings.model import limits
 from tidings.model.ids import MESSAGE
 from tidings.model.refusals import NotFound, Refusal
 from tidings.wire import frames
+from tidings.wire.scheduled import ScheduledFailedFrame
 
 _FROM_CLIENT: Final = get_args(frames.ClientFrame)
 _FROM_SERVER: Final = (
@@ -39,6 +40,7 @@ _FROM_SERVER: Final = (
     frames.UnreadFrame,
     frames.UnreadTotalFrame,
     frames.ChatChangedFrame,
+    ScheduledFailedFrame,
     frames.InvitedFrame,
     frames.ProfileFrame,
     frames.InboxUnread,
@@ -87,7 +89,12 @@ _REQUEST_HEADERS: Final[dict[str, Json]] = {
         "pattern": "^[!-~]([ -~]*[!-~])?$",
     },
     "Tidings-After": {"type": "string", "pattern": f"^{MESSAGE.pattern}$"},
+    "Upload-Offset": {"type": "integer", "minimum": 0},
+    "Range": {"type": "string", "examples": ["bytes=0-1023"]},
+    "If-Range": {"type": "string"},
 }
+ANY_TYPE: Final = "*/*"
+_BYTES: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
 _RETRY_AFTER: Final = {"schema": {"type": "string", "pattern": "^[0-9]+$"}}
 _ANSWER_HEADERS: Final[dict[int, Json]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string", "const": "Bearer"}}},
@@ -99,6 +106,7 @@ _ANSWERS: Final = {
     201: "Created.",
     202: "Accepted; processing continues in the background.",
     204: "Done; the answer has no body.",
+    206: "A part of the file.",
 }
 
 
@@ -219,6 +227,8 @@ def _operation(operation: Operation, schemas: _Schemas) -> Json:
             "required": not operation.is_body_optional,
             "content": {"application/json": {"schema": schemas.ref(operation.body)}},
         }
+    if operation.has_stream:
+        described["requestBody"] = {"required": True, "content": {ANY_TYPE: _BYTES}}
     return described
 
 
@@ -236,7 +246,7 @@ def _parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
 
 
 def _successes(operation: Operation, schemas: _Schemas) -> Json:
-    answer: Json = {}
+    answer: Json = {"content": {ANY_TYPE: _BYTES}} if operation.media_type == BINARY else {}
     if operation.answers:
         media_type = operation.media_type.partition(";")[0]
         answer["content"] = {media_type: {"schema": schemas.ref(*operation.answers)}}

@@ -12,6 +12,8 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - `request_id`: the header `X-Request-Id`, or an id that the server chose;
 - `own_message`: the header `Tidings-After`, as chat and sequence;
 - `is_local`: whether the request comes from a browser on this machine;
+- `stream`: the bytes of the body, which the handler reads itself;
+- `upload_offset`, `range_asked`: the headers `Upload-Offset` and `Range`;
 - `data`: the decoded body, which is read before the other arguments;
 - any other name: a service that the application was made with, for example `verbs`.
 
@@ -30,7 +32,7 @@ from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tidings.actions.explain.refusals import RefusalJournal
@@ -39,16 +41,19 @@ from tidings.api import fields
 from tidings.api.access import known_request_id
 from tidings.api.audit import Recorder
 from tidings.api.callers import Guard
-from tidings.api.operations import JSON, Answer, Audited, Operation
+from tidings.api.operations import JSON, Answer, Audited, Operation, Streamed
 from tidings.api.problems import MethodNotAllowed, answer_failure, answer_refusal
 from tidings.api.requests import (
+    Arriving,
     check_host,
     check_media_type,
     check_path,
     is_local,
+    range_asked,
     read_body,
     read_query,
     read_value,
+    upload_offset,
 )
 from tidings.logs.requests import current_requests, texts_of
 from tidings.metrics import declared
@@ -73,9 +78,10 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "request_id": lambda request: known_request_id(request.scope),
     "own_message": lambda request: fields.own_message(request.headers.get("Tidings-After")),
     "is_local": is_local,
+    "stream": Arriving,
+    "upload_offset": lambda request: upload_offset(request.headers.get("Upload-Offset")),
+    "range_asked": range_asked,
 }
-
-NO_CONTENT: Final = 204
 
 Responder = Callable[[Request], Awaitable[Response]]
 """Answers the requests with one method for one path, or raises a refusal."""
@@ -335,8 +341,13 @@ class OperationResponder:
             answer = await self._call(request, {**body, **self._arguments.read(request)})
         if not isinstance(answer, Answer):
             answer = Answer(answer, operation.statuses[0])
-        if answer.status == NO_CONTENT:
-            return Response(status_code=NO_CONTENT, headers=answer.headers)
+        if isinstance(answer.content, Streamed):
+            streamed = answer.content
+            return StreamingResponse(
+                streamed.data, answer.status, answer.headers, streamed.media_type
+            )
+        if not operation.answers:
+            return Response(status_code=answer.status, headers=answer.headers)
         is_json = operation.media_type == JSON
         content = msgspec.json.encode(answer.content) if is_json else answer.content
         return Response(content, answer.status, answer.headers, operation.media_type)

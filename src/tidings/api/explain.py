@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operation that explains what became of a message on its way to a user."""
+"""Operations that explain what became of a message, and trace deliveries while they happen."""
 
 from typing import Final
 
@@ -12,8 +12,15 @@ from tidings.api.operations import Audited, operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.explaining import Code, Explanation, Moment, What
-from tidings.model.ids import rfc3339
-from tidings.model.refusals import InboxNotFound, TenantNotFound, UserNotFound
+from tidings.model.ids import rfc3339, user_id
+from tidings.model.refusals import (
+    ChatNotFound,
+    CursorInvalid,
+    InboxNotFound,
+    TenantNotFound,
+    UserNotFound,
+)
+from tidings.ports.journals import TraceStep
 
 TAG: Final = "Explain"
 UNKNOWN: Final = "unknown"
@@ -79,6 +86,69 @@ async def explain(
     )
 
 
+class TraceQuery(Query, frozen=True, kw_only=True):
+    """Whose delivery to trace, or in which chat; `cursor` is from the previous answer."""
+
+    user_id: str | None = None
+    chat_id: str | None = None
+    cursor: str | None = None
+
+    @property
+    def subject(self) -> str | None:
+        """The user or chat, for the audit trail."""
+        return self.chat_id if self.user_id is None else self.user_id
+
+
+class TraceStepRecord(msgspec.Struct, kw_only=True):
+    """A step of delivery, or a request that was refused or repeated. `sequence` is the last entry
+    that it concerns."""
+
+    at: str
+    what: str
+    where: str
+    user_id: str | None
+    chat_id: str | None
+    sequence: int | None
+
+
+class TraceRecord(msgspec.Struct):
+    """Steps in order. The next request with `next_cursor` returns those that follow. Without
+    `complete`, there were too many steps, and the oldest are missing."""
+
+    data: list[TraceStepRecord]
+    next_cursor: str
+    complete: bool
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/trace",
+    tag=TAG,
+    summary="Trace deliveries while they happen",
+    key="tenant",
+    refusals=(TenantNotFound, UserNotFound, ChatNotFound, CursorInvalid),
+    audit=Audited(target="subject", continued_by="cursor", is_frequent=True),
+    cost=rate_limits.page_cost(limits.PAGE_MAX),
+)
+async def trace(caller: Caller, tenant: str, asked: TraceQuery, explaining: Explain) -> TraceRecord:
+    """Return the last steps of delivery to a user or in a chat: first those of the last minute,
+    then, with the cursor, those that followed. A step is shown when it is a second old. Nothing is
+    recorded for a trace, and it contains no content. The audit trail has its first request."""
+    found = await explaining.trace(caller, tenant, asked.user_id, asked.chat_id, asked.cursor)
+    return TraceRecord([_step(step) for step in found.steps], found.cursor, found.is_complete)
+
+
+def _step(step: TraceStep) -> TraceStepRecord:
+    return TraceStepRecord(
+        at=rfc3339(step.at),
+        what=step.what,
+        where=step.where,
+        user_id=None if step.user is None else user_id(step.user),
+        chat_id=step.chat,
+        sequence=step.sequence,
+    )
+
+
 def _record(explanation: Explanation) -> ExplanationRecord:
     verdict = explanation.verdict
     return ExplanationRecord(
@@ -97,4 +167,4 @@ def _time(time: int | None) -> str:
     return UNKNOWN if time is None else rfc3339(time)
 
 
-OPERATIONS: Final = (explain,)
+OPERATIONS: Final = (explain, trace)

@@ -16,19 +16,26 @@ from tidings.actions.identity.refresh_tokens import REFRESH_TOKEN
 from tidings.actions.identity.signing_keys import KEY_ID
 from tidings.actions.identity.users import USER_PREFIX
 from tidings.actions.inbox.posted import ASIDE
+from tidings.actions.search.queries import QUERY_CHARS_MAX
 from tidings.model import limits
+from tidings.model.attachments import ATTACHMENT, ATTACHMENTS_MAX
+from tidings.model.before_send import SECRET_VERSION_MAX
+from tidings.model.chat_settings import SLOW_MODE_SECONDS_MAX
 from tidings.model.entries import JOB
 from tidings.model.ids import (
     CHAT,
     CLIENT_MESSAGE_ID,
     DEVICE,
     MESSAGE,
+    SCHEDULED,
     SEQUENCE_MAX,
     SESSION,
     TENANT,
+    TENANT_ITSELF,
     USER,
     ChatId,
     UserKey,
+    from_rfc3339,
     locate,
     tenant_of,
 )
@@ -49,12 +56,17 @@ def _matching(pattern: re.Pattern[str]) -> msgspec.Meta:
 
 
 Quota = Annotated[int, msgspec.Meta(ge=0, le=QUOTA_MAX)]
+SecretVersion = Annotated[int, msgspec.Meta(ge=1, le=SECRET_VERSION_MAX)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=limits.PAGE_MAX)]
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 TtlSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TTL_SECONDS_MAX)]
+SlowModeSeconds = Annotated[int, msgspec.Meta(ge=0, le=SLOW_MODE_SECONDS_MAX)]
 TokenSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TOKEN_SECONDS_MAX)]
 
 UserId = Annotated[str, _matching(USER)]
+NamedSender = Annotated[str, msgspec.Meta(pattern=f"^({TENANT_ITSELF}|{USER.pattern})$")]
+"""The user in whose name a tenant acts, or the tenant itself. It is checked when the request is
+read, because the audit trail records it."""
 UserPrefix = Annotated[str, _matching(USER_PREFIX)]
 Device = Annotated[str, _matching(DEVICE)]
 TenantName = Annotated[str, _matching(TENANT)]
@@ -103,7 +115,7 @@ IssuerKeys = Annotated[
         },
     ),
 ]
-Content = Annotated[str, _documented(minLength=1, maxLength=limits.CONTENT_BYTES_MAX)]
+Content = Annotated[str, _documented(maxLength=limits.CONTENT_BYTES_MAX)]
 ContentType = Annotated[
     str, _documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
@@ -111,7 +123,11 @@ Mentions = Annotated[
     list[Annotated[str, _documented(pattern=rf"^(\*|{USER.pattern})$")]],
     _documented(maxItems=limits.MENTIONS_MAX),
 ]
+AttachmentIds = Annotated[
+    list[Annotated[str, _matching(ATTACHMENT)]], _documented(maxItems=ATTACHMENTS_MAX)
+]
 Time = Annotated[str, _documented(format="date-time")]
+SearchText = Annotated[str, _documented(minLength=1, maxLength=QUERY_CHARS_MAX)]
 
 Category = Annotated[str, _matching(CATEGORY)]
 NotificationId = Annotated[str, _matching(NOTIFICATION)]
@@ -147,6 +163,7 @@ def _path_matching(pattern: re.Pattern[str]) -> dict[str, Any]:
 
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "aside_id": _path_matching(ASIDE),
+    "attachment_id": _path_matching(ATTACHMENT),
     "chat_id": _path_matching(CHAT),
     "emoji": {
         "type": "string",
@@ -156,10 +173,13 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     },
     "inbox": _path_matching(INBOX),
     "job_id": _path_matching(JOB),
+    "report_id": _path_matching(SESSION),
     "key_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+    "link": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX},
     "message_id": _path_matching(MESSAGE),
     "notification_id": _path_matching(NOTIFICATION),
+    "scheduled_id": _path_matching(SCHEDULED),
     "signing_key_id": _path_matching(KEY_ID),
     "session_id": _path_matching(SESSION),
     "sequence": {"type": "integer", "minimum": 1, "maximum": SEQUENCE_MAX},
@@ -203,6 +223,18 @@ def own_message(message_id: str | None) -> tuple[ChatId, int] | None:
     if found is None or found[1] > SEQUENCE_MAX:
         raise Invalid("Tidings-After: the id of a message")
     return found
+
+
+def time(text: str, name: str) -> int:
+    """Parse a time in the field `name` of a body.
+
+    Raises:
+        Invalid: The text is not an RFC 3339 time.
+    """
+    try:
+        return from_rfc3339(text)
+    except ValueError as error:
+        raise Invalid(f"{name}: {error}", f"/{name}") from None
 
 
 def limit_in_path(limit: str) -> int:

@@ -9,6 +9,7 @@ from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs, JobVerbs
+from tidings.api import fields
 from tidings.api.fields import (
     Category,
     Description,
@@ -24,7 +25,7 @@ from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.ids import UserKey, from_rfc3339
+from tidings.model.ids import UserKey
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import (
     CursorInvalid,
@@ -81,19 +82,30 @@ async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> 
     summary="Replace the settings of a tenant",
     key="tenant",
     refusals=(TenantNotFound,),
-    audit=Audited(settings=("login.phone", "login.register", "invites", "chats.keep_days")),
+    audit=Audited(
+        settings=(
+            "login.phone",
+            "login.register",
+            "invites",
+            "chats.keep_days",
+            "before_send.on_failure",
+        )
+    ),
 )
 async def put_settings(
     caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs
 ) -> dict[str, Any]:
-    """Replace all settings with a JSON object of up to 16 KiB. The server uses four fields; it
+    """Replace all settings with a JSON object of up to 16 KiB. The server uses five fields; it
     stores all others and ignores them. `inbox` (`keep_days`, `late_joiners`) has the defaults for
     inboxes that do not set these fields themselves. `login` (`phone`, `register`) sets whether
     users can log in by phone, and whether unknown numbers become users; both are false by default.
-    `invites` is `"open"` or `"ask"`. With `"open"`, the default, a stranger can add a user to a
-    group at once; with `"ask"`, the user is invited first. `chats` (`keep_days`,
+    `invites` is `"open"`, `"ask"` or `"contacts"`. With `"open"`, the default, a stranger can add a
+    user to a group at once; with `"ask"`, the user is invited first; with `"contacts"`, only those
+    can add a user to whom the user has written in a direct chat. `chats` (`keep_days`,
     `keep_days_by_chat`) sets after how many days the content of new messages is removed, for all
-    chats or for single chats by id. By default it is null, and content is kept."""
+    chats or for single chats by id. By default it is null, and content is kept. `before_send`
+    (`url`, `timeout_ms`, `on_failure`, `secret_version`) names a hook that is asked about each
+    message before it is stored."""
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)
     return data
@@ -329,10 +341,7 @@ async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChang
     if change.ids is not None:
         return unread_record(await verbs.read.some(user, inbox, change.ids))
     assert change.before is not None
-    try:
-        time = from_rfc3339(change.before)
-    except ValueError as error:
-        raise Invalid(f"before: {error}", "/before") from None
+    time = fields.time(change.before, "before")
     return unread_record(await verbs.read.before(user, inbox, time))
 
 

@@ -108,7 +108,7 @@ async def inspect_chat(
     caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
 ) -> InspectedChat:
     """Return a chat of the tenant, without content."""
-    return _record(await verbs.inspect.state(caller, tenant, chat))
+    return inspected_chat(await verbs.inspect.state(caller, tenant, chat))
 
 
 @operation(
@@ -182,7 +182,8 @@ def _entries(page: Page) -> EntriesAfter:
     return EntriesAfter(entries, page.next, page.head.sequence)
 
 
-def _record(state: ChatState) -> InspectedChat:
+def inspected_chat(state: ChatState) -> InspectedChat:
+    """Return the record of a chat, as its tenant sees it."""
     return InspectedChat(
         chat_id=state.chat_id,
         type=state.type,

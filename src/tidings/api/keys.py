@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on signing keys, a tenant's own public keys, the master key and data keys."""
 
+from base64 import b64encode
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from tidings.actions.identity.tenants import check_tenant
 from tidings.actions.identity.token_issuers import registered
 from tidings.actions.verbs import JobVerbs
 from tidings.api.callers import IdentityVerbs
-from tidings.api.fields import IssuerKeys, Name, TenantName
+from tidings.api.fields import IssuerKeys, Name, SecretVersion, TenantName
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.model.ids import rfc3339
@@ -286,7 +287,40 @@ def _record(row: SigningKeyRow) -> SigningKeyRecord:
     return SigningKeyRecord(row.key_id, rfc3339(row.created_at), row.signs)
 
 
+class HookSecretQuery(Query, frozen=True):
+    """Which secret to return: `secret_version` in the tenant's settings, or the next one."""
+
+    version: SecretVersion = 1
+
+
+class HookSecretRecord(msgspec.Struct):
+    """A secret in the form of the Standard Webhooks specification."""
+
+    secret: str
+    version: int
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/before-send/secret",
+    tag=KEYS_TAG,
+    summary="Get the secret of the before-send hook",
+    key="tenant",
+    refusals=(TenantNotFound,),
+    audit=Audited(quoted=("version",)),
+)
+async def get_hook_secret(
+    caller: Caller, tenant: str, asked: HookSecretQuery, identity: IdentityVerbs
+) -> HookSecretRecord:
+    """Return a secret that signs requests to the tenant's before-send hook. To replace it, read
+    the next version and install it, then raise `secret_version` in the settings: each request is
+    signed with this version and with the one before."""
+    secret = await identity.hook_secret(caller, tenant, asked.version)
+    return HookSecretRecord(f"whsec_{b64encode(secret).decode()}", asked.version)
+
+
 OPERATIONS: Final = (
+    get_hook_secret,
     list_signing_keys,
     make_signing_key,
     remove_signing_key,

@@ -20,7 +20,9 @@ from tidings.model.refusals import (
     LimitReached,
     MemberNotFound,
     Refusal,
+    UserBanned,
     UserDeleted,
+    UserNotAddable,
     UserNotFound,
 )
 from tidings.model.roles import Invite, Role
@@ -64,6 +66,7 @@ async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
     tag=INVITES_TAG,
     summary="Accept an invitation",
     refusals=(InviteNotFound, ChatNotFound, LimitReached),
+    is_banned=True,
 )
 async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
     """Make the caller a member of the group. A caller who is a member already gets the same
@@ -137,9 +140,10 @@ async def list_members(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> MemberL
     summary="Add a member or change a role",
     statuses=(200, 201, 202),
     refusals=(
-        ChatNotFound, UserNotFound, UserDeleted, MemberNotFound, DirectChatFixed, LastOwner,
-        LimitReached,
+        ChatNotFound, UserNotFound, UserNotAddable, UserDeleted, MemberNotFound, DirectChatFixed,
+        LastOwner, LimitReached,
     ),
+    is_banned=True,
 )  # fmt: skip
 async def put_member(
     user: UserKey,
@@ -167,7 +171,7 @@ async def put_member(
     tag=TAG,
     summary="Remove a member or leave",
     statuses=(204,),
-    refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
+    refusals=(ChatNotFound, MemberNotFound, DirectChatFixed, UserBanned),
 )
 async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVerbs) -> None:
     """Remove a member, or leave the chat. Every member may leave. When the last owner leaves, the
@@ -175,6 +179,8 @@ async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVe
     other = _named(user, user_id)
     if other is None:
         raise MemberNotFound
+    if other != user and verbs.post.bans is not None:
+        verbs.post.bans.check(user)
     await verbs.remove_member(user, chat, other)
 
 

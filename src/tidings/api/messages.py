@@ -10,19 +10,32 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.verbs import ChatVerbs
-from tidings.api.fields import ClientMessageId, Content, ContentType, Mentions, Sequence, TtlSeconds
+from tidings.api.fields import (
+    AttachmentIds,
+    ClientMessageId,
+    Content,
+    ContentType,
+    Mentions,
+    Sequence,
+    Time,
+    TtlSeconds,
+)
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.api.scheduled import NewlyScheduled, schedule
 from tidings.logs.requests import current_requests
 from tidings.metrics import declared
 from tidings.model import limits
-from tidings.model.entries import Entry, SendOptions
+from tidings.model.entries import Entry, SendOptions, send_options
+from tidings.model.file_refusals import AttachmentUnknown, AttachmentUsed
 from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
     ChatBusy,
+    ChatFrozen,
     ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
+    HookUnavailable,
     LimitReached,
     MentionUnknown,
     MessageGone,
@@ -31,6 +44,9 @@ from tidings.model.refusals import (
     Refusal,
     ReplyUnknown,
     SendConflict,
+    SendDeclined,
+    SlowMode,
+    UserBanned,
     UserDeleted,
 )
 from tidings.tracing.spans import current_span
@@ -80,7 +96,8 @@ async def list_reactions(
     tag=REACTIONS_TAG,
     summary="React to a message",
     statuses=(204,),
-    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+    refusals=(ChatNotFound, ChatFrozen, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+    is_banned=True,
 )
 async def add_reaction(
     user: UserKey, chat: ChatId, sequence_in_path: int, emoji: str, verbs: ChatVerbs
@@ -96,7 +113,8 @@ async def add_reaction(
     tag=REACTIONS_TAG,
     summary="Remove a reaction",
     statuses=(204,),
-    refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
+    refusals=(ChatNotFound, ChatFrozen, MessageNotFound, MessageGone, ChatBusy),
+    is_banned=True,
 )
 async def remove_reaction(
     user: UserKey, chat: ChatId, sequence_in_path: int, emoji: str, verbs: ChatVerbs
@@ -134,7 +152,8 @@ async def list_pins(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> PinList:
     tag=PINS_TAG,
     summary="Pin a message",
     statuses=(204,),
-    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+    refusals=(ChatNotFound, ChatFrozen, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+    is_banned=True,
 )
 async def pin_message(user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs) -> None:
     """Pin a message for all members; a repeated request changes nothing. In a group, admins and
@@ -148,7 +167,8 @@ async def pin_message(user: UserKey, chat: ChatId, sequence_in_path: int, verbs:
     tag=PINS_TAG,
     summary="Unpin a message",
     statuses=(204,),
-    refusals=(ChatNotFound, MessageNotFound, ChatBusy),
+    refusals=(ChatNotFound, ChatFrozen, MessageNotFound, ChatBusy),
+    is_banned=True,
 )
 async def unpin_message(
     user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
@@ -157,12 +177,8 @@ async def unpin_message(
     await verbs.pin(user, chat, sequence_in_path, away=True)
 
 
-class NewMessage(Body, frozen=True, kw_only=True):
-    """A message to post. Content is 1 to 4096 bytes of UTF-8. `after` is a sequence that the client
-    had seen in the chat when it first sent the message; a repeat must have the same value.
-    `reply_to` is the sequence of a message in the same chat whose content is not gone. `mentions`
-    are user ids of members, or `["*"]` for everyone. For a `silent` message, no push notices are
-    sent."""
+class MessageBody(Body, frozen=True, kw_only=True):
+    """The fields of every message that is posted."""
 
     client_message_id: ClientMessageId
     content: Content
@@ -172,17 +188,24 @@ class NewMessage(Body, frozen=True, kw_only=True):
     reply_to: Sequence | None = None
     mentions: Mentions | None = None
     silent: bool = False
+    attachments: AttachmentIds | None = None
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        if self.reply_to is None and not self.mentions and not self.silent:
-            return None
-        return SendOptions(self.reply_to, tuple(self.mentions or ()), self.silent)
+        return send_options(self.reply_to, self.mentions or (), self.silent, self.attachments or ())
+
+
+class NewMessage(MessageBody, frozen=True, kw_only=True):
+    """A message to post, at once or, with `send_at`, later. `after` is a sequence that the client
+    had seen when it first sent the message. `reply_to` is the sequence of a message, `mentions` are
+    user ids of members, and `attachments` ids of finished uploads."""
+
+    send_at: Time | None = None
 
 
 class MessageChange(Body, frozen=True):
-    """The new content of a message."""
+    """The new content of a message; empty only if the message has attachments."""
 
     content: Content
 
@@ -192,16 +215,24 @@ class MessageChange(Body, frozen=True):
     "/v1/chats/{chat_id}/messages",
     tag=TAG,
     summary="Post a message",
-    statuses=(201, 200),
+    statuses=(201, 200, 202),
     refusals=(
         ChatNotFound,
+        ChatFrozen,
+        UserBanned,
+        SlowMode,
         ContentEmpty,
         ContentTooLarge,
         SendConflict,
         ReplyUnknown,
         MentionUnknown,
+        AttachmentUnknown,
+        AttachmentUsed,
         UserDeleted,
+        LimitReached,
         ChatBusy,
+        SendDeclined,
+        HookUnavailable,
         QuotaReached,
     ),
 )
@@ -212,11 +243,14 @@ async def post_message(
     verbs: ChatVerbs,
     request_id: str,
     refusals: RefusalJournal,
-) -> Answer[MessageRecord]:
+) -> Answer[MessageRecord | NewlyScheduled]:
     """Post a message. A client that lost the answer sends the request again: the same
     `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
     sender has left the chat meanwhile, the answer has only the sequence, id and time of the
-    message."""
+    message. With `send_at`, the message is only scheduled: the answer is 202 with its
+    `scheduled_id`, for a repeat too. Everything is checked again when the message is sent."""
+    if data.send_at is not None:
+        return await schedule(verbs, user, chat, data, data.send_at)
     entry, is_replay = await post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
@@ -262,7 +296,18 @@ async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> Mess
     "/v1/chats/{chat_id}/messages/{sequence}",
     tag=TAG,
     summary="Edit a message",
-    refusals=(ChatNotFound, MessageNotFound, MessageGone, ContentEmpty, ContentTooLarge, ChatBusy),
+    refusals=(
+        ChatNotFound,
+        ChatFrozen,
+        MessageNotFound,
+        MessageGone,
+        ContentEmpty,
+        ContentTooLarge,
+        SendDeclined,
+        HookUnavailable,
+        ChatBusy,
+    ),
+    is_banned=True,
 )
 async def edit_message(
     user: UserKey, chat: ChatId, sequence_in_path: int, data: MessageChange, verbs: ChatVerbs
@@ -279,6 +324,7 @@ async def edit_message(
     summary="Redact a message",
     statuses=(204,),
     refusals=(ChatNotFound, MessageNotFound, ChatBusy),
+    is_banned=True,
 )
 async def redact_message(
     user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
@@ -289,7 +335,7 @@ async def redact_message(
 
 
 async def post(
-    verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
+    verbs: ChatVerbs, user: UserKey, chat: ChatId, message: MessageBody
 ) -> tuple[Entry, bool]:
     """Post a message; when it is durable, return it, and True if an earlier request has stored
     it."""

@@ -3,7 +3,7 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -19,14 +19,16 @@ from tidings.model.refusals import (
     StoreUnavailable,
     TooLarge,
     Unauthenticated,
+    UserBanned,
 )
 
 JSON: Final = "application/json"
+BINARY: Final = "application/octet-stream"
 UNCOUNTED: Final = ("/healthz", "/readyz")
 """Paths without rate limits: a health check must never be refused."""
 
 Key = Literal["root", "tenant", "user", "user or tenant"]
-Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
+Method = Literal["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"]
 T = TypeVar("T")
 
 
@@ -40,6 +42,14 @@ class Answer(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed:
+    """The bytes of an answer that is sent as they are read."""
+
+    data: AsyncIterator[bytes]
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Audited:
     """Says how an operation is recorded in the audit trail."""
 
@@ -50,6 +60,8 @@ class Audited:
     """Paths, with dots, of the fields to record if the body is an arbitrary object."""
     quoted: tuple[str, ...] = ()
     """Fields of the body to record with their values, which must not be secret."""
+    continued_by: str | None = None
+    """Field of the query with which a request continues an act that is recorded already."""
     is_frequent: bool = False
     """Whether the operation may be requested thousands of times a second. Such an operation changes
     nothing in the store, so it is recorded only once, after the call and before the answer."""
@@ -81,6 +93,8 @@ class Operation:
     """The weakest credential that is allowed; None if none is needed."""
     body: type | None
     """A subclass of `Body`, or `dict` if the operation accepts any JSON object."""
+    has_stream: bool
+    """Whether the body is bytes, which the handler reads itself."""
     body_bytes_max: int
     is_body_optional: bool
     query: type[Query] | None
@@ -97,6 +111,8 @@ class Operation:
     """Tokens that a request costs, or a function that computes them from the query."""
     body_cost: Callable[[Any], int] | None
     """Function that computes the part of the cost that depends on the body, if there is one."""
+    is_banned: bool
+    """Whether the operation is refused to banned users, because others would see what they do."""
     handler: Callable[..., Awaitable[Any]]
     """The function that handles a request; its arguments are passed by name."""
 
@@ -131,6 +147,7 @@ def operation(
     cost: int | Callable[[Any], int] = 1,
     media_type: str = JSON,
     body_cost: Callable[[Any], int] | None = None,
+    is_banned: bool = False,
 ) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
     """Make a function the handler of an operation.
 
@@ -152,17 +169,21 @@ def operation(
             description=inspect.getdoc(function) or "",
             key=key,
             body=hints.get("data"),
+            has_stream="stream" in hints,
             body_bytes_max=body_bytes_max,
             is_body_optional=_has_default(function, "data"),
             query=hints.get("asked"),
             headers=headers,
             statuses=statuses,
             answers=_answers(hints["return"]),
-            refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
+            refusals=frozenset(refusals)
+            | _implied(path, key, hints.get("data"))
+            | (frozenset({UserBanned}) if is_banned else frozenset()),
             audit=None if key in (None, "user") else audit or _usual_audit(method),
             cost=cost,
             media_type=media_type,
             body_cost=body_cost,
+            is_banned=is_banned,
             handler=function,
         )
 
@@ -181,7 +202,7 @@ def _has_default(function: Callable[..., Any], name: str) -> bool:
 def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotation
     if get_origin(returned) is Answer:
         (returned,) = get_args(returned)
-    if returned is type(None):
+    if returned in (type(None), Streamed):
         return ()
     return get_args(returned) if isinstance(returned, UnionType) else (returned,)
 

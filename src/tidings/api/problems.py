@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 import msgspec
 from starlette.responses import Response
 
+from tidings.model.file_refusals import OffsetConflict, RangeRefused
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import (
     Invalid,
@@ -111,6 +112,10 @@ def _field_errors(refusal: Refusal) -> list[FieldError] | None:
 def _headers(refusal: Refusal) -> dict[str, str]:
     if isinstance(refusal, Unauthenticated):
         return {"WWW-Authenticate": "Bearer"}
+    if isinstance(refusal, OffsetConflict):
+        return {"Upload-Offset": str(refusal.offset)}
+    if isinstance(refusal, RangeRefused):
+        return {"Content-Range": f"bytes */{refusal.size}"}
     if isinstance(refusal, MethodNotAllowed):
         return {"Allow": refusal.allowed}
     if isinstance(refusal, TooMany | SmsUnavailable):

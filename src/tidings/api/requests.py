@@ -4,7 +4,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeVar, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -16,13 +16,14 @@ from tidings.api.problems import MediaTypeUnsupported
 from tidings.model import limits
 from tidings.model.addresses import is_loopback
 from tidings.model.refusals import Invalid, NotFound, TooLarge
-from tidings.wire.codes import explain
+from tidings.wire.mistakes import explain
 
 B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")
 
 QUERY_PARAMETERS_MAX: Final = 20
-COMPLAINT_CHARS_MAX: Final = 200
+_OFFSET_CHARS_MAX: Final = 15
+COMPLAINT_CHARS_MAX: Final = 400
 """Maximum length of an error message or pointer in an answer, in characters."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
@@ -40,8 +41,66 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request. An unknown field is refused, never ignored."""
 
 
+def upload_offset(text: str | None) -> int | None:
+    """Return the value of the header `Upload-Offset`; None if it is missing.
+
+    Raises:
+        Invalid: The value is not a number of bytes.
+    """
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _OFFSET_CHARS_MAX):
+        raise Invalid("Upload-Offset: must be a number of bytes")
+    return int(text)
+
+
+def range_asked(request: Request) -> str | None:
+    """Return the header `Range`; None if it is missing or applies only to another file.
+
+    The entity tag of a file is its id, which is in the path, because a file never changes.
+    """
+    tag = request.headers.get("If-Range")
+    if tag is not None and tag != f'"{request.path_params.get("attachment_id")}"':
+        return None
+    return request.headers.get("Range")
+
+
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The query of a request. An unknown parameter is refused, never ignored."""
+
+
+class Arriving:
+    """The bytes of a request, which its handler reads as they arrive."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        length = request.headers.get("content-length", "")
+        self.size = int(length) if length.isdigit() else None
+        """Number of bytes, if the client says it."""
+        media_type = request.headers.get("content-type", "").partition(";")[0]
+        self.content_type = media_type.strip().lower()
+
+    async def pieces(self, cut: type[Exception]) -> AsyncIterator[bytes]:
+        """Yield the bytes; raise `cut` if the client disconnects before their end."""
+        try:
+            async for piece in self._request.stream():
+                yield piece
+        except ClientDisconnect:
+            raise cut from None
+
+    async def read(self, bytes_max: int) -> bytes:
+        """Return all bytes, or at least `bytes_max` of them."""
+        data = bytearray()
+        async for piece in self.pieces(_Incomplete):
+            data += piece
+            if len(data) >= bytes_max:
+                break
+        return bytes(data)
+
+
+class _Incomplete(Invalid):
+    def __init__(self) -> None:
+        super().__init__("the body is incomplete")
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
@@ -114,7 +173,7 @@ def read_json(body: bytes, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _explained(error, "the body") from None
+        raise _explained(error, "the body", kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("the body is not valid JSON", "") from None
     except RecursionError:
@@ -151,7 +210,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
     try:
         query = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _explained(error, "the query") from None
+        raise _explained(error, "the query", kind) from None
     for name, text in given.items():
         # This refuses 1e2, 50.0 and null, which the lenient conversion accepts.
         if str(getattr(query, name)) != text:
@@ -240,8 +299,8 @@ def _check_names(pairs: list[tuple[str, object]]) -> None:
         seen.add(name)
 
 
-def _explained(complaint: msgspec.ValidationError, whole: str) -> Invalid:
-    message, pointer = explain(str(complaint), whole)
+def _explained(complaint: msgspec.ValidationError, whole: str, kind: object) -> Invalid:
+    message, pointer = explain(str(complaint), whole, kind)
     return Invalid(message[:COMPLAINT_CHARS_MAX], pointer[:COMPLAINT_CHARS_MAX])
 
 

@@ -36,6 +36,7 @@ class QuotasChange(Body, frozen=True):
     users: Quota | None = None
     chats_per_day: Quota | None = None
     messages_per_day: Quota | None = None
+    attachment_bytes_per_day: Quota | None = None
 
 
 class TenantChange(Body, frozen=True):
@@ -52,6 +53,7 @@ class QuotasRecord(msgspec.Struct):
     users: int | None
     chats_per_day: int | None
     messages_per_day: int | None
+    attachment_bytes_per_day: int | None
 
 
 class TenantRecord(msgspec.Struct):
@@ -62,6 +64,22 @@ class TenantRecord(msgspec.Struct):
     created_at: str
     suspended_at: str | None
     quotas: QuotasRecord
+
+
+class UsedRecord(msgspec.Struct):
+    """How much of its quotas a tenant has used: about how many users it has, and what it has made
+    today (UTC). What has no limit is not counted, and is null."""
+
+    users: int
+    chats_per_day: int | None
+    messages_per_day: int | None
+    attachment_bytes_per_day: int | None
+
+
+class TenantWithUse(TenantRecord):
+    """A tenant, and how much of its quotas it has used."""
+
+    used: UsedRecord
 
 
 class ListQuery(Query, frozen=True):
@@ -142,9 +160,12 @@ async def put_tenant(
     key="tenant",
     refusals=(TenantNotFound,),
 )
-async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> TenantRecord:
-    """Return the name and quotas of a tenant, and whether it is suspended."""
-    return _record(await identity.get_tenant(caller, tenant))
+async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> TenantWithUse:
+    """Return the name and quotas of a tenant, how much of them it has used, and whether it is
+    suspended."""
+    found = await identity.get_tenant(caller, tenant)
+    used = await identity.quotas.used(found)
+    return TenantWithUse(**msgspec.structs.asdict(_record(found)), used=UsedRecord(*used))
 
 
 @operation(
@@ -230,13 +251,12 @@ async def make_token(
 
 
 def _record(tenant: Tenant) -> TenantRecord:
-    quotas = tenant.quotas
     return TenantRecord(
         tenant.tenant,
         tenant.name,
         rfc3339(tenant.created_at),
         None if tenant.suspended_at is None else rfc3339(tenant.suspended_at),
-        QuotasRecord(quotas.users, quotas.chats_per_day, quotas.messages_per_day),
+        QuotasRecord(*msgspec.structs.astuple(tenant.quotas)),
     )
 
 

@@ -17,8 +17,10 @@ from tidings.api.fields import (
     Name,
     PhoneNumber,
     PhoneNumbers,
+    Time,
     UserIds,
     UserPrefix,
+    time,
 )
 from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
@@ -88,6 +90,7 @@ class UserChange(Body, frozen=True):
     avatar_url: AvatarUrl | msgspec.UnsetType | None = msgspec.UNSET
     metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
     email: Email | msgspec.UnsetType | None = msgspec.UNSET
+    banned_until: Time | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ProfileChange(Body, frozen=True):
@@ -122,12 +125,14 @@ class OwnProfileRecord(ProfileRecord):
 
 
 class UserRecord(ProfileRecord):
-    """A user, as the tenant sees them. A deactivated user has no access. A phone number is verified
+    """A user, as the tenant sees them. A deactivated user has no access; a banned user reads, but
+    does not write. A phone number is verified
     if the user proved it with a login code."""
 
     email: str | None
     phone_verified: bool
     deactivated: bool
+    banned_until: str | None
 
 
 class ProfileList(msgspec.Struct):
@@ -175,13 +180,23 @@ async def put_user(
     data: UserChange = AS_BEFORE,
 ) -> Answer[UserRecord]:
     """Create or update a user; the status is 201 if the user is new. Changing or removing the phone
-    number, or deactivating the user, ends all sessions and tokens of the user."""
+    number, or deactivating the user, ends all sessions and tokens of the user. Until
+    `banned_until`, the user can read, but not write; null ends the ban."""
     is_active = None if data.deactivated is None else not data.deactivated
     fields = ProfileFields(
         avatar_url=data.avatar_url, metadata=_encoded(data.metadata), email=data.email
     )
+    until = data.banned_until
+    banned_until = time(until, "banned_until") if isinstance(until, str) else until
     user, is_new = await identity.put_user(
-        caller, tenant, user_id, data.display_name, data.phone_number, is_active, fields
+        caller,
+        tenant,
+        user_id,
+        data.display_name,
+        data.phone_number,
+        is_active,
+        fields,
+        banned_until,
     )
     (shown,) = await identity.last_seen.seen_by_tenant([user])
     return Answer(user_record(shown), status=201 if is_new else 200)
@@ -230,7 +245,14 @@ async def get_me(caller: Caller, identity: IdentityVerbs) -> OwnProfileRecord:
     return _own_record(await identity.get_profile(caller))
 
 
-@operation("PATCH", "/v1/me", tag=TAG, summary="Change my profile", refusals=(UserNotFound,))
+@operation(
+    "PATCH",
+    "/v1/me",
+    tag=TAG,
+    summary="Change my profile",
+    refusals=(UserNotFound,),
+    is_banned=True,
+)
 async def patch_me(
     caller: Caller, data: ProfileChange, identity: IdentityVerbs
 ) -> OwnProfileRecord:
@@ -281,6 +303,7 @@ def user_record(user: User) -> UserRecord:
         email=user.email,
         phone_verified=user.phone_verified_at is not None,
         deactivated=user.deactivated_at is not None,
+        banned_until=None if user.banned_until is None else rfc3339(user.banned_until),
     )
 
 

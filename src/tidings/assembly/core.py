@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the core of a process: the store, and the verbs that use it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
+from tidings.actions.chat.scheduling import SendScheduled
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import Vault
 from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.audit import AuditTrail
 from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.bans import Bans
+from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.identity.credential_status import CredentialStatus
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
@@ -22,19 +25,28 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
-from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
+from tidings.actions.search.indexing import Indexer
+from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
-from tidings.assembly.stores import open_store
+from tidings.assembly.stores import open_blobs, open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.tenant_jobs import TenantWork, make_tenant_work
-from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
+from tidings.assembly.verbs import (
+    Identity,
+    make_chat_verbs,
+    make_file_verbs,
+    make_identity,
+    make_inbox_verbs,
+)
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.delivery.chat_states import NoticeStates
 from tidings.keyrings import ensure_root_key
+from tidings.ports.attachments import Blobs
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
+from tidings.ports.due import DueKind, DueWork
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -55,7 +67,10 @@ class Core:
     receipts: CoalescedReceipts
     verbs: ChatVerbs
     inbox: InboxVerbs
+    files: FileVerbs
     logins: LoginVerbs
+    blocks: BlockLists
+    bans: Bans
     watch: RevocationWatch
     """The server starts the watch. Until then, every credential is checked in the store."""
     signing: SigningKeys
@@ -68,8 +83,10 @@ class Core:
     quotas: TenantQuotas
     start_job: StartJob
     tenant_work: TenantWork
+    due_work: Mapping[DueKind, DueWork]
     erasures: Erasures
     profiles: ProfileCache
+    indexer: Indexer
     clock: Clock
     chance: SystemChance
 
@@ -104,7 +121,8 @@ async def open_core(
         texts = await stack.enter_async_context(open_texts(config, clock))
         identity = _open_identity(config, base, stack)
         logins = make_login_verbs(base, identity.signing, texts, config.sms_per_day)
-        yield _make_core(config, base, audit, receipts, identity, logins)
+        blobs = await open_blobs(config, clock, chance)
+        yield _make_core(config, base, audit, receipts, identity, logins, blobs)
 
 
 def _open_identity(config: Config, base: Foundation, stack: AsyncExitStack) -> Identity:
@@ -122,10 +140,14 @@ def _make_core(
     receipts: CoalescedReceipts,
     identity: Identity,
     logins: LoginVerbs,
+    blobs: Blobs,
 ) -> Core:
     inbox = make_inbox_verbs(base)
-    chats = make_chat_verbs(base, inbox, receipts)
+    blocks = BlockLists(base.store.blocks, identity.watch)
+    chats = make_chat_verbs(base, inbox, receipts, blocks, identity.bans)
     erasures = Erasures(base.store.ledger, base.clock)
+    bytes_max = None if config.attachments == "off" else config.attachments.bytes_max
+    files = make_file_verbs(base, chats.read, blobs, bytes_max, identity.credential_status)
     return Core(
         store=base.store,
         deliveries=base.deliveries,
@@ -137,7 +159,10 @@ def _make_core(
         receipts=receipts,
         verbs=chats,
         inbox=inbox,
+        files=files,
         logins=logins,
+        blocks=blocks,
+        bans=identity.bans,
         watch=identity.watch,
         signing=identity.signing,
         own_keys=identity.own_keys,
@@ -148,11 +173,25 @@ def _make_core(
         refusals=RefusalJournal(base.clock),
         quotas=base.quotas,
         start_job=base.start_job,
-        tenant_work=make_tenant_work(config, base, chats, inbox, erasures),
+        tenant_work=make_tenant_work(config, base, chats, inbox, files, erasures),
+        due_work={"message": _send_scheduled(base, chats, identity)},
         erasures=erasures,
         profiles=base.profiles,
+        indexer=base.indexer,
         clock=base.clock,
         chance=base.chance,
+    )
+
+
+def _send_scheduled(base: Foundation, chats: ChatVerbs, identity: Identity) -> SendScheduled:
+    store = base.store
+    return SendScheduled(
+        chats.post,
+        store.scheduled,
+        base.vault,
+        identity.credential_status,
+        base.bus,
+        base.clock,
     )
 
 

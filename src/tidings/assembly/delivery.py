@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the background work of a process: worker, relay, push, delivery jobs, deletions."""
+"""Runs the background work of a process: worker, relay, push, delivery jobs, deletions, timer."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -13,6 +13,7 @@ from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
 from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
+from tidings.delivery.timer import Timer
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
@@ -38,6 +39,7 @@ async def run_delivery(
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
             _run_tenant_jobs(core, stack)
+            _run_timer(core, stack)
         yield
 
 
@@ -74,6 +76,7 @@ def _deliverer(
         handover=others.handover,
         push=push,
         clock=core.clock,
+        blocks=core.blocks,
     )
 
 
@@ -120,6 +123,18 @@ def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
     core.start_job.listen(runner.ask)
     runner.start()
     stack.push_async_callback(runner.close)
+
+
+def _run_timer(core: Core, stack: AsyncExitStack) -> None:
+    timer = Timer(
+        due=core.store.due,
+        kinds=core.due_work,
+        clock=core.clock,
+        holder=core.chance.token(8).hex(),
+        back_off=wait_patiently,
+    )
+    timer.start()
+    stack.push_async_callback(timer.close)
 
 
 def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

@@ -2,7 +2,7 @@
 """Creates the demo of `tidings serve --demo`: three users, their chats and their notifications."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidings.actions.identity.caller import Root
 from tidings.api.callers import IdentityVerbs
@@ -21,17 +21,28 @@ BOB: Final = DemoPerson("bob", "Bob")
 CAROL: Final = DemoPerson("carol", "Carol")
 PEOPLE: Final = (ALICE, BOB, CAROL)
 
+
+class _Line(NamedTuple):
+    """A message of the demo."""
+
+    person: DemoPerson
+    text: str
+    answers: int | None = None
+    """Number of the line that this one answers, from 0."""
+    mentions: tuple[DemoPerson, ...] = ()
+
+
 _DIRECT: Final = (
-    (BOB, "Hi Alice! This chat is on your own machine: no account, no cloud."),
-    (ALICE, "Nice. Does it work when I go offline?"),
-    (BOB, "It does. Write something, and it is sent as soon as you are back."),
-    (BOB, "Open a second window as me, and watch the ticks turn."),
+    _Line(BOB, "Hi Alice! This chat is on your own machine: no account, no cloud."),
+    _Line(ALICE, "Nice. Does it work when I go offline?"),
+    _Line(BOB, "It does. Write something, and it is sent as soon as you are back."),
+    _Line(BOB, "Open a second window as me, and watch the ticks turn."),
 )
 _LUNCH: Final = (
-    (CAROL, "Lunch at half past twelve?"),
-    (ALICE, "I'm in 🍜"),
-    (BOB, "Me too. The noodle place?"),
-    (CAROL, "Noodles it is."),
+    _Line(CAROL, "Lunch at half past twelve?"),
+    _Line(ALICE, "I'm in 🍜"),
+    _Line(BOB, "Me too. The noodle place, @Alice?", mentions=(ALICE,)),
+    _Line(CAROL, "Noodles it is.", answers=2),
 )
 _NOTIFICATIONS: Final[tuple[tuple[Sequence[DemoPerson] | None, str, str, str], ...]] = (
     (None, "updates", "Welcome to Tidings", "Your product posts notifications here."),
@@ -55,20 +66,28 @@ async def make_demo(core: Core, identity: IdentityVerbs) -> None:
     direct = await core.verbs.create(alice, "direct", None, [bob], None)
     await _talk(core, direct.chat_id, "direct", _DIRECT)
     lunch = await core.verbs.create(carol, "group", "Lunch", [alice, bob], "demo-lunch")
-    await _talk(core, lunch.chat_id, "lunch", _LUNCH)
+    first, *_ = await _talk(core, lunch.chat_id, "lunch", _LUNCH)
+    await core.verbs.pin(carol, lunch.chat_id, first)
     await _notify(core)
     await identity.put_tenant(Root(), TENANT, TITLE)
 
 
-async def _talk(
-    core: Core, chat: ChatId, name: str, lines: Sequence[tuple[DemoPerson, str]]
-) -> None:
-    for number, (person, text) in enumerate(lines):
-        message = NewMessage(client_message_id=f"demo-{name}-{number}", content=text)
-        author = user_key(TENANT, person.user_id)
+async def _talk(core: Core, chat: ChatId, name: str, lines: Sequence[_Line]) -> list[int]:
+    """Post the lines to a chat; return their sequences."""
+    sequences: list[int] = []
+    for number, line in enumerate(lines):
+        message = NewMessage(
+            client_message_id=f"demo-{name}-{number}",
+            content=line.text,
+            reply_to=None if line.answers is None else sequences[line.answers],
+            mentions=[person.user_id for person in line.mentions] or None,
+        )
+        author = user_key(TENANT, line.person.user_id)
         entry, _ = await post(core.verbs, author, chat, message)
         # People read a chat before they write in it.
         await core.verbs.mark(author, chat, entry.sequence, entry.sequence)
+        sequences.append(entry.sequence)
+    return sequences
 
 
 async def _notify(core: Core) -> None:

@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.before_send import BeforeSendHooks
+from tidings.actions.chat.message_checks import check_content
 from tidings.actions.chat.retention import Retention
+from tidings.actions.chat.send_lines import SendLines
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import BACKUP, ExportProof
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.jobs.starting import StartJob
+from tidings.actions.search.indexing import Indexer
 from tidings.assembly.jobs import open_jobs
+from tidings.assembly.outgoing import LazySignedPosts
 from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config, DynamoDb
@@ -39,8 +44,11 @@ class Foundation:
     appender: Appender
     quotas: TenantQuotas
     retention: Retention
+    hooks: BeforeSendHooks
+    lines: SendLines
     start_job: StartJob
     profiles: ProfileCache
+    indexer: Indexer
     clock: Clock
     chance: SystemChance
     has_limits: bool
@@ -71,6 +79,10 @@ async def open_foundation(
     quotas.start()
     retention = Retention(store.inbox_settings, clock)
     stack.push_async_callback(retention.close)
+    lines = SendLines()
+    stack.push_async_callback(lines.close)
+    posts = LazySignedPosts(config.network.outgoing_allow, clock, chance)
+    stack.push_async_callback(posts.close)
     return Foundation(
         store=store,
         deliveries=deliveries,
@@ -81,8 +93,11 @@ async def open_foundation(
         appender=appender,
         quotas=quotas,
         retention=retention,
+        hooks=BeforeSendHooks(retention, posts, vault.digest, check_content, clock),
+        lines=lines,
         start_job=StartJob(store.tenant_jobs, clock),
         profiles=ProfileCache(store.users, clock),
+        indexer=Indexer(store.log, store.search_index, vault, clock),
         clock=clock,
         chance=chance,
         has_limits=config.network.has_limits,

@@ -24,7 +24,7 @@ from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxGreeting, InboxUnreadCounts
 from tidings.gateway.journal import DeliveryJournal
 from tidings.gateway.journals import ALONE, LocalJournal
-from tidings.gateway.notices import InboxFrames, OwnFrames
+from tidings.gateway.notices import BlockedSenders, InboxFrames, OwnFrames
 from tidings.gateway.presence import PresenceTracker
 from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model.chats import ChatHead, Unread
@@ -62,13 +62,18 @@ class Sockets:
         """All connections of this process."""
         self._journal = DeliveryJournal(core.clock)
         name = others.name if others is not None else ALONE
-        self.local_journal = LocalJournal(self.hub, self._journal, name)
+        self.local_journal = LocalJournal(self.hub, self._journal, name, core.refusals)
         self._presence = PresenceTracker(
-            self.hub, core.store.users, core.clock, others.remote_gateways if others else None
+            self.hub,
+            core.store.users,
+            core.clock,
+            core.blocks,
+            others.remote_gateways if others else None,
         )
         self._fan_out = _fan_out(core, self.hub, self._journal)
         self._inbox_frames = _inbox_frames(core, self.hub, self._journal)
         OwnFrames(core.bus, self.hub)
+        self._blocked = BlockedSenders(self.hub, core.blocks)
         self._write_lease = _write_lease(others)
         self._closer = RevocationCloser(
             self.hub, self._write_lease, core.credential_status.is_token_valid
@@ -84,6 +89,7 @@ class Sockets:
         context = _context(
             core, self.hub, self._journal, self._presence, self._write_lease, rate_limits
         )
+        context = replace(context, blocked_of=self._blocked.of)
         if self._exchange is not None:
             context = self._exchange.joined(context)
         admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
@@ -113,6 +119,7 @@ class Sockets:
         if self._exchange is not None:
             await self._exchange.close()
         await self._closer.close()
+        await self._blocked.close()
         await self._presence.close()
         await self._fan_out.close()
         await self._inbox_frames.close()
@@ -142,6 +149,7 @@ class Exchange:
             {
                 connection_states.SUBJECT: OwnConnections(hub, core.clock, others.name).answer,
                 journals.SUBJECT: local_journal.answer,
+                journals.TRACE_SUBJECT: local_journal.answer_trace,
             },
         )
 
@@ -195,6 +203,7 @@ def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal) -> FanOut:
         states.state,
         count_unread(core),
         lambda entries: core.vault.open(entries, core.clock.now()),
+        core.blocks,
         journal.handed,
     )
 

@@ -3,10 +3,13 @@
 
 from starlette.routing import Router
 
+from tidings.actions.chat.before_send import GetHookSecret
 from tidings.actions.explain.explaining import Explain
 from tidings.actions.explain.messages import ExplainMessage
 from tidings.actions.explain.notifications import ExplainNotification
+from tidings.actions.explain.tracing import Trace
 from tidings.actions.identity.audit import ReadAudit
+from tidings.actions.identity.bans import BanUser
 from tidings.actions.identity.profiles import (
     GetProfile,
     LastSeen,
@@ -71,6 +74,7 @@ def make_rest(
         identity_verbs=identity,
         login_verbs=core.logins,
         job_verbs=core.tenant_work.verbs,
+        file_verbs=core.files,
         state_verbs=state,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
@@ -91,7 +95,14 @@ def make_explain(core: Core, journals: Journals) -> Explain:
     """Return the verb that explains what became of a message."""
     store = core.store
     message = ExplainMessage(
-        store.log, store.chats, store.receipts, core.deliveries, core.vault, journals, core.clock
+        store.log,
+        store.chats,
+        store.receipts,
+        core.deliveries,
+        core.vault,
+        journals,
+        core.clock,
+        core.blocks,
     )
     find = FindNotification(core.inbox.configs, store.notifications, core.clock)
     notification = ExplainNotification(
@@ -104,7 +115,16 @@ def make_explain(core: Core, journals: Journals) -> Explain:
         journals,
         core.clock,
     )
-    return Explain(store.tenants, store.users, message, notification, core.refusals)
+    trace = Trace(
+        store.tenants,
+        store.users,
+        store.log,
+        journals,
+        core.refusals,
+        core.vault.cursors,
+        core.clock,
+    )
+    return Explain(store.tenants, store.users, message, notification, core.refusals, trace)
 
 
 def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVerbs:
@@ -115,18 +135,20 @@ def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVer
     tenants, users = core.store.tenants, core.store.users
     writer = ProfileWriter(users, core.profiles.forget, core.bus, core.clock)
     online = online or OnlineUsers(Hub(), None)
-    last_seen = LastSeen(core.profiles, online, core.clock)
+    last_seen = LastSeen(core.profiles, online, core.clock, core.blocks)
     signing, clock, chance = core.signing, core.clock, core.chance
     maker, cursors = SigningKeyMaker(core.vault.wrapping, chance), core.vault.cursors
     return IdentityVerbs(
         authenticate=core.authenticate,
+        bans=core.bans,
         put_tenant=PutTenant(tenants, signing, maker, clock),
         get_tenant=GetTenant(tenants),
+        quotas=core.quotas,
         list_tenants=ListTenants(tenants, cursors),
         list_tenant_keys=ListTenantKeys(tenants, cursors),
         make_tenant_key=MakeTenantKey(tenants, clock, chance),
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
-        put_user=PutUser(tenants, writer, core.quotas),
+        put_user=PutUser(tenants, writer, BanUser(users, core.bans, core.clock), core.quotas),
         list_users=ListUsers(tenants, users, cursors),
         get_user=GetUser(tenants, users),
         make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
@@ -136,6 +158,9 @@ def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVer
         list_profiles=ListProfiles(users, last_seen),
         patch_profile=PatchProfile(users, writer, last_seen),
         last_seen=last_seen,
-        erase_user_content=EraseUserContent(users, core.vault, core.erasures),
+        erase_user_content=EraseUserContent(
+            users, core.vault, core.erasures, core.store.uploads, clock
+        ),
         rotate_keys=core.rotate_keys,
+        hook_secret=GetHookSecret(tenants, core.vault.digest),
     )

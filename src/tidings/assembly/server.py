@@ -30,6 +30,7 @@ from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
 from tidings.gateway.journals import ClusterJournals
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
+from tidings.ports.bus import Appended
 from tidings.ports.journals import Journals
 from tidings.ports.processes import Trouble
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -106,6 +107,9 @@ class Server:
             await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
         self._tasks.repeat(sweeper.sweep_when_due)
+        core.bus.subscribe(core.indexer.on_appended, Appended)
+        self._tasks.repeat(core.indexer.index_when_due)
+        self._tasks.repeat(core.files.sweep.sweep_when_due)
         if (allocator := find_allocator()) is not None:
             self._tasks.repeat(allocator.run)
         if core.vault.is_rotation_unfinished:
@@ -185,6 +189,7 @@ def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
         core.notice_states.cached,
         core.notice_states.state,
         count_unread(core),
+        core.blocks,
     )
 
 

@@ -11,9 +11,11 @@ from contextlib import (
 from typing import TYPE_CHECKING, TypedDict
 
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
+from tidings.blobs.folder import FolderBlobs
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import only_process
 from tidings.model.setup_error import SetupError, optional_import
+from tidings.ports.attachments import Blobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.export_engines import Inspection, Source, Target
 from tidings.ports.store import Store
@@ -73,6 +75,20 @@ async def _tables(
             writes_heads=config.is_alone,
         ) as store:
             yield store, store.deliveries
+
+
+async def open_blobs(config: Config, clock: Clock, chance: Chance) -> Blobs:
+    """Open the place for the bytes of attachments.
+
+    Raises:
+        StoreUnavailable: The folder cannot be used.
+    """
+    place = config.attachments
+    folder = None if place == "off" else place.folder
+    blobs = FolderBlobs(folder or config.data / "attachments", clock, chance)
+    if place != "off":
+        await blobs.open(is_alone=config.is_alone)
+    return blobs
 
 
 async def make_local_tables(config: Config) -> None:
@@ -175,7 +191,7 @@ async def repair_tables(config: Config, report: Callable[["Repaired"], None]) ->
     with _nobody_else(config):
         async with open_patient(**_where(config.store)) as dynamo:
             await epoch_of(dynamo)
-            return await repair_tables(dynamo, report)
+            return await repair_tables(dynamo, report, SystemClock().now())
 
 
 def _nobody_else(config: Config) -> AbstractContextManager[None]:

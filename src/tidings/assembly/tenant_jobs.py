@@ -17,19 +17,22 @@ from tidings.actions.jobs.tenant_deletion import (
     TenantDeletion,
 )
 from tidings.actions.jobs.user_deletion import (
+    BlockPart,
     ChatPart,
     ContentPart,
     DeleteUser,
+    FilePart,
     InboxPart,
     InvitePart,
     Part,
     SessionPart,
     UserDeletion,
 )
-from tidings.actions.verbs import ChatVerbs, InboxVerbs, JobVerbs
+from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, JobVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.config import Config, DynamoDb
 from tidings.model import limits
+from tidings.model.attachments import ERASED_FILES_MS
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.tenant_jobs import JobSteps
 
@@ -44,7 +47,12 @@ class TenantWork:
 
 
 def make_tenant_work(
-    config: Config, base: Foundation, chats: ChatVerbs, inbox: InboxVerbs, erasures: Erasures
+    config: Config,
+    base: Foundation,
+    chats: ChatVerbs,
+    inbox: InboxVerbs,
+    files: FileVerbs,
+    erasures: Erasures,
 ) -> TenantWork:
     """Make the verbs and the steps of all kinds of jobs."""
     store = base.store
@@ -58,7 +66,7 @@ def make_tenant_work(
         store.tenant_jobs,
     )
     kinds: dict[str, JobSteps] = {
-        "user.delete": _user_deletion(config, base, verbs.receipts),
+        "user.delete": _user_deletion(config, base, files, verbs.receipts),
         "inbox.delete": inbox_deletion,
         "tenant.delete": _tenant_deletion(config, base, chats, verbs),
         "user.export": ExportPerson(store, base.vault, inbox.list, base.clock),
@@ -81,8 +89,10 @@ def _verbs(config: Config, base: Foundation, inbox: InboxVerbs, erasures: Erasur
     )
 
 
-def _user_deletion(config: Config, base: Foundation, receipts: ErasureReceipts) -> UserDeletion:
-    parts = _parts_of_user(base)
+def _user_deletion(
+    config: Config, base: Foundation, files: FileVerbs, receipts: ErasureReceipts
+) -> UserDeletion:
+    parts = _parts_of_user(base, files)
     return UserDeletion(
         base.store.personal_data, parts, receipts, base.clock, settle_ms=_settle_ms(config)
     )
@@ -113,6 +123,8 @@ def _tenant_deletion(
 
 def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasures:
     async def erase(author: str) -> None:
+        due = base.clock.now() + ERASED_FILES_MS
+        await base.store.uploads.visit_all(UserKey(author), due)
         await base.vault.erase(UserKey(author))
 
     async def delete_user(user: str) -> None:
@@ -137,13 +149,15 @@ def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasur
     )
 
 
-def _parts_of_user(base: Foundation) -> tuple[Part, ...]:
+def _parts_of_user(base: Foundation, files: FileVerbs) -> tuple[Part, ...]:
     store, clock = base.store, base.clock
     removing = Removing(base.appender, store.invites, clock)
     return (
         SessionPart(store.personal_data),
         ContentPart(store.data_keys, base.vault, clock),
-        InvitePart(store.personal_data),
+        FilePart(store.uploads, files.sweep),
+        InvitePart(store.personal_data, store.scheduled),
+        BlockPart(store.blocks, base.clock),
         ChatPart(store.chats, removing),
         InboxPart(store.inbox_settings, store.copies, store.personal_data, store.tenant_jobs),
     )

@@ -3,8 +3,21 @@
 
 from dataclasses import dataclass
 
+from tidings.actions.attachments.downloading import ReadAttachment
+from tidings.actions.attachments.sweeping import SweepAttachments
+from tidings.actions.attachments.transfers import Transfers
+from tidings.actions.attachments.uploading import (
+    AttachmentRules,
+    CreateUpload,
+    FindUpload,
+    PutThumbnail,
+    ReceiveBytes,
+)
+from tidings.actions.chat.as_tenant import CreateAsTenant
 from tidings.actions.chat.changes import Removing
+from tidings.actions.chat.chat_settings import ChangeSettings
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.chat.inspecting import InspectChat
 from tidings.actions.chat.invites import (
@@ -15,20 +28,29 @@ from tidings.actions.chat.invites import (
     StrangerBudget,
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
-from tidings.actions.chat.message_changes import Edit, Pin, React, Redact
+from tidings.actions.chat.message_changes import Edit, Pin, React, Redact, RedactAsTenant
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.actions.chat.reading import (
-    CoalescedReceipts,
     ListMembers,
     ListMentions,
     ListReactions,
     ListReceipts,
     ReadPage,
 )
+from tidings.actions.chat.reporting import ChangeReport, MakeReport, ReadReports
+from tidings.actions.chat.scheduling import Scheduling
 from tidings.actions.chat.sending import Post
 from tidings.actions.chat.unread import CountTotal, HideChat, MarkReceipt, MarkUnread, UnreadCounter
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.bans import Bans, BanUser
+from tidings.actions.identity.blocks import (
+    BlockLists,
+    BlockUser,
+    ListBlocks,
+    NewDirectChats,
+    NoBlocks,
+)
 from tidings.actions.identity.credential_status import CredentialStatus
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
@@ -48,9 +70,11 @@ from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.jobs.ledger import Erasures
-from tidings.actions.verbs import ChatVerbs, InboxVerbs
+from tidings.actions.search.searching import Search
+from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
+from tidings.ports.attachments import Blobs
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
 from tidings.schema_checker import ProcessChecker
@@ -65,6 +89,7 @@ class Identity:
     own_keys: TenantIssuerKeys
     credential_status: CredentialStatus
     authenticate: Authenticate
+    bans: Bans
 
 
 def make_identity(
@@ -74,13 +99,14 @@ def make_identity(
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)
+    bans = Bans(watch, clock)
     credential_status = CredentialStatus(
-        store.tenants, store.users, store.sessions, clock, watch, quotas
+        store.tenants, store.users, store.sessions, clock, watch, quotas, bans
     )
     authenticate = Authenticate(
         root_key, store.tenants, signing, own_keys, credential_status, watch, clock
     )
-    return Identity(watch, signing, own_keys, credential_status, authenticate)
+    return Identity(watch, signing, own_keys, credential_status, authenticate, bans)
 
 
 def make_inbox_verbs(base: Foundation) -> InboxVerbs:
@@ -138,48 +164,133 @@ def _posting(
     )
 
 
-def make_chat_verbs(base: Foundation, inbox: InboxVerbs, receipts: CoalescedReceipts) -> ChatVerbs:
+def _scheduling(base: Foundation) -> Scheduling:
+    store, vault = base.store, base.vault
+    return Scheduling(base.appender, store.scheduled, store.due, vault, vault.cursors, base.clock)
+
+
+def make_chat_verbs(
+    base: Foundation, inbox: InboxVerbs, receipts: CoalescedReceipts, blocks: BlockLists, bans: Bans
+) -> ChatVerbs:
     """Make the verbs for chats."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
-    log, chats, users = store.log, store.chats, store.users
-    appender, quotas = base.appender, base.quotas
+    log, chats, users, appender = store.log, store.chats, store.users, base.appender
     strangers = StrangerBudget(chats, store.budgets, clock, is_counting=base.has_limits)
-    invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
+    invitations = Invitations(store.invites, inbox.settings.invites, bus, clock)
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)
-    count = UnreadCounter(store.receipts, vault, clock)
-    read = ReadPage(log, vault, clock)
-    members = ListMembers(chats, store.receipts, base.profiles)
+    remove_as_tenant, redact_as_tenant = RemoveAsTenant(removing), RedactAsTenant(appender, log)
+    reports = ReadReports(store.reports, store.tenants, vault, vault.cursors, clock)
+    ban = BanUser(users, bans, clock)
+    count = UnreadCounter(store.receipts, vault, clock, blocks)
+    create = _creating(base, strangers, invitations, blocks)
     return ChatVerbs(
-        create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
-        list=ListChats(chats, base.profiles, vault, vault.cursors, clock),
+        create=create,
+        create_as_tenant=CreateAsTenant(create),
+        list=ListChats(chats, base.profiles, vault, vault.cursors, clock, blocks),
         list_as_tenant=ListTenantChats(store.tenants, users, chats, vault.cursors),
-        get=GetChat(chats, base.profiles, vault, clock),
+        get=GetChat(chats, base.profiles, vault, clock, blocks),
         mute=Mute(chats, bus),
-        put_member=PutMember(appender, users, strangers, invitations),
+        put_member=PutMember(appender, users, strangers, invitations, blocks),
         remove_member=remove_member,
         leave=LeaveChats(remove_member),
         invites=ListInvites(store.invites, clock),
         accept_invite=AcceptInvite(store.invites, chats, appender, clock),
         decline_invite=DeclineInvite(store.invites, clock),
-        remove_as_tenant=RemoveAsTenant(removing),
+        remove_as_tenant=remove_as_tenant,
         delete=DeleteChat(appender, store.deletions, Erasures(store.ledger, clock)),
+        change_settings=ChangeSettings(appender, log),
         rename=Rename(appender),
-        members=members,
-        inspect=InspectChat(log, read, members),
-        post=Post(appender, log, vault, clock, quotas, base.retention),
-        read=read,
-        edit=Edit(appender, log, vault, clock),
+        members=ListMembers(chats, store.receipts, base.profiles, blocks),
+        inspect=_inspecting(base),
+        post=_sending(base, bans),
+        scheduling=_scheduling(base),
+        read=ReadPage(log, vault, clock, blocks),
+        edit=Edit(appender, log, vault, clock, base.hooks),
         redact=Redact(appender, log),
+        redact_as_tenant=redact_as_tenant,
         react=React(appender, log),
         reactions=ListReactions(log),
         pin=Pin(appender, log),
-        mentions=ListMentions(log, vault, vault.cursors, clock),
-        receipts=ListReceipts(store.receipts),
-        message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock),
+        mentions=ListMentions(log, vault, vault.cursors, clock, blocks),
+        search=Search(
+            log, chats, vault, vault.cursors, clock, blocks, store.search_index, base.indexer.note
+        ),
+        receipts=ListReceipts(store.receipts, blocks),
+        message_receipts=ListMessageReceipts(log, store.receipts, vault.cursors, clock, blocks),
         mark=MarkReceipt(store.receipts, receipts, count, bus, clock),
         mark_unread=MarkUnread(store.receipts, receipts, count, bus),
         hide=HideChat(store.receipts, bus),
         count_unread=count,
         count_total=CountTotal(chats, store.receipts, count, inbox.inboxes, inbox.unread, clock),
+        block=BlockUser(store.blocks, blocks, users, chats, store.receipts, bus, clock),
+        blocks=ListBlocks(store.blocks),
+        report=MakeReport(store.reports, log, users, vault, store.budgets, clock, chance),
+        reports=reports,
+        change_report=ChangeReport(reports, redact_as_tenant, remove_as_tenant, ban),
+    )
+
+
+def _sending(base: Foundation, bans: Bans) -> Post:
+    return Post(
+        base.appender,
+        base.store.log,
+        base.vault,
+        base.clock,
+        base.quotas,
+        base.retention,
+        base.hooks,
+        base.lines,
+        bans,
+        base.store.uploads,
+    )
+
+
+def _inspecting(base: Foundation) -> InspectChat:
+    store = base.store
+    return InspectChat(
+        store.log,
+        ReadPage(store.log, base.vault, base.clock, NoBlocks()),
+        ListMembers(store.chats, store.receipts, base.profiles, NoBlocks()),
+    )
+
+
+def _creating(
+    base: Foundation, strangers: StrangerBudget, invitations: Invitations, blocks: BlockLists
+) -> CreateChat:
+    store = base.store
+    return CreateChat(
+        store.chats,
+        store.users,
+        base.vault,
+        base.bus,
+        base.clock,
+        base.chance,
+        strangers,
+        invitations,
+        NewDirectChats(store.blocks, blocks, store.receipts),
+        base.quotas,
+    )
+
+
+def make_file_verbs(
+    base: Foundation,
+    read: ReadPage,
+    blobs: Blobs,
+    bytes_max: int | None,
+    credential_status: CredentialStatus,
+) -> FileVerbs:
+    """Make the verbs for attachments; without a largest size, nothing can be uploaded."""
+    store, vault, clock, chance = base.store, base.vault, base.clock, base.chance
+    uploads, transfers = store.uploads, Transfers()
+    find = FindUpload(uploads, vault, clock)
+    rules = AttachmentRules(store.inbox_settings, clock, bytes_max)
+    return FileVerbs(
+        create=CreateUpload(uploads, vault, rules, base.quotas, clock, chance),
+        find=find,
+        receive=ReceiveBytes(find, uploads, blobs, chance, transfers),
+        put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
+        read=ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status),
+        sweep=SweepAttachments(uploads, blobs, store.log, vault, clock),
+        cursors=vault.cursors,
     )

@@ -41,8 +41,8 @@ TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 HEARTBEAT_MS: Final = 3_000
-TRACE_BYTES_MAX: Final = 64
 """How often a worker reports to its group, and learns of workers that join or leave."""
+TRACE_BYTES_MAX: Final = 64
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
 the dead letter has additional headers and must fit into a record, too."""

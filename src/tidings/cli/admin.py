@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands on a running server, with the root key: dead letters, lists, tenants and users.
 
-`tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats` and
-`inboxes` list what exists. `tidings tenant` creates and deletes tenants and creates tenant keys,
-`tidings user` deletes users and exports their data, `tidings job` shows the progress of a job,
-and `tidings token` prints a user token.
+`tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats`, `inboxes`
+and `scheduled` list what exists. `tidings tenant` creates and deletes tenants and creates tenant
+keys, `tidings user` deletes users and exports their data, `tidings job` shows the progress of a
+job, and `tidings token` prints a user token.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.api_request import add_log_options
+from tidings.cli.api_request import add_log_options, add_post_options
 from tidings.cli.server_access import (
     Row,
     add_server_option,
@@ -27,6 +27,8 @@ from tidings.cli.server_access import (
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 
+TOKEN_SECONDS: Final = 60
+"""Lifetime of a token with which a command reads data of a user."""
 JOB_SECONDS: Final = 0.5
 """Pause between two requests for the progress of a running job."""
 
@@ -100,7 +102,7 @@ def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
 
 
 def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
-    """Add the options of `tidings tenants`, `users`, `chats` and `inboxes`."""
+    """Add the options of `tidings tenants`, `users`, `chats`, `inboxes` and `scheduled`."""
     name = parser.prog.split()[-1]
     act, does = _LISTS[name]
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -109,12 +111,16 @@ def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     add_server_option(action)
     if name != "tenants":
         action.add_argument("tenant", metavar="TENANT", help="the tenant")
+    if name == "scheduled":
+        action.add_argument("user", metavar="USER", help="the user who scheduled them")
     if name == "users":
         action.add_argument("--prefix", help="only users whose ids begin with this")
     if name == "chats":
         action.add_argument("--user", metavar="USER", help="only the chats of this user")
         log = actions.add_parser("log", parents=[folder], help="print the log of a chat")
         add_log_options(log)
+        post = actions.add_parser("post", parents=[folder], help="post a message to a chat")
+        add_post_options(post)
 
 
 def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
@@ -219,6 +225,15 @@ def _list_inboxes(where: str, root_key: str, options: argparse.Namespace) -> Non
         print_row(row["inbox"], row["title"])
 
 
+def _list_scheduled(where: str, root_key: str, options: argparse.Namespace) -> None:
+    """Print a user's scheduled messages without their content, with a token for the user."""
+    body = {"user_id": options.user, "expires_in": TOKEN_SECONDS}
+    made = request("POST", _of_tenant(where, options, "tokens"), root_key, body)
+    token = msgspec.json.decode(made)["token"]
+    for row in rows(f"{where.removesuffix('/tenants')}/scheduled", token):
+        print_row(row["scheduled_id"], row["send_at"], row["state"], row["chat_id"], row["code"])
+
+
 def _create_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
     body = {"name": options.title} if options.title else {}
     made = msgspec.json.decode(request("PUT", _of_tenant(where, options), root_key, body))
@@ -291,4 +306,5 @@ _LISTS: Final = {
     "users": (_list_users, "list the users of a tenant, by id"),
     "chats": (_list_chats, "list the chats of a tenant, newest first"),
     "inboxes": (_list_inboxes, "list the inboxes of a tenant, by name"),
+    "scheduled": (_list_scheduled, "list the scheduled messages of a user, without content"),
 }

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidings api` sends any request to the REST API with the root key; `tidings chats log` prints the
-log of a chat, with content only if a reason is given."""
+log of a chat, with content only if a reason is given; `tidings chats post` posts to a chat."""
 
 import argparse
 from typing import Any, Final
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import msgspec
 
@@ -75,6 +76,27 @@ def print_log(where: str, root_key: str, options: argparse.Namespace) -> None:
         answer = request("POST", f"{place}/unseal", root_key, {"reason": options.reason, **part})
     for entry in msgspec.json.decode(answer)["data"]:
         print(_line(entry))
+
+
+def add_post_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings chats post`."""
+    parser.set_defaults(act=post_message)
+    add_server_option(parser)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant")
+    parser.add_argument("chat", metavar="CHAT", help="the id of the chat")
+    parser.add_argument("text", metavar="TEXT", help="the content of the message")
+    parser.add_argument("--sender", help="the member in whose name to post (the tenant itself)")
+    parser.add_argument("--id", help="a client_message_id, with which a repeat posts nothing")
+
+
+def post_message(where: str, root_key: str, options: argparse.Namespace) -> None:
+    """Post a message as the tenant, and print its id."""
+    place = f"{where}/{quote(options.tenant, safe='')}/chats/{quote(options.chat, safe='')}"
+    body = {"client_message_id": options.id or uuid4().hex, "content": options.text}
+    if options.sender is not None:
+        body["sender"] = options.sender
+    answer = request("POST", f"{place}/messages", root_key, body)
+    print(msgspec.json.decode(answer)["message_id"])
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -217,7 +217,8 @@ def restore_chosen(
         ledgers = [Path(ledger).read_bytes()] if ledger is not None else []
         if any(content.strip() and not parse_lines(content) for content in ledgers):
             raise SetupError(f"{ledger} is not a ledger of erasures")
-        return restore_backup(place, chosen, folder, [*ledgers, _newest_ledger(place, proof)])
+        ledgers.append(_newest_ledger(place, proof))
+        return restore_backup(place, chosen, folder, ledgers, SystemClock().now())
 
 
 def _newest_ledger(place: BackupPlace, proof: Proof | None) -> bytes:

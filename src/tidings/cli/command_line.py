@@ -33,7 +33,9 @@ from tidings.cli.state import (
     add_audit_options,
     add_connections_options,
     add_explain_options,
+    add_reports_options,
     add_state_options,
+    add_trace_options,
     show,
 )
 from tidings.config import FILE_NAME, ROLES, Config, load_config
@@ -182,6 +184,7 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         commands.add_parser(name, help=f"list {name}")
         for name in ("tenants", "users", "chats", "inboxes")
     ]
+    lists.append(commands.add_parser("scheduled", help="list scheduled messages"))
     for listed in lists:
         add_list_options(listed, folder)
     for parser in (tenant, token, user, job, *lists):
@@ -213,7 +216,15 @@ def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         "explain", parents=[folder], help="explain why a message did not arrive"
     )
     add_explain_options(explained)
-    for parser in (state, connections, acts, explained):
+    traced = commands.add_parser(
+        "trace", parents=[folder], help="show what is delivered to a user or in a chat, live"
+    )
+    add_trace_options(traced)
+    reported = commands.add_parser(
+        "reports", parents=[folder], help="list what users have reported, newest first"
+    )
+    add_reports_options(reported)
+    for parser in (state, connections, acts, explained, traced, reported):
         parser.set_defaults(run=_with_settings(show))
 
 

@@ -3,12 +3,14 @@
 
 `tidings state` shows the processes, the store, the newest backup and the settings in effect,
 `tidings connections` the open connections of a user, `tidings explain` what became of a message,
-and `tidings audit` who did what.
+`tidings trace` deliveries while they happen, `tidings reports` what users have reported, and
+`tidings audit` who did what.
 """
 
 import argparse
 from collections.abc import Iterable
 from itertools import islice
+from time import monotonic, sleep
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -24,8 +26,11 @@ from tidings.cli.server_access import (
     server_url,
 )
 from tidings.config import Config
+from tidings.model.reports import REPORT_STATES
 
 ACTS_DEFAULT: Final = 50
+TRACE_SECONDS: Final = 60
+TRACE_PAUSE_SECONDS: Final = 1.0
 PAGE_MAX: Final = 100
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _HOUR_SECONDS: Final = 3_600
@@ -62,6 +67,21 @@ def add_audit_options(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
 
 
+def add_reports_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings reports`."""
+    parser.set_defaults(act=_list_reports)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant of the users")
+    parser.add_argument("--state", choices=REPORT_STATES, help="only reports in this state")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=ACTS_DEFAULT,
+        metavar="N",
+        help=f"number of reports to show, the newest first ({ACTS_DEFAULT})",
+    )
+    _add_common(parser)
+
+
 def add_explain_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings explain`."""
     parser.set_defaults(act=_explain)
@@ -74,6 +94,23 @@ def add_explain_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--request", metavar="ID", help="the X-Request-Id of a request, or the id of a frame"
+    )
+    _add_common(parser)
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tidings trace`."""
+    parser.set_defaults(act=_trace)
+    parser.add_argument("tenant", metavar="TENANT", help="the tenant of the user or chat")
+    traced = parser.add_mutually_exclusive_group(required=True)
+    traced.add_argument("--user", metavar="USER", help="trace what is delivered to this user")
+    traced.add_argument("--chat", metavar="ID", help="trace what is delivered in this chat")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=TRACE_SECONDS,
+        metavar="N",
+        help=f"end after this time ({TRACE_SECONDS}); 0 shows the last minute only",
     )
     _add_common(parser)
 
@@ -196,6 +233,31 @@ def _explain(where: str, root_key: str, options: argparse.Namespace) -> None:
         print_row(moment["at"], moment["what"], moment["where"])
 
 
+def _trace(where: str, root_key: str, options: argparse.Namespace) -> None:
+    subject = {"user_id": options.user} if options.user else {"chat_id": options.chat}
+    path = f"{where}/tenants/{quote(options.tenant, safe='')}/trace"
+    ends, asked = monotonic() + options.seconds, subject
+    while True:
+        found: Row = msgspec.json.decode(request("GET", f"{path}?{urlencode(asked)}", root_key))
+        asked = {**subject, "cursor": found["next_cursor"]}
+        if options.json:
+            _print_lines(found["data"])
+        else:
+            _print_steps(found)
+        left = ends - monotonic()
+        if left <= 0:
+            return
+        sleep(min(TRACE_PAUSE_SECONDS, left))
+
+
+def _print_steps(found: Row) -> None:
+    if not found["complete"]:
+        print("There were too many steps: some are missing here.")
+    for step in found["data"]:
+        message = None if step["sequence"] is None else f"{step['chat_id']}.{step['sequence']}"
+        print_row(step["at"], step["what"], step["user_id"], message, step["where"])
+
+
 def _list_acts(where: str, root_key: str, options: argparse.Namespace) -> None:
     if options.tenant is not None:
         where = f"{where}/tenants/{quote(options.tenant, safe='')}"
@@ -215,6 +277,28 @@ def _list_acts(where: str, root_key: str, options: argparse.Namespace) -> None:
             act["outcome"],
             act["code"],
             act["request_id"],
+        )
+
+
+def _list_reports(where: str, root_key: str, options: argparse.Namespace) -> None:
+    where = f"{where}/tenants/{quote(options.tenant, safe='')}/reports"
+    page = max(1, min(options.limit, PAGE_MAX))
+    asked = {} if options.state is None else {"state": options.state}
+    reports = islice(rows(where, root_key, asked, limit=page), max(0, options.limit))
+    if options.json:
+        _print_lines(reports)
+        return
+    for report in reports:
+        message = None if report["chat_id"] is None else f"{report['chat_id']}.{report['sequence']}"
+        print_row(
+            report["created_at"],
+            report["report_id"],
+            report["state"],
+            report["reason"],
+            f"{report['user_id']} reported by {report['reporter_id']}",
+            message,
+            report["content"],
+            report["comment"],
         )
 
 

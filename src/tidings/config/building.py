@@ -11,6 +11,7 @@ import msgspec
 
 from tidings.config.settings import (
     DATA_DEFAULT,
+    AttachmentFolder,
     Cluster,
     Config,
     DynamoDb,
@@ -70,6 +71,7 @@ CHOICES: Final = (
     Choice(Webhook, "push_", "push", "webhook"),
     Choice(Webhook, "sms_", "sms", "webhook"),
     Choice(Sns, "sms_", "sms", "sns"),
+    Choice(AttachmentFolder, "attachments_", "attachments", "folder"),
 )
 
 
@@ -80,6 +82,9 @@ def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
     codes are sent.
     """
     values = {**_DEFAULTS, **parsed}
+    # Several processes need a place that all of them can reach.
+    has_place = values["bus"] == "memory" or "attachments_folder" in values
+    values.setdefault("attachments", "folder" if has_place else "off")
     values.setdefault("jobs", "store" if values["bus"] == "memory" else "kafka")
     values.setdefault("sms", "off" if make_network(values).is_public else "log")
     region = local_region(values.get("dynamodb_endpoint"))
@@ -102,6 +107,7 @@ def make_config(parsed: Mapping[str, Any]) -> Config:
         push=_sender(values, "push"),
         sms=_section(Sns, "sms_", values) if values["sms"] == "sns" else _sender(values, "sms"),
         sms_per_day=values["sms_per_day"],
+        attachments=_attachments(values),
     )
 
 
@@ -139,6 +145,12 @@ def _sender(values: Mapping[str, Any], setting: str) -> Literal["off", "log"] | 
             return "log"
         case _:
             return "off"
+
+
+def _attachments(values: Mapping[str, Any]) -> Literal["off"] | AttachmentFolder:
+    if values["attachments"] == "off":
+        return "off"
+    return _section(AttachmentFolder, "attachments_", values)
 
 
 def _section(

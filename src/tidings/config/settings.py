@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tidings.model.addresses import Networks
+from tidings.model.attachments import ATTACHMENT_BYTES_DEFAULT
 from tidings.model.limits import DAY_CODES_DEFAULT
 from tidings.ports.processes import Setting
 from tidings.ports.world import FailpointName
@@ -53,6 +54,8 @@ class Network(Section, frozen=True, kw_only=True):
     """Other browser origins that may open a socket and call the API."""
     trusted_proxies: Networks = ()
     """Networks of proxies whose forwarding headers are trusted."""
+    outgoing_allow: Networks = ()
+    """Networks that are not public, to which requests may go if a tenant chose the address."""
     has_limits: bool = True
     """Whether rate limits apply."""
 
@@ -220,6 +223,14 @@ class Sns(Section, frozen=True, kw_only=True):
     sender: str | None = None
 
 
+class AttachmentFolder(Section, frozen=True, kw_only=True):
+    """A folder for the bytes of attachments."""
+
+    folder: Path | None = None
+    """None for a folder in the data folder."""
+    bytes_max: int = ATTACHMENT_BYTES_DEFAULT
+
+
 class Config(Section, frozen=True, kw_only=True):
     """All settings of a process, checked."""
 
@@ -238,6 +249,8 @@ class Config(Section, frozen=True, kw_only=True):
     sms: Literal["off", "log"] | Webhook | Sns = "log"
     """How login codes are sent."""
     sms_per_day: int = DAY_CODES_DEFAULT
+    attachments: Literal["off"] | AttachmentFolder = AttachmentFolder()
+    """Where the bytes of attachments are."""
     settings: tuple[Setting, ...] = ()
     """Every setting that is in effect, with its source; empty if they were not loaded."""
 

@@ -115,6 +115,12 @@ def _sms_per_day(text: str) -> int:
     return int(text)
 
 
+def _bytes_max(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) > 0):
+        raise ValueError(f"{text!r} is not a number of bytes: 1 to 999999999999")
+    return int(text)
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
@@ -133,6 +139,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "master_key_previous": _master_key,
     "allowed_origins": _allowed_origins,
     "trusted_proxies": addresses.networks,
+    "outgoing_allow": addresses.networks,
     "drain_seconds": _drain_seconds,
     "log_level": _one_of(*LOG_LEVELS),
     "metrics": _metrics,
@@ -178,6 +185,9 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "sms_sender": addresses.sms_sender,
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
+    "attachments": _one_of("folder", "off"),
+    "attachments_folder": _data,
+    "attachments_bytes_max": _bytes_max,
 }
 """The parser of each setting, by the setting's name in the file. The environment variable of a
 setting is TIDINGS_ followed by this name in capitals."""

@@ -25,7 +25,9 @@ DISPATCHED_ENTRIES_MAX: Final = 256
 them are dispatched, and connections read the earlier entries from the log."""
 READ_ENTRIES: Final = 100
 NOTICE_STATE_SECONDS: Final = 60.0
-_CHANGES_STATE: Final = frozenset({"created", "added", "removed", "role", "renamed", "deleted"})
+_CHANGES_STATE: Final = frozenset(
+    {"created", "added", "removed", "role", "renamed", "settings", "deleted"}
+)
 
 
 class NotInLog(Exception):

@@ -20,6 +20,7 @@ from contextlib import suppress
 import msgspec
 
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.blocks import BlockLists
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.push_notices import PushNotifier, is_young
@@ -61,10 +62,11 @@ class Deliverer:
         handover: Handover,
         push: Push | None,
         clock: Clock,
+        blocks: BlockLists,
     ) -> None:
         self.states = DeliveryStates(log, deliveries)
         self.gateway_dispatch = GatewayDispatch(registry, handover, self._open)
-        self.pushing = PushNotifier(push, deliveries, clock)
+        self.pushing = PushNotifier(push, deliveries, clock, blocks)
         self._deliveries = deliveries
         self._vault = vault
         self._clock = clock

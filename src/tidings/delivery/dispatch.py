@@ -24,7 +24,7 @@ from tidings.ports.delivery import (
     Registry,
     RegistryUnavailable,
 )
-from tidings.wire.frames import encode_entry
+from tidings.wire.entry_frames import encode_entry
 
 _Addresses = Mapping[UserKey, list[ConnectionAddress]]
 

@@ -8,7 +8,9 @@ from typing import Any, Protocol, assert_never
 
 import msgspec
 
+from tidings.actions.identity.blocks import BlockLists
 from tidings.model import limits
+from tidings.model.blocks import BlockList
 from tidings.model.chats import ChatState, Unread
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -25,16 +27,17 @@ from tidings.ports.bus import (
     PresenceSwitched,
     ProfileChanged,
     ReceiptMoved,
+    ScheduledFailed,
     Typing,
 )
 from tidings.tasks import Tasks, TurnBudget
 from tidings.tracing.spans import CHAT_NAME, CONNECTIONS, Span
+from tidings.wire.entry_frames import encode_entry
 from tidings.wire.frames import (
     ReceiptFrame,
     TypingNotice,
     UnreadFrame,
     encode,
-    encode_entry,
 )
 
 
@@ -108,6 +111,7 @@ class FanOut:
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
+        blocks: BlockLists,
         handed: Callable[[ChatId, int], None] = lambda _chat, _sequence: None,
     ) -> None:
         """Create the fan-out; `open_entries` decrypts the content of entries.
@@ -119,22 +123,27 @@ class FanOut:
         self._read_state = read_state
         self._count_unread = count_unread
         self._open_entries = open_entries
+        self._blocks = blocks
         self._handed = handed
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
+        self._is_closed = False
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
-        """Cancel running work."""
+        """Cancel running work, and ignore later events."""
+        self._is_closed = True
         self._pace.close()
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
+        if self._is_closed:
+            return  # the last receipts are stored after the connections are closed
         if isinstance(event, InboxEvent):
             return  # handled by `InboxFrames`
         match event:
-            case Invited() | ChatChanged():
+            case Invited() | ChatChanged() | ScheduledFailed():
                 return  # handled by `OwnFrames`
             case ProfileChanged() | PresenceSwitched():
                 return  # handled by `ProfileFrames`
@@ -156,8 +165,9 @@ class FanOut:
 
     def _notify_or_read(self, event: ReceiptMoved | Typing) -> None:
         state = self._cached_state(event.chat)
-        if state is not None:
-            self._notify_members(event, state)
+        blocks = self._blocks.cached(_user_of(event))
+        if state is not None and blocks is not None:
+            self._notify_members(event, state, blocks)
         else:
             self._later(self._notify_after_reading(event))
 
@@ -195,34 +205,37 @@ class FanOut:
     async def _notify_after_reading(self, event: ReceiptMoved | Typing) -> None:
         state = await self._read_state(event.chat)
         if state is not None:
-            self._notify_members(event, state)
+            others = state.members if isinstance(event, Typing) and state.is_small else ()
+            self._notify_members(event, state, await self._blocks.of(_user_of(event), others))
 
-    def _notify_members(self, event: ReceiptMoved | Typing, state: ChatState) -> None:
+    def _notify_members(
+        self, event: ReceiptMoved | Typing, state: ChatState, blocks: BlockList
+    ) -> None:
+        others = others_to_notify(event, state, blocks)
         match event:
             case Typing():
                 frame = encode(TypingNotice(event.chat, user_id(event.user)))
-                self._notify_others(state, event.user, frame)
+                self._notify_others(state, others, frame)
             case ReceiptMoved(chat, receipt, by_reading):
                 user = receipt.user
                 frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))
-                self._notify_others(state, user, frame)
+                self._notify_others(state, others, frame)
                 own = tuple(self._connections.of(user))
                 if len(own) > 1 and state.is_small:
                     _send_notice(own, chat, frame)
                 if own and by_reading:
                     self._later(self._send_unread(user, chat))
 
-    def _notify_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
-        """Send a frame to the other members of a small chat.
+    def _notify_others(self, state: ChatState, others: Iterable[UserKey], frame: bytes) -> None:
+        """Send a frame to other members of a small chat.
 
         Nothing is sent in large chats, because the receipts of a thousand members would be a
         million frames per message.
         """
         if not state.is_small or state.is_deleted:
             return
-        for other in state.members:
-            if other != user:
-                _send_notice(self._connections.of(other), state.chat_id, frame)
+        for other in others:
+            _send_notice(self._connections.of(other), state.chat_id, frame)
 
     async def _expired(self, event: Expired) -> None:
         state = await self._read_state(event.chat)
@@ -236,6 +249,25 @@ class FanOut:
         if unread is not None:
             frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
             _send_notice(self._connections.of(user), chat, frame)
+
+
+def _user_of(event: ReceiptMoved | Typing) -> UserKey:
+    return event.user if isinstance(event, Typing) else event.receipt.user
+
+
+def others_to_notify(
+    event: ReceiptMoved | Typing, state: ChatState, blocks: BlockList
+) -> list[UserKey]:
+    """Return the other members who may learn of an event; `blocks` are those of its user.
+
+    Nobody learns that a user is typing whom they block. In a direct chat, a blocked user learns
+    nothing of the blocker.
+    """
+    user, is_direct = _user_of(event), state.type == "direct"
+    others = [other for other in state.members if other != user]
+    if isinstance(event, Typing):
+        return [other for other in others if blocks.hears(other, is_direct=is_direct)]
+    return [other for other in others if not (is_direct and other in blocks.blocked)]
 
 
 def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:

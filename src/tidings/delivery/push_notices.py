@@ -3,13 +3,15 @@
 
 Push notices are sent only if there is a push service, and only for messages that still have their
 content, are not silent, and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to
-members who muted the chat, to members who joined after the message, or to former members.
+members who muted the chat or block the sender, to members who joined after the message, or to
+former members.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from tidings.actions.identity.blocks import BlockLists
 from tidings.caches import LruCache
 from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry
@@ -40,10 +42,13 @@ def is_young(entry: Entry, now: int) -> bool:
 class PushNotifier:
     """Sends push notices for new messages. It caches which members have muted a chat."""
 
-    def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
+    def __init__(
+        self, push: Push | None, deliveries: DeliveryStore, clock: Clock, blocks: BlockLists
+    ) -> None:
         self._push = push
         self._deliveries = deliveries
         self._clock = clock
+        self._blocks = blocks
         self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, PushMute]]] = LruCache(
             MUTED_CHATS_MAX, name="mutes"
         )
@@ -71,8 +76,11 @@ class PushNotifier:
             if new and away:
                 mutes = await self._mutes_of(new[0].chat_id)
                 for entry in new:
+                    blocked_by = (await self._blocks.of(entry.sender, away)).blocked_by
                     wanting = {
-                        user: members[user] for user in away if _wants(user, entry, mutes, now)
+                        user: members[user]
+                        for user in away
+                        if user not in blocked_by and _wants(user, entry, mutes, now)
                     }
                     if notice := _notice(entry, wanting):
                         notices.append(notice)

@@ -13,7 +13,8 @@ from typing import Final, assert_never
 
 import msgspec
 
-from tidings.delivery.fan_out import ReceiptPace
+from tidings.actions.identity.blocks import BlockLists
+from tidings.delivery.fan_out import ReceiptPace, others_to_notify
 from tidings.metrics.counts import report_counts
 from tidings.model.chats import ChatState, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -33,6 +34,7 @@ from tidings.ports.bus import (
     ProfileChanged,
     ReceiptMoved,
     Retracted,
+    ScheduledFailed,
     Typing,
 )
 from tidings.ports.delivery import RemoteGateways
@@ -45,6 +47,7 @@ from tidings.wire.frames import (
     UnreadFrame,
     encode,
 )
+from tidings.wire.scheduled import ScheduledFailedFrame
 
 UNDER_WAY_MAX: Final = 1_000
 """Limit on events that are being sent. Further events are dropped, because late receipts and typing
@@ -61,6 +64,7 @@ class RemoteNotices:
         cached_state: Callable[[ChatId], ChatState | None],
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
+        blocks: BlockLists,
     ) -> None:
         self.dropped = 0
         """Number of events dropped because too many were being sent."""
@@ -69,6 +73,7 @@ class RemoteNotices:
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
+        self._blocks = blocks
         self._pace = ReceiptPace(self._moved)
         self._under_way = 0
         self._tasks = Tasks("remote-notices")
@@ -87,10 +92,12 @@ class RemoteNotices:
                 return  # handled by `ProfileFrames`
             case ReceiptMoved():
                 self._pace.offer(event)
-            case Typing(chat, user):
-                self._begin(partial(self._typing, chat, user))
+            case Typing():
+                self._begin(partial(self._typing, event))
             case ChatChanged():
                 self._begin(partial(self._chat_changed, event))
+            case ScheduledFailed():
+                self._begin(partial(self._scheduled_failed, event))
             case Invited():
                 self._begin(partial(self._invited, event))
             case BroadcastPosted() | Retracted():
@@ -136,11 +143,17 @@ class RemoteNotices:
         frame = encode(ChatChangedFrame(event.chat))
         self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
 
-    async def _typing(self, chat: ChatId, user: UserKey) -> None:
+    async def _scheduled_failed(self, event: ScheduledFailed) -> None:
+        frame = encode(ScheduledFailedFrame(event.scheduled_id, event.chat, event.code))
+        self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
+
+    async def _typing(self, event: Typing) -> None:
+        chat, user = event.chat, event.user
         state = await self._state(chat)
         if state is None or not state.is_small:
             return
-        others = [member for member in state.members if member != user]
+        blocks = await self._blocks.of(user, state.members)
+        others = others_to_notify(event, state, blocks)
         frame = encode(TypingNotice(chat, user_id(user)))
         self._remote_gateways.send(frame, await self._remote_gateways.find(others), chat)
 
@@ -149,7 +162,9 @@ class RemoteNotices:
         state = await self._state(chat)
         if state is None:
             return
-        members: Iterable[UserKey] = state.members if state.is_small else (user,)
+        members: Iterable[UserKey] = (user,)
+        if state.is_small:
+            members = (user, *others_to_notify(event, state, await self._blocks.of(user)))
         gateways = await self._remote_gateways.find(members)
         if state.is_small:
             frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))

@@ -25,7 +25,8 @@ from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
 from tidings.ports.journals import Step
 from tidings.ports.store import set_requester, unknown_requester, user_requester
 from tidings.wire.codes import Close
-from tidings.wire.frames import GoneFrame, Hello, Welcome, encode, encode_entry
+from tidings.wire.entry_frames import encode_entry
+from tidings.wire.frames import GoneFrame, Hello, Welcome, encode
 
 _OBSERVE_CATCH_UP: Final = declared.delivery_seconds.of["catch_up"].observe
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes the connections of a user for the operator and the tenant, in all processes."""
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -73,7 +74,8 @@ class RemoteConnections:
         self._own = own
 
     async def of(self, user: UserKey) -> tuple[list[ConnectionState], bool]:
-        """Return the user's connections to other gateways, and whether all of them answered."""
+        """Return the user's connections to other gateways, and whether all of them gave an answer
+        that this version understands."""
         try:
             found = await self._registry.find([user])
         except RegistryUnavailable:
@@ -82,8 +84,13 @@ class RemoteConnections:
         if not gateways:
             return [], True
         answers = await self._questions.ask(SUBJECT, user.encode(), gateways)
-        states = [state for answer in answers.values() for state in _decode(answer)]
-        return states, answers.keys() >= gateways
+        states: list[ConnectionState] = []
+        understood = set[str]()
+        for gateway, answer in answers.items():
+            with suppress(msgspec.MsgspecError):  # an answer of another version
+                states += _decode(answer)
+                understood.add(gateway)
+        return states, understood >= gateways
 
 
 class AllConnections:

@@ -3,12 +3,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits, sends_of
@@ -209,6 +209,11 @@ async def _greets_no_inbox(_user: UserKey, _connection: ClientConnection, _hello
     """Do nothing: the default of a gateway that sends no counts of inboxes."""
 
 
+async def _blocks_nobody(_user: UserKey) -> Collection[str]:
+    """Return no ids: the default of a gateway without blocks."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
     """Dependencies shared by every connection of this gateway."""
@@ -238,6 +243,8 @@ class GatewayContext:
     that gives up its place to the new one, or None. Returns False if the user has too many
     connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
+    blocked_of: Callable[[UserKey], Awaitable[Collection[str]]] = _blocks_nobody
+    """Returns the ids of the users whom a user blocks."""
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures
     """Sends a device the erasures since its last connection."""
     greet_inboxes: Callable[[UserKey, ClientConnection, Hello], Awaitable[None]] = _greets_no_inbox

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of one connection: turns frames into actions, without a socket, clock or await."""
 
+from collections.abc import Collection
 from enum import Enum
 from typing import get_args
 
@@ -11,7 +12,7 @@ from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
-from tidings.wire.codes import Close, explain
+from tidings.wire.codes import Close
 from tidings.wire.frames import (
     Auth,
     Away,
@@ -25,6 +26,7 @@ from tidings.wire.frames import (
     SendFrame,
     decode_client_frame,
 )
+from tidings.wire.mistakes import explain
 
 _FRAMES = declared.frames.counts
 _OPS = frozenset(kind.__struct_config__.tag for kind in get_args(ClientFrame))
@@ -76,6 +78,8 @@ class Conversation:
         """Whether the client gets the heads of its chats, and follows single chats on request."""
         self.is_away = False
         """Whether the client said that nobody looks at the device."""
+        self.blocked: Collection[str] = ()
+        """Ids of the users whom the user blocks. Their entries are sent without content."""
         self.follows_erasures = False
         """Whether the device gets new erasures."""
         self.used_at = now

@@ -8,6 +8,7 @@ connection, too.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tidings.gateway.hub import ClientConnection
@@ -23,10 +24,16 @@ STEPS_MAX: Final = 8_192
 UNCONFIRMED_CHATS_MAX: Final = 16
 """Number of chats with unconfirmed entries that are kept when a connection closes."""
 
+ANSWERED_STEPS_MAX: Final = 100
+"""Number of steps in an answer that concern a message, and number of ends of connections. A user
+whose devices connect again and again has many more."""
+
 _SENT: Final[frozenset[Step]] = frozenset({"written_to_socket", "fetched"})
 
 
-class _Step(NamedTuple):
+class ConnectionStep(NamedTuple):
+    """A step of one connection, which concerns the entries `first` to `last` of a chat."""
+
     at: int
     step: Step
     user: UserKey
@@ -37,6 +44,7 @@ class _Step(NamedTuple):
     last: int
 
     def covers(self, chat: ChatId | None, sequence: int) -> bool:
+        """Return True if the step concerns this entry."""
         return self.chat == chat and self.first <= sequence <= self.last
 
 
@@ -46,7 +54,7 @@ class DeliveryJournal:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: deque[tuple[ChatId | str, int, int]] = deque(maxlen=ENTRIES_MAX)
-        self._steps: deque[_Step] = deque(maxlen=STEPS_MAX)
+        self._steps: deque[ConnectionStep] = deque(maxlen=STEPS_MAX)
 
     def handed(self, chat: ChatId, sequence: int) -> None:
         """Record that an entry arrived, and was offered to the connections of its users."""
@@ -73,19 +81,22 @@ class DeliveryJournal:
     ) -> None:
         told, now = connection.conversation, self._clock.now()
         assert told.user is not None, "the journal begins after hello"
-        kept = _Step(now, step, told.user, told.connection, told.device, chat, first, last)
+        kept = ConnectionStep(now, step, told.user, told.connection, told.device, chat, first, last)
         self._steps.append(kept)
 
     # Questions.
 
     def steps(self, question: JournalQuestion) -> list[JournalStep]:
-        """Return the steps that concern a message or notification, and when connections of its user
-        closed."""
+        """Return the last steps that concern a message or notification, and when connections of its
+        user closed."""
         first = self._arrivals(question)[:1]
         found = [JournalStep(at=at, step="handed_to_gateway") for at in first]
+        steps = self._of(question)
+        on_the_way = [step for step in steps if step.chat is not None]
+        closed = [step for step in steps if step.chat is None]
         found += [
             JournalStep(at=step.at, step=step.step, connection=step.connection, device=step.device)
-            for step in self._of(question)
+            for step in on_the_way[-ANSWERED_STEPS_MAX:] + closed[-ANSWERED_STEPS_MAX:]
         ]
         return sorted(found, key=lambda step: step.at)
 
@@ -103,7 +114,7 @@ class DeliveryJournal:
         return ConnectionProgress(
             connection=told.connection,
             device=told.device or "",
-            connected_at=self._wall(connection, told.opened_at),
+            connected_at=self.opened_at(connection),
             is_away=told.is_away,
             progress=progress,
             since=written_at if progress == "written" else since,
@@ -154,11 +165,27 @@ class DeliveryJournal:
                 return step.at
             if step.connection == name and step.step == "waiting_for_earlier":
                 waited = step.at
-        opened = self._wall(connection, connection.conversation.opened_at)
+        opened = self.opened_at(connection)
         later = (at for at in self._arrivals(question) if at >= max(opened, waited))
         return next(later, None)
 
-    def _of(self, question: JournalQuestion) -> list[_Step]:
+    def arrivals_between(self, after: int, until: int) -> Iterator[tuple[ChatId, int, int]]:
+        """Yield the entries that arrived in a time, the newest first: chat, sequence and time."""
+        for chat, sequence, at in reversed(self._entries):
+            if at <= after:
+                return
+            if at <= until and sequence:
+                yield ChatId(chat), sequence, at
+
+    def steps_between(self, after: int, until: int) -> Iterator[ConnectionStep]:
+        """Yield the steps of single connections in a time, the newest first."""
+        for step in reversed(self._steps):
+            if step.at <= after:
+                return
+            if step.at <= until:
+                yield step
+
+    def _of(self, question: JournalQuestion) -> list[ConnectionStep]:
         chat, sequence = question.chat, question.sequence
         return [
             step
@@ -177,6 +204,10 @@ class DeliveryJournal:
             if step.step == kind and step.connection == name:
                 return step.at
         return None
+
+    def opened_at(self, connection: ClientConnection) -> int:
+        """Return when a connection was opened."""
+        return self._wall(connection, connection.conversation.opened_at)
 
     def _wall(self, connection: ClientConnection, monotonic: int) -> int:
         return self._clock.now() - (connection.now() - monotonic)

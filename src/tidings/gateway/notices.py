@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends connected users frames about notifications, unread counts, invitations, and chats that the
-users themselves have marked, hidden or muted.
+"""Sends connected users frames about notifications, unread counts, invitations, scheduled messages
+that failed, and chats that the users themselves have marked, hidden or muted.
 
 An event is only a hint, whether it comes from this process or another. This module looks up the
 notification itself, and checks it again for each batch of users. Therefore it never sends a
@@ -8,15 +8,17 @@ notification that is already retracted.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, assert_never, get_args
 
+from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxUnreadCounts
 from tidings.metrics.counts import report_counts
+from tidings.model.blocks import BlockList
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import is_for
 from tidings.model.notifications import Broadcast, broadcast_sequence
@@ -30,9 +32,11 @@ from tidings.ports.bus import (
     InboxRead,
     Invited,
     Retracted,
+    ScheduledFailed,
 )
 from tidings.ports.inboxes import Copies
 from tidings.tasks import Tasks
+from tidings.wire.codes import Close
 from tidings.wire.frames import (
     ChatChangedFrame,
     InvitedFrame,
@@ -40,6 +44,7 @@ from tidings.wire.frames import (
     RetractedFrame,
     encode,
 )
+from tidings.wire.scheduled import ScheduledFailedFrame
 
 USERS_AT_ONCE: Final = 100
 """Number of users who are served before other tasks run."""
@@ -197,16 +202,59 @@ def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
     )
 
 
+class BlockedSenders:
+    """Tells each connection whose entries its user gets without content."""
+
+    def __init__(self, hub: Hub, blocks: BlockLists) -> None:
+        self._hub = hub
+        self._blocks = blocks
+        self._tasks = Tasks("blocked-senders")
+        blocks.listen(self._changed)
+
+    async def of(self, user: UserKey) -> Collection[str]:
+        """Return the ids of the users whom a user blocks."""
+        return _ids(await self._blocks.of(user))
+
+    async def close(self) -> None:
+        """Cancel running work."""
+        await self._tasks.close()
+
+    def _changed(self, user: UserKey, found: BlockList | None) -> None:
+        if found is not None:
+            self._apply(user, _ids(found))
+        elif self._hub.of(user):
+            self._tasks.start(self._reload(user))
+
+    async def _reload(self, user: UserKey) -> None:
+        try:
+            blocked = await self.of(user)
+        except Refusal:
+            # A connection must not show what its user no longer wants to see.
+            for connection in self._hub.of(user):
+                connection.close(Close.OVERLOADED)
+            return
+        self._apply(user, blocked)
+
+    def _apply(self, user: UserKey, blocked: Collection[str]) -> None:
+        for connection in self._hub.of(user):
+            connection.conversation.blocked = blocked
+
+
+def _ids(found: BlockList) -> Collection[str]:
+    return frozenset(user_id(other) for other in found.blocked)
+
+
 class OwnFrames:
     """Sends users frames that are only for themselves, whichever chats their devices follow.
 
-    Users who are not connected find invitations and changed chats in their lists.
+    Users who are not connected find invitations, changed chats and failed messages in their lists.
     """
 
     def __init__(self, bus: Bus, hub: Hub) -> None:
         self._hub = hub
         bus.subscribe(self._invited, Invited)
         bus.subscribe(self._chat_changed, ChatChanged)
+        bus.subscribe(self._scheduled_failed, ScheduledFailed)
 
     def _invited(self, event: Invited) -> None:
         if self._hub.of(event.user):
@@ -214,6 +262,10 @@ class OwnFrames:
 
     def _chat_changed(self, event: ChatChanged) -> None:
         self._send(event.user, encode(ChatChangedFrame(event.chat)))
+
+    def _scheduled_failed(self, event: ScheduledFailed) -> None:
+        frame = ScheduledFailedFrame(event.scheduled_id, event.chat, event.code)
+        self._send(event.user, encode(frame))
 
     def _send(self, user: UserKey, frame: bytes) -> None:
         for connection in self._hub.of(user):

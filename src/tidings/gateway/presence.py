@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from tidings.actions.identity.blocks import BlockLists
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.metrics.counts import report_counts
 from tidings.model import limits
@@ -39,6 +40,7 @@ class PresenceTracker:
         hub: Hub,
         users: UserStore,
         clock: Clock,
+        blocks: BlockLists,
         remote_gateways: RemoteGateways | None = None,
     ) -> None:
         """Start to watch the hub; `remote_gateways` is None in a deployment of one process."""
@@ -46,6 +48,7 @@ class PresenceTracker:
         self._remote_gateways = remote_gateways
         self._users = users
         self._clock = clock
+        self._blocks = blocks
         self._tasks = Tasks("presence")
         self._changed: dict[UserKey, bool] = {}
         self._announced: set[UserKey] = set()
@@ -63,7 +66,9 @@ class PresenceTracker:
         gateway would take the device for one that does not read. A peer who disconnects meanwhile
         is omitted, because this change will be announced anyway.
         """
-        peers = await self._users.visible_peers(user)
+        blocked = (await self._blocks.of(user)).blocked
+        visible = await self._users.visible_peers(user)
+        peers = {peer: seen for peer, seen in visible.items() if peer not in blocked}
         at_first = online = await self._online(list(peers))
         for start in range(0, len(peers), limits.PRESENCE_SLICE_PEERS):
             some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
@@ -118,7 +123,9 @@ class PresenceTracker:
             self._schedule()
 
     async def _send_to_peers(self, user: UserKey, frame: bytes) -> None:
-        peers = await self._users.visible_peers(user)
+        visible = await self._users.visible_peers(user)
+        blocked_by = (await self._blocks.of(user, visible)).blocked_by
+        peers = [peer for peer in visible if peer not in blocked_by]
         found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):

@@ -287,7 +287,8 @@ class Requests:
     # Typing.
 
     def _type(self, chat: ChatId) -> None:
-        if self._has_typed_lately(chat):
+        bans = self._context.verbs.post.bans
+        if self._has_typed_lately(chat) or (bans is not None and bans.is_banned(self._user)):
             return
         state = self._context.appender.state_nowait(chat)
         is_followed = self._connection.progress.get(chat) is not None

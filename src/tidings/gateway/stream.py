@@ -33,6 +33,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.delivery import EncodedEntry
 from tidings.wire.codes import Close
+from tidings.wire.entry_frames import without_content
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 
 log = logging.getLogger("tidings.gateway")
@@ -107,6 +108,7 @@ class Stream:
             if not await self._register(caller.user, device, connection_id):
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
+            self._connection.conversation.blocked = await self._context.blocked_of(caller.user)
             chats = await self._context.chats_of(caller.user)
             totals = self._totals(chats) if hello.totals else None
             await self._catch_up_at_hello(chats, hello)
@@ -236,6 +238,8 @@ class Stream:
                 self._connection, "waiting_for_earlier", chat, sequence, sequence
             )
             return
+        if blocked := self._connection.conversation.blocked:
+            frame = without_content(frame, blocked)
         match progress.offer(position, sequence):
             case "send":
                 self._connection.send(frame)

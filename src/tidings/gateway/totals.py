@@ -43,6 +43,7 @@ class _SentFrame(msgspec.Struct):
     chat: str | None = None
     sequence: int = 0
     kind: str = ""
+    blocked: bool = False
     sender: str | None = None
     users: list[str] = []
     inbox: str | None = None
@@ -158,6 +159,8 @@ class UnreadTotals:
     def _update_chat(self, chat: ChatId, entry: _SentFrame) -> None:
         is_own = entry.sender == self._name
         before = self._chats.get(chat, _NOTHING)
+        if entry.blocked and entry.kind == "message":
+            return
         if entry.kind == "message" and not (is_own or self._is_counting):
             is_mention = entry.mentions == [*EVERYONE] or self._name in entry.mentions
             self._chats[chat] = Unread(before.count + 1, before.exact, before.mentions + is_mention)

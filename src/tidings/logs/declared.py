@@ -86,6 +86,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "broadcast_stays": Action(
         "An expired broadcast stays in the store. Nobody sees it.", ("tenant", "inbox", "sequence")
     ),
+    "index_waits": Action("The search index of a chat cannot be extended now."),
     "sweep_waits": Action("Expired data cannot be removed now. This is tried again."),
     "ledger_unwritable": Action(
         "The ledger of erasures cannot be written. The erasure was refused with 503."
@@ -98,6 +99,12 @@ ACTIONS: Final[dict[str, Action]] = {
     "content_tampered": Action(
         "Encrypted content was changed in the store. Readers get `erased` in its place.",
         ("chat", "sequence", "author", "bound_to"),
+    ),
+    "attachment_damaged": Action(
+        "The bytes of a file are missing or were changed. The reader gets 503.", ("attachment",)
+    ),
+    "attachments_unavailable": Action(
+        "The bytes of files cannot be stored or read now. The request was refused with 503."
     ),
     "data_key_unusable": Action("A data key cannot be decrypted.", ("author", "reason")),
     "signing_key_unusable": Action(
@@ -146,6 +153,11 @@ ACTIONS: Final[dict[str, Action]] = {
     "sms_down": Action("The SMS provider is down."),
     "sms_up": Action("The SMS provider works again."),
     "push": Action("With `TIDINGS_PUSH=log`: a batch of push notices.", ("notices",)),
+    "hook_failed": Action(
+        "The before-send hook of a tenant failed ten times in a row. It is asked again every five "
+        "seconds; meanwhile the tenant's settings decide.",
+        ("tenant", "reason"),
+    ),
     "push_trouble": Action(
         "Your webhook does not accept push notices, or too many wait.",
         ("tenant", "failed", "dropped"),
@@ -200,5 +212,14 @@ ACTIONS: Final[dict[str, Action]] = {
     "jobs_not_hidden": Action("SQS may give jobs that are being done to another process."),
     "queue_refuses": Action("SQS refuses requests, for example for lack of a permission."),
     "chat_deletion": Action("The deletion of a chat has finished a phase.", ("chat", "phase")),
+    "shards_leased": Action(
+        "This process now does what is due in these shards, and other processes in the others.",
+        ("kind", "count"),
+    ),
+    "due_failed": Action(
+        "An unexpected error met something that was due, such as a scheduled message. It is tried "
+        "again, and given up after five errors.",
+        ("tenant", "kind"),
+    ),
     "deleting_failed": Action("The deletion of a chat failed. It is tried again.", ("chat",)),
 }

@@ -47,6 +47,10 @@ INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "deletions": {"failed_steps": "failed steps of deletions of chats"},
     "tenant jobs": {"failed_steps": "failed steps of jobs of tenants"},
+    "timer": {
+        "done": "items that were due and are done, such as scheduled messages",
+        "failed_attempts": "unexpected errors that such items met",
+    },
     "push": {"noticed": "users for whom a push notice was made"},
     "profiles": {"dropped": "changes of profiles and presence that were not sent"},
     "notices": {"dropped": "inbox frames that were not sent"},

@@ -103,6 +103,24 @@ jobs_aside = _whole(
     source="worker",
 )
 
+timer_late_seconds = _whole(
+    "tidings_timer_late_seconds",
+    "histogram",
+    "Time from when something was due, such as a scheduled message, until this process began to do "
+    "it. What is tried again counts once, when it is done.",
+    "kind",
+    source="worker",
+    bounds=(0.25, 0.5, *LATE_SECONDS),
+    starts=("message",),
+)
+due_items = _whole(
+    "tidings_due_items",
+    "gauge",
+    "What is due and this process has read: waiting or running.",
+    "state",
+    source="worker",
+)
+
 sockets = _there(
     "tidings_sockets",
     "gauge",
@@ -304,6 +322,16 @@ webhook_seconds = _outside(
     source="worker",
     needs="`push = webhook`",
     starts=("accepted", "refused", "failed", "unanswered"),
+)
+before_send_seconds = _outside(
+    "tidings_before_send_seconds",
+    "histogram",
+    "Time that messages wait for the hook of their tenant: allowed, declined, replaced, or without "
+    "an answer.",
+    "outcome",
+    source="gateway and api",
+    needs="`before_send` in a tenant's settings",
+    starts=("allow", "decline", "replace", "failed"),
 )
 sms = _outside(
     "tidings_sms_total",

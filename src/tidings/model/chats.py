@@ -15,10 +15,10 @@ from typing import Final, Literal
 import msgspec
 
 from tidings.model import limits
+from tidings.model.chat_settings import NO_SETTINGS, ChatSettings, SentTimes, sent_times
 from tidings.model.entries import ACTIVITY, Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipt_times import MarkTimes, time_of
-from tidings.model.refusals import Invalid
 from tidings.model.roles import Member, Role
 
 Status = Literal["sent", "delivered", "read"]
@@ -158,80 +158,6 @@ class UnreadFound(msgspec.Struct, frozen=True):
 NOTHING_UNREAD = Unread(0)
 
 
-def found_in_log(
-    by_key: UnreadByKey, up_to: int, mentions_by_key: UnreadByKey | None = None
-) -> UnreadFound:
-    """Return the result of counting the unread messages in the log up to a sequence; `by_key` has
-    their number for each data key, and `mentions_by_key` that of mentions among them."""
-    mentions = mentions_by_key or {}
-    unread = Unread(sum(by_key.values()), mentions=sum(mentions.values()))
-    return UnreadFound(unread, by_key, mentions, up_to)
-
-
-def unread_without_a_look(
-    head: Head, receipt: Receipt, entries_max: int | None = None
-) -> Unread | None:
-    """Return the unread count if no read of the log is necessary; None if the log must be read.
-
-    If nothing is unread, head and receipt show this. If more than `entries_max` entries follow the
-    read mark (by default `limits.UNREAD_ENTRIES_MAX`), the log is not read either, and the count is
-    an upper bound.
-    """
-    left = head.number - receipt.unread_after_number
-    if left <= 0:
-        return NOTHING_UNREAD
-    most = limits.UNREAD_ENTRIES_MAX if entries_max is None else entries_max
-    if head.sequence - receipt.unread_after > most:
-        return Unread(left, exact=False)
-    return None
-
-
-def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]:
-    """Return the unread count of each chat on a page of the chat list; None where the log must be
-    read.
-
-    The number of log entries that are read for a page is limited. Chats with few entries after the
-    read mark are always counted in the log. Chats with more are counted in order until the limit is
-    used up; the remaining chats get an upper bound.
-    """
-    left = limits.LIST_UNREAD_ENTRIES_MAX
-    found: list[Unread | None] = []
-    for head, receipt in chats:
-        unread = unread_without_a_look(head, receipt)
-        entries = head.sequence - receipt.unread_after
-        if unread is None and entries > limits.LISTED_UNREAD_ENTRIES_MIN:
-            if entries > left:
-                unread = Unread(head.number - receipt.unread_after_number, exact=False)
-            else:
-                left -= entries
-        found.append(unread)
-    return found
-
-
-def check_unread_from(first: int, head: int, joined: int) -> None:
-    """Refuse a sequence from which the user's unread messages cannot be counted.
-
-    Raises:
-        Invalid: The sequence is beyond the head, too far back, or before the user joined.
-    """
-    least = max(joined, head - limits.UNREAD_ENTRIES_MAX, 1)
-    if not least <= first <= head:
-        raise Invalid(f"from must be between {least} and {head}", "/from")
-
-
-def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
-    """Return True if the entry is a message from somebody else, neither redacted nor expired.
-
-    An erased message also counts here; it is subtracted where the data keys are known.
-    """
-    return (
-        entry.kind == "message"
-        and entry.sender != reader
-        and not entry.redacted
-        and not entry.expired(now)
-    )
-
-
 def status(sequence: int, sender: UserKey, receipts: Iterable[Receipt]) -> Status:
     """Return the status of a message: the lowest status among all members except the sender."""
     others = [receipt for receipt in receipts if receipt.user != sender]
@@ -274,6 +200,9 @@ class ChatState(msgspec.Struct, kw_only=True):
     number: int = 0
     last_message: int = 0
     active_at: int = 0
+    settings: ChatSettings = NO_SETTINGS
+    sent_at: SentTimes = {}
+    """While the chat is in slow mode: the times of messages since the last change of settings."""
     is_deleted: bool = False
     """Whether the chat is deleted. The state keeps the members, because they must be notified."""
 
@@ -311,6 +240,8 @@ class ChatState(msgspec.Struct, kw_only=True):
         self.active_at = entry.active_at
         if entry.kind != "message":
             self._fold_change(entry)
+        elif self.settings.slow_mode_seconds and entry.posted_by is None:
+            self.sent_at = sent_times(self.settings, self.sent_at, entry.sender, entry.created_at)
 
     def _fold_change(self, entry: Entry) -> None:
         match entry.kind:
@@ -331,6 +262,8 @@ class ChatState(msgspec.Struct, kw_only=True):
                 }
             case "renamed":
                 self.name = entry.name
+            case "settings":
+                self.settings, self.sent_at = entry.settings or NO_SETTINGS, {}
             case "deleted":
                 self.is_deleted = True
             case _:
@@ -363,7 +296,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     creator: UserKey
     created_at: int
     updated_at: int
-    """Time of the last change of the name or the members; at first, the time of creation."""
+    """Time of the last change of name, members or settings; at first, the time of creation."""
     others: tuple[UserKey, ...]
     """At most ten of the other members, earliest joined first."""
     member_count: int
@@ -377,6 +310,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     """The last message, even if its content is gone; None if there never was a message. Lists do
     not show its mark, content type and reactions, and the store may leave them out."""
     unread: Unread
+    settings: ChatSettings = NO_SETTINGS
     profiles: tuple[Profile, ...] = ()
     """Profiles of the first of `others`. The store leaves them out."""
     unread_by_key: UnreadByKey = {}
@@ -384,10 +318,13 @@ class ChatRow(msgspec.Struct, kw_only=True):
     mentions_by_key: UnreadByKey = {}
     """Those of the unread messages that mention the user."""
 
+    stays_hidden: bool = False
+    """Whether the chat is hidden although messages came, because the user blocks their sender."""
+
     @property
     def is_hidden(self) -> bool:
         """Whether the user hid the chat, and no message came since."""
-        return self.receipt.hides(self.head)
+        return self.stays_hidden or self.receipt.hides(self.head)
 
 
 class ChatHead(msgspec.Struct, frozen=True):

@@ -2,10 +2,13 @@
 """Types of a chat's log (entries, head, idempotency keys), and of the job that deletes a chat."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
+from tidings.model.attachments import File
+from tidings.model.chat_settings import ChatSettings
 from tidings.model.ids import (
     CHAT,
     ChatId,
@@ -31,6 +34,7 @@ Kind = Literal[
     "removed",
     "role",
     "renamed",
+    "settings",
     "deleted",
 ]
 
@@ -39,6 +43,9 @@ EVERYONE: Final = ("*",)
 
 ACTIVITY: Final = frozenset({"created", "message", "added", "removed", "role"})
 """The kinds that move a chat to the top of the chat list."""
+
+Poster = Literal["tenant"]
+"""Who posted a message in the name of its sender, if it was not the sender."""
 
 Gone = Literal["redacted", "expired", "erased"]
 """The reason why a message has no content any more."""
@@ -67,6 +74,10 @@ class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """User ids of members whom the message mentions, or `EVERYONE`."""
     silent: bool = False
     """Whether no push notices are sent for the message. It still counts as unread."""
+    posted_by: Poster | None = None
+    """Set if not the sender posts the message, but the tenant in the sender's name."""
+    attachments: tuple[str, ...] = ()
+    """Ids of finished uploads of the sender."""
 
     @property
     def digested(self) -> str:
@@ -78,13 +89,26 @@ class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
+def send_options(
+    reply_to: int | None,
+    mentions: Sequence[str],
+    silent: bool,
+    attachments: Sequence[str],
+) -> SendOptions | None:
+    """Return the options of a send; None if it has none, which is the usual case."""
+    if not (reply_to is not None or mentions or silent or attachments):
+        return None
+    return SendOptions(reply_to, tuple(mentions), silent, attachments=tuple(attachments))
+
+
 class Entry(msgspec.Struct, kw_only=True):
     """One entry of a chat's log.
 
     `box` is the encrypted content as it is stored. `content` is the decrypted content, which exists
     only in memory, on the way to a reader. A message without a box is a tombstone. Entries are
-    written once. Only box, box_key, edited_at, redacted, reactions, reply_count, mentions and
-    pinned of a message ever change, and only together with a later entry that records the change.
+    written once. Only box, box_key, files, edited_at, redacted, reactions, reply_count, mentions
+    and pinned of a message ever change, and only together with a later entry that records the
+    change.
     """
 
     chat_id: ChatId
@@ -122,18 +146,27 @@ class Entry(msgspec.Struct, kw_only=True):
     """User ids of members whom the message mentions, or `EVERYONE`. A redaction removes them."""
     silent: bool = False
     """Whether no push notices are sent for the message. It still counts as unread."""
+    posted_by: Poster | None = None
+    """Set if not the sender posted the message, but the tenant in the sender's name."""
     pinned: int = 0
     """Sequence of the entry that pinned this message; 0 if it is not pinned."""
+    files: bytes | None = None
+    """The attachments of a message as they are stored; see `model.attachments`."""
 
     target: int | None = None
     emoji: str | None = None
     people: tuple[Person, ...] = ()
     name: str | None = None
+    settings: ChatSettings | None = None
 
     shown: "Entry | None" = None
     """For an `edited` entry: the edited message as it is now."""
     content: str | None = None
+    blocked: bool = False
+    """Whether the user for whom this entry was read blocks its sender."""
     gone: Gone | None = None
+    attachments: tuple[File, ...] = ()
+    """The decrypted attachments of a message, which exist only in memory."""
 
     @property
     def message_id(self) -> str:
@@ -143,7 +176,13 @@ class Entry(msgspec.Struct, kw_only=True):
     @property
     def has_options(self) -> bool:
         """Whether the message has fields that most messages do not have."""
-        return self.reply_to is not None or bool(self.mentions) or self.silent
+        return (
+            self.reply_to is not None
+            or bool(self.mentions)
+            or self.silent
+            or self.posted_by is not None
+            or self.files is not None
+        )
 
     @property
     def mentioned(self) -> list[UserKey]:

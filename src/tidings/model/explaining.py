@@ -17,6 +17,7 @@ Code = Literal[
     "redacted",
     "expired",
     "erased",
+    "blocked",
     "retracted",
     "not_addressed",
     "queued",
@@ -52,6 +53,8 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "redacted": "The content of the message was removed.",
     "expired": "The lifetime of the message or notification has ended.",
     "erased": "The content was erased together with the sender's other content.",
+    "blocked": "The user blocks the sender. The message has no content for the user, is not unread "
+    "and causes no push.",
     "retracted": "The notification was retracted.",
     "not_addressed": "The notification was not posted to this user.",
     "queued": "The notification waits in the delivery queue; the user has no copy yet.",
@@ -104,6 +107,7 @@ What = Literal[
     "connected",
     "disconnected",
     "muted",
+    "blocked",
     "deactivated",
 ]
 
@@ -130,6 +134,11 @@ class Explanation(msgspec.Struct, frozen=True):
 
     verdict: DeliveryVerdict
     timeline: tuple[Moment, ...] = ()
+
+
+def connection_place(device: str | None, connection: str) -> str:
+    """Return the place of a step on a connection."""
+    return f"device {device or 'unknown'}, connection {connection}"
 
 
 _WHOLE_SECONDS: Final[frozenset[What]] = frozenset({"acknowledged", "read"})

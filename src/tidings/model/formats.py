@@ -16,8 +16,17 @@ elsewhere, and do not remove the copy of a message that they redact."""
 PACKS: Final = 3
 """Several messages in one item, and messages without an idempotency key."""
 
+SETTINGS: Final = 4
+"""Entries of the kinds `settings`, `pinned` and `unpinned`, and messages with options: replies,
+mentions, silent messages and attachments. An older version would not enforce the settings, would
+remove pins and counts of replies from messages that share an item, and would not remove the files
+of a message that it redacts."""
+
 OLDEST: Final = HEADS
 """The format that this version always writes."""
 
-NEWEST: Final = PACKS
+NEWEST: Final = SETTINGS
 """The newest format that this version knows."""
+
+NOT_YET: Final = "a process of an older version may be running"
+"""Why something that needs a newer format is refused."""

@@ -48,6 +48,9 @@ SESSION: Final = CHAT
 """A session id is a ULID too."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
+SCHEDULED: Final = re.compile(r"[0-9a-f]{32}")
+"""Id of a scheduled message: a digest of author, chat and client_message_id."""
+
 SEQUENCE_MAX: Final = 2**53 - 1
 """The largest sequence that clients in all languages, such as JavaScript, can represent exactly."""
 

@@ -6,13 +6,13 @@ Clients depend on the codes: a code keeps its meaning for ever and is never reus
 
     Refusal
     ├── Unauthenticated: CodeWrong, RefreshRefused
-    ├── Forbidden: LoginOff
+    ├── Forbidden: LoginOff, ChatFrozen, UserBanned, UserNotAddable, SendDeclined
     ├── NotFound: ChatNotFound, MessageNotFound, UserNotFound, InboxNotFound, ...
     ├── Invalid: ContentEmpty, ReceiptBeyondHead, ...
     ├── TooLarge: ContentTooLarge
     ├── Conflict: SendConflict, RequestConflict, MessageGone, LimitReached, PhoneTaken, ...
     └── Unavailable (retryable): StoreUnavailable, ChatBusy, InboxBusy, TooManyWaiting, ...
-        └── TooMany: RateLimited, QuotaReached
+        └── TooMany: RateLimited, SlowMode, QuotaReached
 """
 
 from typing import ClassVar
@@ -63,6 +63,30 @@ class LoginOff(Forbidden):
     code, title = "login.off", "Login by phone is not configured on this server"
 
 
+class ChatFrozen(Forbidden):
+    """The tenant has frozen the chat: members can read it, but not write."""
+
+    code, title = "chat.frozen", "The chat is frozen"
+
+
+class UserBanned(Forbidden):
+    """The tenant has banned the user, who can read, but not write."""
+
+    code, title = "user.banned", "The user is banned"
+
+
+class UserNotAddable(Forbidden):
+    """The user cannot be added to a group by the caller. The answer does not say why."""
+
+    code, title = "user.not_addable", "The user cannot be added"
+
+
+class SendDeclined(Forbidden):
+    """The hook of the tenant declined the message, with a text for the sender."""
+
+    code, title = "send.declined", "The message was declined"
+
+
 class NotFound(Refusal):
     """The resource does not exist, or the caller may not see it. The answer does not say which."""
 
@@ -79,6 +103,12 @@ class MessageNotFound(NotFound):
     """The message does not exist, or the caller may not see it."""
 
     code, title = "message.not_found", "No such message"
+
+
+class ReportNotFound(NotFound):
+    """The tenant has no such report, or it has expired."""
+
+    code, title = "report.not_found", "Report not found"
 
 
 class UserNotFound(NotFound):
@@ -329,6 +359,12 @@ class SmsUnavailable(Unavailable):
         self.retry_after_ms = retry_after_ms
 
 
+class HookUnavailable(Unavailable):
+    """The hook of the tenant does not answer, and the tenant lets no message pass without it."""
+
+    code, title = "hook.unavailable", "The message cannot be checked at the moment"
+
+
 class TooMany(Unavailable):
     """A limit on requests within a period is reached; this request had no effect."""
 
@@ -341,6 +377,12 @@ class TooMany(Unavailable):
 
 class RateLimited(TooMany):
     """Requests arrive faster than a rate limit allows."""
+
+
+class SlowMode(TooMany):
+    """The chat is in slow mode, and the sender has sent a message not long ago."""
+
+    code, title = "chat.slow_mode", "The chat is in slow mode"
 
 
 class QuotaReached(TooMany):

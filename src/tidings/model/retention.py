@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.model.before_send import BeforeSend
 from tidings.model.ids import CHAT, ChatId
 from tidings.model.limits import DAY_MS, SECOND_MS
 from tidings.model.refusals import Invalid
@@ -21,12 +22,14 @@ RULE_AGE_MS_MAX: Final = 5 * SECOND_MS
 CACHED_RULES_MAX: Final = 10_000
 
 
-class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RetentionRule(msgspec.Struct, frozen=True):
     """Days for which the content of new messages is kept; None keeps it without a limit."""
 
     keep_days: int | None = None
     keep_days_by_chat: dict[str, int | None] = {}
     """Chats for which another number of days applies."""
+    hook: BeforeSend | None = None
+    """The tenant's hook. It is in another part of the settings, but every send needs both."""
 
     def lifetime_ms(self, chat: ChatId, ttl_ms: int | None) -> int | None:
         """Return the lifetime of a new message's content, at most `ttl_ms`; None if it has no
@@ -36,6 +39,11 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return ttl_ms
         kept = days * DAY_MS
         return kept if ttl_ms is None else min(kept, ttl_ms)
+
+
+class _Chats(msgspec.Struct, forbid_unknown_fields=True):
+    keep_days: int | None = None
+    keep_days_by_chat: dict[str, int | None] = {}
 
 
 KEEP_ALL: Final = RetentionRule()
@@ -48,10 +56,11 @@ def retention_in(settings: Mapping[str, object]) -> RetentionRule:
         Invalid: `chats` is malformed.
     """
     try:
-        rule = msgspec.convert(settings.get("chats", {}), RetentionRule)
+        given = msgspec.convert(settings.get("chats", {}), _Chats)
     except msgspec.ValidationError:
         detail = "chats may contain only keep_days and keep_days_by_chat, with numbers of days"
         raise Invalid(detail, "/chats") from None
+    rule = RetentionRule(given.keep_days, given.keep_days_by_chat)
     _check_days(rule.keep_days, "/chats/keep_days")
     for chat, days in rule.keep_days_by_chat.items():
         if CHAT.fullmatch(chat) is None:

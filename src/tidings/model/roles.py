@@ -14,7 +14,7 @@ Role = Literal["owner", "admin", "member"]
 
 _RANK: Final[dict[Role, int]] = {"member": 0, "admin": 1, "owner": 2}
 
-Invites = Literal["open", "ask"]
+Invites = Literal["open", "ask", "contacts"]
 """Whether strangers can add a user to groups (`open`), or must invite the user (`ask`)."""
 
 Asked = Literal["new", "again", "refused"]
@@ -140,7 +140,7 @@ def invites_in(settings: Mapping[str, object]) -> Invites:
     try:
         invites: Invites = msgspec.convert(settings.get("invites", "open"), Invites)
     except msgspec.ValidationError:
-        raise Invalid('invites: must be "open" or "ask"', "/invites") from None
+        raise Invalid('invites: must be "open", "ask" or "contacts"', "/invites") from None
     return invites
 
 

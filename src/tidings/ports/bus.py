@@ -134,7 +134,17 @@ class ChatChanged(msgspec.Struct, frozen=True):
     """A user marked a chat as unread, hid it or muted it. Other members see no change."""
 
     user: UserKey
+    chat: ChatId | None
+    """None if the user has blocked another user, which may change all chats."""
+
+
+class ScheduledFailed(msgspec.Struct, frozen=True):
+    """A scheduled message of a user could not be sent at its time."""
+
+    user: UserKey
     chat: ChatId
+    scheduled_id: str
+    code: str
 
 
 class Typing(msgspec.Struct, frozen=True):
@@ -213,7 +223,9 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 """An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
-ChatEvent = Appended | Learnt | ReceiptMoved | ChatChanged | Typing | Expired | Invited
+ChatEvent = (
+    Appended | Learnt | ReceiptMoved | ChatChanged | ScheduledFailed | Typing | Expired | Invited
+)
 
 Event = ChatEvent | ProfileEvent | InboxEvent
 

@@ -196,6 +196,10 @@ class Chats(Protocol):
         """Return the chats of one user, as `of_tenant` does."""
         ...
 
+    async def direct(self, user: UserKey, other: UserKey) -> ChatId | None:
+        """Return the direct chat of two users, from a strong read; None if there is none."""
+        ...
+
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         """Return the users among `others` who created a direct chat with the user or wrote in it.
 

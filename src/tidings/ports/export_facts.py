@@ -5,8 +5,9 @@ An export consists of facts, one per line. The fields and their order are the fo
 version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
-change, jobs of tenants, avatar, metadata, e-mail, verified number and hiding of users, the ledger
-of erasures, replies, mentions, pins, silent messages, and mutes except for mentions.
+change, settings of chats, blocks, reports, jobs of tenants, avatar, metadata, e-mail, verified
+number, hiding and bans of users, the ledger of erasures, replies, mentions, pins, silent messages,
+messages that a tenant posted, mutes except for mentions, and scheduled messages.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -18,9 +19,11 @@ from typing import Final
 
 import msgspec
 
+from tidings.model.chat_settings import ChatSettings
 from tidings.model.chats import ChatType
-from tidings.model.entries import Deletion, Entry, Head, Kind, Person
+from tidings.model.entries import Deletion, Entry, Head, Kind, Person, Poster
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.reports import ReportAction, ReportReason, ReportState
 from tidings.model.roles import Role
 from tidings.ports.audit import Act, Actor, Outcome
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
@@ -53,6 +56,7 @@ class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
     quota_users: int | None = None
     quota_chats_per_day: int | None = None
     quota_messages_per_day: int | None = None
+    quota_attachment_bytes_per_day: int | None = None
     deleted_at: int | None = None
 
 
@@ -116,6 +120,7 @@ class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     phone_verified_at: int | None = None
     hidden_at: int | None = None
     deleted_at: int | None = None
+    banned_until: int | None = None
 
 
 class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
@@ -154,6 +159,43 @@ class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
     """False if members are still missing; a repeat of the request adds them."""
 
 
+class BlockFact(FactBase, frozen=True, kw_only=True, tag="block"):
+    """One user blocks another; see `model.blocks`."""
+
+    user_id: UserKey
+    blocked: UserKey
+    created_at: int
+    chat_id: ChatId | None = None
+    delivered: int = 0
+    read: int = 0
+
+
+class ReportFact(FactBase, frozen=True, kw_only=True, tag="report"):
+    """A report that has not expired; see `model.reports`."""
+
+    report_id: str
+    tenant: str
+    state: ReportState
+    reporter: UserKey
+    reported: UserKey
+    reason: ReportReason
+    created_at: int
+    expires_at: int
+    chat_id: ChatId | None = None
+    sequence: int = 0
+    client_message_id: str | None = None
+    content_type: str | None = None
+    sent_at: int = 0
+    box: bytes | None = None
+    box_key: int = 0
+    comment: bytes | None = None
+    comment_key: int = 0
+    note: bytes | None = None
+    note_key: int = 0
+    action: ReportAction | None = None
+    updated_at: int | None = None
+
+
 class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):
     """An invitation that is pending, or was declined not long ago."""
 
@@ -177,6 +219,8 @@ class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
     creator: UserKey
     created_at: int
     updated_at: int | None = None
+    frozen: bool = False
+    slow_mode_seconds: int = 0
 
 
 class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
@@ -229,7 +273,10 @@ class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
     reply_count: int = 0
     mentions: tuple[str, ...] = ()
     silent: bool = False
+    posted_by: Poster | None = None
     pinned: int = 0
+    settings: ChatSettings | None = None
+    files: bytes | None = None
 
 
 class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):
@@ -292,7 +339,9 @@ Fact = (
     | SessionFact
     | DataKeyFact
     | RequestKeyFact
+    | BlockFact
     | InviteFact
+    | ReportFact
     | ChatFact
     | ChatPart
     | InboxFacts
@@ -307,7 +356,7 @@ def entry_fact(entry: Entry, now: int) -> EntryFact:
     """Return an entry as a fact. Expired content is omitted, even if it is still stored."""
     values = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
     if entry.box is None or entry.expired(now):
-        values |= {"box": None, "box_key": 0}
+        values |= {"box": None, "box_key": 0, "files": None}
     # Engines store the counts in different orders, and the order has no meaning.
     values["reactions"] = dict(sorted(entry.reactions.items())) if entry.reactions else None
     return EntryFact(**values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about inboxes in an export.
+"""Facts about inboxes and scheduled messages in an export.
 
 They are part of the file format that `export_facts` describes. Expired notifications, copies,
 claimed keys and jobs are not exported, nor are copies beyond a user's limit.
@@ -10,8 +10,9 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from tidings.model.ids import UserKey
+from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import Broadcast, ReadState
+from tidings.model.scheduled import State
 
 
 class FactBase(
@@ -142,9 +143,34 @@ class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
     at: int
 
 
+class ScheduledFact(FactBase, frozen=True, kw_only=True, tag="scheduled"):
+    """A scheduled message, with the fields of `model.scheduled.Scheduled`. Its content stays
+    encrypted."""
+
+    user_id: UserKey
+    scheduled_id: str
+    chat_id: ChatId
+    client_message_id: str
+    send_at: int
+    state: State = "pending"
+    content_type: str | None = None
+    ttl_seconds: int | None = None
+    box: bytes | None = None
+    box_key: int = 0
+    digest: bytes
+    reply_to: int | None = None
+    mentions: tuple[str, ...] = ()
+    silent: bool = False
+    created_at: int
+    updated_at: int
+    sequence: int | None = None
+    code: str | None = None
+    expires_at: int | None = None
+
+
 OfInbox = InboxFact | NotificationFact | BroadcastFact | PostKeyFact
 OfUser = CopyFact | ReadStateFact
-InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact
+InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact | ScheduledFact
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 

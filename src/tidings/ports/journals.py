@@ -92,11 +92,46 @@ class FoundJournals(msgspec.Struct, frozen=True):
     """Whether all gateways that have a connection of the user are known, and have answered."""
 
 
+class TraceQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the last steps of delivery to a user, or in a chat, after one time and up to
+    another."""
+
+    after: int
+    until: int
+    user: UserKey | None = None
+    chat: ChatId | None = None
+
+
+class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of delivery, or a request that was refused."""
+
+    at: int
+    what: str
+    where: str
+    user: UserKey | None = None
+    chat: ChatId | None = None
+    sequence: int | None = None
+    """The last entry that the step concerns."""
+
+
+class GatewayTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest steps that one gateway has in memory, in order."""
+
+    gateway: str
+    steps: tuple[TraceStep, ...] = ()
+    is_complete: bool = True
+    """Whether these are all steps of the time that was asked for."""
+
+
 class Journals(Protocol):
     """Asks the gateways that have or may have had connections of a user."""
 
     async def find(self, question: JournalQuestion) -> FoundJournals:
         """Return the answers that arrive within a second."""
+        ...
+
+    async def trace(self, question: TraceQuestion) -> list[GatewayTrace]:
+        """Return the answers of all gateways that arrive within a second."""
         ...
 
 
@@ -106,6 +141,10 @@ class NoJournals:
     async def find(self, _question: JournalQuestion) -> FoundJournals:
         """Return no answers, and that the connections are not known."""
         return FoundJournals(is_certain=False)
+
+    async def trace(self, _question: TraceQuestion) -> list[GatewayTrace]:
+        """Return no answers."""
+        return []
 
 
 _conforms: type[Journals] = NoJournals

@@ -8,7 +8,7 @@ import msgspec
 
 from tidings.logs.requests import Requests, no_requests
 from tidings.model.chats import ChatState, Receipt
-from tidings.model.entries import Entry, Head, SendKey
+from tidings.model.entries import Entry, Head, Kind, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
 from tidings.ports.people import Listed
@@ -44,11 +44,19 @@ class Declined(msgspec.Struct, frozen=True):
     means that the reaction or pin to add exists already, or that the one to remove does not exist.
     `too_many_emoji` means that the target has the maximum number of different emoji.
     `too_many_chats` means that a user who would be added has reached the limit of chats.
-    `too_many_pins` means that the chat has the maximum number of pinned messages.
+    `too_many_pins` means that the chat has the maximum number of pinned messages. `attachment_used`
+    means that an upload belongs to another message, or is gone.
     """
 
     index: int
-    reason: Literal["target_gone", "no_change", "too_many_emoji", "too_many_chats", "too_many_pins"]
+    reason: Literal[
+        "target_gone",
+        "no_change",
+        "too_many_emoji",
+        "too_many_chats",
+        "too_many_pins",
+        "attachment_used",
+    ]
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -117,6 +125,13 @@ class Log(Protocol):
         """
         ...
 
+    def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
+        """Return True if entries of this kind, or messages with options, may be appended.
+
+        Return False for what is new, while processes of an older version may be running.
+        """
+        ...
+
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
         """Return True if a message should be appended in one run with the messages of `run`.
 
@@ -133,9 +148,10 @@ class Log(Protocol):
         The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
         and `role` write the membership and receipt rows and the chat's member count. A `message`
         with `reply_to` adds one to the target's count of replies, up to its limit; one with
-        `mentions` appears in the lists of these users. `renamed`
-        writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
-        and allows the two users of a direct chat to create another one. `edited` writes its box,
+        `mentions` appears in the lists of these users; one with `files` gets the uploads of its
+        sender that it names. `renamed` writes the name, and `settings`
+        the settings. `deleted` marks the chat as deleted, adds the job that removes the rest, and
+        allows the two users of a direct chat to create another one. `edited` writes its box,
         box_key and time into the target, and stores no content itself. `redacted` removes the
         target's content. `reacted` and `unreacted` write the reaction and the target's count of it.
         `pinned` and `unpinned` write into the target whether it is pinned.

@@ -25,11 +25,12 @@ def creation_position(created_at: int, name: str) -> str:
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits on a tenant's users, new chats and messages; None means no limit."""
+    """Limits on a tenant's users, new chats, messages and uploads; None means no limit."""
 
     users: int | None = None
     chats_per_day: int | None = None
     messages_per_day: int | None = None
+    attachment_bytes_per_day: int | None = None
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +103,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     of others."""
     deleted_at: int | None = None
     """If this is set, the user is deleted for good, and only this mark is left."""
+    banned_until: int | None = None
+    """Until this time, the user can read, but not write."""
 
 
 class ProfileFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,6 +281,13 @@ class UserStore(Protocol):
         Deactivating also revokes the user's tokens and sessions, as `revoke_tokens` does, in the
         same transaction, so a reactivated user needs new ones. Deactivating a deactivated user does
         not change `deactivated_at`.
+        """
+        ...
+
+    async def ban(self, user: UserKey, until: int | None, now: int) -> User | None:
+        """Ban the user until a time, or end the ban; None if there is no such user.
+
+        The same transaction appends a revocation of kind `ban` to the revocation feed.
         """
         ...
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for login codes, budgets, rate limits, sessions, and the revocation feed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Literal, Protocol
 
@@ -93,6 +93,10 @@ class Budgets(Protocol):
         """Add `count` even beyond the limit, and return the sum."""
         ...
 
+    async def spent(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Return the counts with these names; a count that nothing was added to is missing."""
+        ...
+
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A login of a user on a device. Refresh tokens are stored only as SHA-256 digests."""
@@ -126,6 +130,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     """Tokens and sessions made up to this moment are not valid."""
     deleted_at: int | None = None
+    banned_until: int | None = None
     session: Session | None = None
     """The session that was asked for, even if it has ended or belongs to another user."""
 
@@ -170,7 +175,7 @@ class Sessions(Protocol):
 
 
 RevokedKind = Literal[
-    "tenant_key", "user", "tenant", "session", "signing_key", "data_key", "author"
+    "tenant_key", "user", "tenant", "session", "signing_key", "data_key", "author", "block", "ban"
 ]
 
 
@@ -183,7 +188,9 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
     Kind `user` revokes only credentials made up to `at`. Kind `data_key` names a user whose data
     key is about to be destroyed. Kind `author` names a user whose data key was destroyed at `at`:
-    what the user wrote until then is erased.
+    what the user wrote until then is erased. Kind `block` revokes nothing: it names a user whose
+    blocks have changed. Kind `ban` names a user who is banned until `at`, or not any more if that
+    is 0.
     """
     at: int
 

@@ -13,13 +13,17 @@ from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple, Protocol
 
 from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.ports.attachments import Uploads
 from tidings.ports.audit import AuditLog
 from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
+from tidings.ports.due import DueItems, ScheduledMessages
 from tidings.ports.erasing import Ledger, PersonalData, TenantData
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.log import Log
+from tidings.ports.moderation import Blocks, Reports
 from tidings.ports.people import Tenants, UserStore
+from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
 from tidings.ports.tenant_jobs import ExportParts, TenantJobs
@@ -124,6 +128,10 @@ class Store(Protocol):
     @property
     def budgets(self) -> Budgets: ...
     @property
+    def blocks(self) -> Blocks: ...
+    @property
+    def reports(self) -> Reports: ...
+    @property
     def invites(self) -> InviteStore: ...
     @property
     def data_keys(self) -> DataKeys: ...
@@ -157,3 +165,11 @@ class Store(Protocol):
     def ledger(self) -> Ledger: ...
     @property
     def tenant_data(self) -> TenantData: ...
+    @property
+    def search_index(self) -> SearchIndex: ...
+    @property
+    def uploads(self) -> Uploads: ...
+    @property
+    def due(self) -> DueItems: ...
+    @property
+    def scheduled(self) -> ScheduledMessages: ...

@@ -226,6 +226,16 @@ def change_members(*, joins: bool) -> Cost:
     return Cost(changed, [_head_copy(10)])
 
 
+def change_settings() -> Cost:
+    """Return the cost of changing the settings of a group: the entry and the chat's item."""
+    changed = [
+        _writes("change_chat", "messages", 2),
+        _writes("change_chat", "chats", 2, 0),
+        _reads("read_chat", "chats", 1),
+    ]
+    return Cost(changed, [_head_copy(10)])
+
+
 def delete_chat(members: int, messages: int) -> Cost:
     """Return the cost of deleting a group with fewer than 25 members and messages.
 
@@ -255,6 +265,7 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("unlist_chat", "listings", 1),
         _reads("list_claims", "idempotency_keys", 1),
         _writes("forget_claims", "idempotency_keys", messages),
+        _reads("read_changed_segments", "idempotency_keys", 1),
         _reads("read_log", "messages", 1),
         _writes("empty_entry", "messages", entries, entries),
     ]

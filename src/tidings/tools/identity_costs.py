@@ -163,6 +163,23 @@ def end_all() -> Cost:
     return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
 
 
+def block() -> Cost:
+    """Return the cost of blocking a user with whom the blocker has no direct chat.
+
+    One transaction writes an item for each of the two users, and two entries in the revocation
+    feed.
+    """
+    return Cost(
+        [
+            _reads("show_users", "users", 0.5),
+            _reads("read_blocks", "tenants", 1),
+            _reads("find_pair", "chats", 2, 2),
+            _reads("read_revocations", "tenants", 1),
+            _writes("revoke", "tenants", IN_TRANSACTION * 4),
+        ]
+    )
+
+
 def erase() -> Cost:
     """Return the cost of destroying a user's data key in two steps, each with an entry in the
     revocation feed.
@@ -183,13 +200,13 @@ def delete_user() -> Cost:
     """Return the cost of deleting a user who has a session, a data key and a group.
 
     Before the answer, the ledger, the job (two items), and the mark that the user is deleted are
-    written, and an entry in the revocation feed. The job has 13 steps. It checks the mark, goes
-    through its five parts, and goes through all of them again at the end. A part takes one step, or
-    three if it removes items, as three parts do here. For each step, a round looks for jobs twice,
-    and the job is leased and recorded. The last record has the signed receipt, which takes three
-    more units.
+    written, and an entry in the revocation feed. The job has 15 steps. It checks the mark, goes
+    through its seven parts, and goes through all of them again at the end. A part takes one step,
+    or three if it removes items, as three parts do here. For each step, a round looks for jobs
+    twice, and the job is leased and recorded. The last record has the signed receipt, which takes
+    three more units.
     """
-    steps, receipt_units = 1 + 3 * 3 + 2 + 1, 3
+    steps, receipt_units = 1 + 3 * 3 + 4 + 1, 3
     begun = [
         _reads("show_user", "users", 0.5),
         _reads("find_job", "tenants", 1),
@@ -219,6 +236,9 @@ def _parts_of_deletion() -> list[Charge]:
         _reads("read_data_key", "keys", 3, 3),
         *erase().to_the_answer,
         _reads("list_personal_claims", "idempotency_keys", 6, 6),
+        _reads("read_blocks", "tenants", 2, 2),
+        _reads("list_scheduled", "inbox", 2, 2),
+        _reads("list_uploads", "reactions", 2, 2),
         _reads("list_user_chats", "delivery_state", 3, 3),
         _reads("show_listed_chats", "chats", 1),
         *change_members(joins=False).in_all,

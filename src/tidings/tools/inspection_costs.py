@@ -7,7 +7,13 @@ A contract test compares every figure with the units that a real engine reports.
 from typing import Final
 
 from tidings.tools.charges import Charge, Units, strong_units
-from tidings.tools.chat_costs import MEMBER_BYTES, MESSAGE_BYTES, Cost, history
+from tidings.tools.chat_costs import (
+    MEMBER_BYTES,
+    MESSAGE_BYTES,
+    Cost,
+    history,
+    message,
+)
 
 FOLDED_ENTRIES: Final = 20
 """Number of entries at the end of the log that are read with the state of a chat."""
@@ -15,6 +21,10 @@ FOLDED_ENTRIES: Final = 20
 
 def _reads(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
     return Charge(pattern, table, Units(read=units), requests)
+
+
+def _writes(pattern: str, table: str, units: float) -> Charge:
+    return Charge(pattern, table, Units(write=units), 1)
 
 
 def explain(members: int, count: int, content: int) -> Cost:
@@ -32,6 +42,21 @@ def explain(members: int, count: int, content: int) -> Cost:
             _reads("show_last", "messages", 0.5),
             _reads("count_unread", "messages", 0.5),
             _reads("check_member", "chat_memberships", 1),
+        ]
+    )
+
+
+def report(members: int, content: int) -> Cost:
+    """Return the cost of reporting a message, without a comment.
+
+    The report and the claim of its reporter are written in one transaction, after the report was
+    charged to the reporter's budget of the day.
+    """
+    return Cost(
+        [
+            *message(members, content).to_the_answer,
+            _writes("spend", "sessions", 2),
+            _writes("add_report", "idempotency_keys", 4),
         ]
     )
 

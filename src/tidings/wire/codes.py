@@ -1,36 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts refusals to HTTP statuses, defines close codes, and explains decoding errors.
+"""Converts refusals to HTTP statuses, and defines the close codes of sockets."""
 
-The decoder's errors name its own types ("Expected `int` <= 100"). This module rewrites them for
-clients, as "limit must be at most 100", or "limit is not valid" for an error that it does not know.
-"""
-
-import re
 from enum import IntEnum
 from typing import Final
 
-from tidings.model import refusals
-
-_AT: Final = re.compile(r" - at `\$(.*)`$", re.DOTALL)
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
-_TYPE: Final = re.compile(r"Expected `([a-z |]+)`(?:, got `\w+`)?")
-_BOUND: Final = re.compile(r"Expected `(int|float)` (>=|<=) (\S+)")
-_LENGTH: Final = re.compile(r"Expected `(str|array|object)` of length (>=|<=) (\d+)")
-_CHOICE: Final = re.compile(r"Invalid (?:enum )?value .*", re.DOTALL)
-
-_TYPES: Final = {
-    "array": "an array",
-    "bool": "true or false",
-    "float": "a number",
-    "int": "an integer",
-    "null": "null",
-    "object": "an object",
-    "str": "a string",
-}
-_BOUNDS: Final = {">=": "at least", "<=": "at most"}
-_PARTS: Final = {"array": "elements", "object": "fields", "str": "characters"}
+from tidings.model import file_refusals, refusals
 
 _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (refusals.Unauthenticated, 401),
@@ -38,6 +12,9 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (refusals.NotFound, 404),
     (refusals.Invalid, 400),
     (refusals.TooLarge, 413),
+    (file_refusals.AttachmentTypeRefused, 415),
+    (file_refusals.RangeRefused, 416),
+    (file_refusals.AttachmentGone, 410),
     (refusals.Conflict, 409),
     (refusals.ChatBusy, 429),
     (refusals.InboxBusy, 429),
@@ -46,45 +23,6 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
 )
 
 RETRY_AFTER_SECONDS: Final = 1
-
-
-def explain(complaint: str, whole: str = "the body") -> tuple[str, str]:
-    """Return an explanation for clients, and the JSON pointer to the field that is wrong.
-
-    `complaint` is the text of a `msgspec.ValidationError`. `whole` names the decoded text, and is
-    the subject of the explanation if no particular field is wrong.
-    """
-    at = _AT.search(complaint)
-    path = at[1] if at else ""
-    what = complaint[: at.start()] if at else complaint
-    steps = [name or index for name, index in _STEP.findall(path)]
-    if field := _UNKNOWN.fullmatch(what):
-        return f"{_name(path, field[1])} is not a known field", _pointer([*steps, field[1]])
-    if field := _MISSING.fullmatch(what):
-        return f"{_name(path, field[1])} is missing", _pointer([*steps, field[1]])
-    return f"{_name(path) or whole} {_rule(what)}", _pointer(steps)
-
-
-def _rule(what: str) -> str:
-    if bound := _BOUND.fullmatch(what):
-        return f"must be {_BOUNDS[bound[2]]} {bound[3]}"
-    if length := _LENGTH.fullmatch(what):
-        return f"must have {_BOUNDS[length[2]]} {length[3]} {_PARTS[length[1]]}"
-    if types := _TYPE.fullmatch(what):
-        names = types[1].split(" | ")
-        if all(name in _TYPES for name in names):
-            return f"must be {' or '.join(_TYPES[name] for name in names)}"
-    if _CHOICE.fullmatch(what):
-        return "is not one of the allowed values"
-    return "is not valid"
-
-
-def _name(path: str, field: str = "") -> str:
-    return f"{path}.{field}".strip(".")
-
-
-def _pointer(steps: list[str]) -> str:
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def http_status(refusal: refusals.Refusal) -> int:

@@ -228,6 +228,7 @@ def entry_event(entry: Entry, until: int = 0) -> bytes:
         gone=None,
         shown=None,
         mine=(),
+        attachments=(),
         digest=None,
         # An edit has no content of its own: the process that delivers it reads the target.
         box=entry.box if is_message else None,

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tidings.model import limits
-from tidings.model.entries import Entry, SendOptions
-from tidings.model.ids import CLIENT, SEQUENCE_MAX, rfc3339, user_id
+from tidings.model.entries import SendOptions, send_options
+from tidings.model.ids import CLIENT, SEQUENCE_MAX
 from tidings.model.notifications import NOTIFICATION
 from tidings.tracing.spans import TRACE_PATTERN
-from tidings.wire.records import EntryRecord, UnreadTotalRecord, entry_fields
+from tidings.wire.records import EntryRecord, UnreadTotalRecord
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 RequestId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -67,15 +67,14 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     reply_to: Sequence | None = None
     mentions: list[str] = []
     silent: bool = False
+    attachments: list[str] = []
     trace: Trace | None = None
     """The `traceparent` of the client's own span, if it wants the message to be traced."""
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        if self.reply_to is None and not self.mentions and not self.silent:
-            return None
-        return SendOptions(self.reply_to, tuple(self.mentions), self.silent)
+        return send_options(self.reply_to, self.mentions, self.silent, self.attachments)
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -237,11 +236,12 @@ class UnreadTotalFrame(UnreadTotalRecord, tag_field="op", tag="unread_total"):
     `hello` had `totals: true`."""
 
 
-class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):
+class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed", omit_defaults=True):
     """The user changed the chat on some device: marked it as unread, hid it or muted it. Load it
-    again with `GET /v1/chats/{chat}`."""
+    again with `GET /v1/chats/{chat}`. Without a chat: the user blocked somebody, or ended a block.
+    Load all chats again."""
 
-    chat: str
+    chat: str | None = None
 
 
 class InvitedFrame(msgspec.Struct, tag_field="op", tag="invited"):
@@ -361,40 +361,3 @@ decode_client_frame = msgspec.json.Decoder(ClientFrame).decode
 
 PONG = encode(Pong())
 LIVE = encode(Live())
-
-
-def encode_entry(entry: Entry) -> bytes:
-    """Encode an entry as a frame, which is the same for every receiver."""
-    if (
-        entry.kind == "message"
-        and entry.gone is None
-        and entry.edited_at is None
-        and entry.reply_to is None
-        and entry.reply_count == 0
-        and not entry.mentions
-        and not entry.silent
-    ):
-        return _encode_fresh(entry)
-    return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]
-
-
-def _encode_fresh(entry: Entry) -> bytes:
-    """Encode a message without options that was never changed, the usual case.
-
-    This takes 1.6 µs instead of 3.1.
-    """
-    return encode(
-        EntryFrame(
-            chat=entry.chat_id,
-            sequence=entry.sequence,
-            kind="message",
-            sender=user_id(entry.sender),
-            created_at=rfc3339(entry.created_at),
-            message_id=entry.message_id,
-            client_message_id=entry.client_message_id,
-            content=entry.content,
-            content_type=entry.content_type,
-            expires_at=None if entry.expires_at is None else rfc3339(entry.expires_at),
-            reactions=entry.reactions,
-        )
-    )

@@ -16,10 +16,11 @@ from tidings.model.chats import (
     Status,
     status,
 )
-from tidings.model.entries import Entry, Gone, Kind
+from tidings.model.entries import Entry, Gone, Kind, Poster
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
 from tidings.model.unread_totals import UnreadTotal
+from tidings.wire.file_records import AttachmentRecord, attachment_records
 
 
 class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -49,6 +50,11 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     reply_count: int = 0
     mentions: list[str] = []
     silent: bool = False
+    posted_by: Poster | None = None
+    frozen: bool | None = None
+    slow_mode_seconds: int | None = None
+    blocked: bool = False
+    attachments: list[AttachmentRecord] = []
 
 
 class ReactionCount(msgspec.Struct):
@@ -77,17 +83,21 @@ class MentionRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     redacted: bool = False
     expired: bool = False
     erased: bool = False
+    blocked: bool = False
     reactions: list[ReactionCount] | None = None
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
     mentions: list[str] = []
     """User ids of the members whom the message mentions; `*` stands for everyone."""
     silent: bool = False
+    posted_by: Poster | None = None
+    """`tenant` if not the sender posted the message, but the tenant in the sender's name."""
+    attachments: list[AttachmentRecord] = []
 
 
 class MessageRecord(MentionRecord, omit_defaults=True, kw_only=True):
-    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
-    sender who has left the chat."""
+    """A message. If it has no content, it is redacted, expired or erased, or the reader blocks its
+    sender, or it is the answer to a sender who has left the chat."""
 
     status: Status
 
@@ -142,6 +152,8 @@ class ChatRecord(msgspec.Struct, kw_only=True):
     muted_until: str | None
     mute_except_mentions: bool
     deleted_user: bool
+    frozen: bool
+    slow_mode_seconds: int
 
 
 class MemberRecord(msgspec.Struct):
@@ -198,6 +210,9 @@ def entry_fields(entry: Entry) -> dict[str, object]:
         _add_message_fields(fields, entry)
     else:
         _add_change_fields(fields, entry)
+    if entry.blocked:
+        fields["blocked"] = True
+        fields.pop("content", None)
     return fields
 
 
@@ -219,6 +234,8 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
     fields["reply_count"] = entry.reply_count
     fields["mentions"] = list(entry.mentions) if entry.gone is None else []
     fields["silent"] = entry.silent
+    fields["posted_by"] = entry.posted_by
+    fields["attachments"] = attachment_records(entry)
 
 
 def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
@@ -236,6 +253,9 @@ def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
             fields["role"] = entry.people[0].role
     if entry.name is not None:
         fields["name"] = entry.name
+    if entry.settings is not None:
+        fields["frozen"] = entry.settings.frozen
+        fields["slow_mode_seconds"] = entry.settings.slow_mode_seconds
 
 
 def entry_record(entry: Entry) -> EntryRecord:
@@ -280,6 +300,7 @@ def _message_fields(entry: Entry) -> dict[str, Any]:
         "redacted": entry.gone == "redacted",
         "expired": entry.gone == "expired",
         "erased": entry.gone == "erased",
+        "blocked": entry.blocked,
         "reactions": [
             ReactionCount(emoji, count, emoji in entry.mine)
             for emoji, count in entry.reactions.items()
@@ -290,6 +311,8 @@ def _message_fields(entry: Entry) -> dict[str, Any]:
         "reply_count": entry.reply_count,
         "mentions": list(entry.mentions) if entry.gone is None else [],
         "silent": entry.silent,
+        "posted_by": entry.posted_by,
+        "attachments": attachment_records(entry),
     }
 
 
@@ -334,6 +357,8 @@ def chat_record(row: ChatRow) -> ChatRecord:
         muted_until=_time(row.muted_until),
         mute_except_mentions=row.except_mentions,
         deleted_user=row.type == "direct" and row.member_count < DIRECT_MEMBERS,
+        frozen=row.settings.frozen,
+        slow_mode_seconds=row.settings.slow_mode_seconds,
     )
 
 

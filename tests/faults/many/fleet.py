@@ -43,6 +43,7 @@ class Done:
     """What was done to the fleet."""
 
     killed: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     flushed: int = 0
     broker_restarts: int = 0
@@ -51,7 +52,8 @@ class Done:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.killed)} processes killed, {len(self.pauses)} gateways paused,"
+            f"{len(self.restarted)} processes restarted, {len(self.killed)} killed,"
+            f" {len(self.pauses)} gateways paused,"
             f" Redis emptied {self.flushed} times, Kafka restarted {self.broker_restarts} times,"
             f" {self.store_faults} requests to the store spoilt,"
             f" {self.store_silences} silences of it"

@@ -10,7 +10,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from tests.faults.history import History
-from tests.faults.many.fleet import ROLES, Fleet
+from tests.faults.many.fleet import GATEWAYS, ROLES, WORKERS, Fleet
 from tests.faults.many.roaming import Roamer
 from tests.faults.many.secrecy import over_pause
 from tests.faults.workload import Workload
@@ -64,6 +64,16 @@ class Nemesis:
         async with asyncio.TaskGroup() as group:
             for process in processes:
                 group.create_task(process.start())
+
+    async def restart_in_turn(self) -> None:
+        """One process after the other ends in an orderly way while sends are under way, and starts
+        again before the next one ends: workers, relay, gateways with the API."""
+        for name in (*WORKERS, "relay", *GATEWAYS):
+            process = self._fleet.cluster[name]
+            await self._in_flight()
+            assert await process.terminate() == 0, name
+            await process.start()
+            self._fleet.done.restarted.append(name)
 
     async def kill_some(self) -> None:
         """Any one of them, or any two."""

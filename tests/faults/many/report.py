@@ -22,6 +22,7 @@ class Enough:
     replayed_old: int = 0
     flushes: int = 0
     broker_restarts: int = 0
+    restarts: int = 0
     store_faults: int = 0
 
 
@@ -53,6 +54,7 @@ class Report:
             "acknowledged": self.counts.acknowledged,
             "kills_in_flight": self.counts.kills_in_flight,
             "reconnects_with_news": self.counts.reconnects_with_news,
+            "restarts": len(self.done.restarted),
             "kicks": self.kicks,
             "guest_told": self.guest_told,
             "finished_events": self.finished_events,

@@ -33,6 +33,7 @@ SHORT: Final = Enough(
     flushes=3,
     broker_restarts=1,
     store_faults=10,
+    restarts=5,
 )
 LONG: Final = Enough(
     acknowledged=1_000,
@@ -71,7 +72,8 @@ async def restless(nemesis: Nemesis, roamers: list[Roamer]) -> AsyncIterator[Non
 
 
 async def one_after_the_other(nemesis: Nemesis, roamers: list[Roamer]) -> None:
-    """Each kind of harm at least once; a pause takes its time, so others go beside it."""
+    """Each kind of harm at least once; a pause takes its time, so others go beside it. Then a
+    rolling restart."""
     async with restless(nemesis, roamers):
         async with asyncio.TaskGroup() as group:
             group.create_task(nemesis.pause(GATEWAYS[1], roamers))
@@ -80,6 +82,7 @@ async def one_after_the_other(nemesis: Nemesis, roamers: list[Roamer]) -> None:
             await asyncio.gather(nemesis.restart_broker(), nemesis.kill(GATEWAYS[0]))
         await nemesis.kill(GATEWAYS[1], WORKERS[1])
         await nemesis.silence_store()
+    await nemesis.restart_in_turn()
 
 
 async def at_random(nemesis: Nemesis, roamers: list[Roamer], seconds: float, seed: int) -> None:

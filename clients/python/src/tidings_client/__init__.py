@@ -20,6 +20,7 @@ from tidings_client.errors import (
     WrongUser,
 )
 from tidings_client.events import (
+    Attachment,
     ChatChanged,
     ChatCreated,
     ChatDeleted,
@@ -48,13 +49,17 @@ from tidings_client.events import (
     Redacted,
     Renamed,
     RoleChanged,
+    ScheduledFailed,
     SendFailed,
+    SettingsChanged,
+    Thumbnail,
     Typing,
     Unpinned,
     Unreacted,
     UnreadChanged,
     UnreadTotalChanged,
 )
+from tidings_client.files import Files, Link
 from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.listed import (
     ConnectionList,
@@ -66,6 +71,7 @@ from tidings_client.listed import (
     ListedUser,
     ListPage,
     PostedNotification,
+    ReportedCase,
 )
 from tidings_client.login import PhoneLogin
 from tidings_client.records import Profile, ProfileChange
@@ -82,10 +88,13 @@ from tidings_client.tenant_records import (
     NewNotification,
     Posted,
     Progress,
+    TracePage,
+    TraceStep,
 )
 
 __all__ = [
     "Api",
+    "Attachment",
     "AuditPage",
     "AuditRecord",
     "Backoff",
@@ -108,11 +117,13 @@ __all__ = [
     "Event",
     "Explanation",
     "FileStorage",
+    "Files",
     "History",
     "Inbox",
     "InboxConfig",
     "InboxMissed",
     "InboxUnreadChanged",
+    "Link",
     "ListPage",
     "ListedChat",
     "ListedConnection",
@@ -146,16 +157,22 @@ __all__ = [
     "Redacted",
     "Refused",
     "Renamed",
+    "ReportedCase",
     "RoleChanged",
     "RootApi",
+    "ScheduledFailed",
     "SendExpired",
     "SendFailed",
     "Sent",
+    "SettingsChanged",
     "Storage",
     "StorageBusy",
     "StorageTrouble",
     "TenantApi",
+    "Thumbnail",
     "TidingsError",
+    "TracePage",
+    "TraceStep",
     "Typing",
     "Unavailable",
     "Unpinned",

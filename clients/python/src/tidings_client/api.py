@@ -3,14 +3,16 @@
 
 from datetime import datetime
 from ssl import SSLContext
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import httpx
 import msgspec
 
+from tidings_client.files import Files
 from tidings_client.inbox import Inbox
-from tidings_client.listed import ListedDevice, ListedInbox, ListPage, part_of
+from tidings_client.listed import ListedDevice, ListedInbox, ListPage, ReportReason, part_of
 from tidings_client.records import (
+    BlockedUser,
     Chat,
     ChatPage,
     Invite,
@@ -26,10 +28,12 @@ from tidings_client.records import (
     Reaction,
     Receipt,
     Replies,
+    SearchPage,
     UnreadState,
     UnreadTotal,
 )
 from tidings_client.rest import Rest, path_of
+from tidings_client.scheduled import ScheduledApi
 from tidings_client.tokens import Tokens
 from tidings_client.world import World
 
@@ -43,7 +47,7 @@ class _Data(msgspec.Struct):
     data: msgspec.Raw
 
 
-class Api:
+class Api(ScheduledApi):
     """The REST requests that a user can make, one method for each.
 
     Every method raises Refused if the server declines, and Unavailable if the server cannot be
@@ -61,6 +65,8 @@ class Api:
         """Create the API; `transport` replaces the network in tests."""
         self._world = world
         self._rest = Rest(url, tokens, world, ssl_context, transport)
+        self.files = Files(self._rest)
+        """Uploads, and the attachments of messages."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -182,6 +188,37 @@ class Api:
         """Change the user's own profile, and return it."""
         return await self._rest.ask(Profile, "PATCH", "/v1/me", msgspec.to_builtins(change))
 
+    async def blocks(self) -> list[BlockedUser]:
+        """Return the users whom the user blocks, newest first."""
+        return await self._list(BlockedUser, "/v1/me/blocks")
+
+    async def block(self, user: str) -> None:
+        """Block a user, who does not learn of it; a repeat changes nothing.
+
+        Their messages come without content, and count nowhere.
+        """
+        await self._rest.request("PUT", path_of("me", "blocks", user))
+
+    async def unblock(self, user: str) -> None:
+        """End a block, if there is one."""
+        await self._rest.request("DELETE", path_of("me", "blocks", user))
+
+    async def report_message(
+        self, chat: str, sequence: int, reason: ReportReason, comment: str | None = None
+    ) -> str:
+        """Report a message to the tenant, which then sees its content as it is now; return the id
+        of the report."""
+        path = path_of("chats", chat, "messages", str(sequence), "report")
+        return await self._report(path, reason, comment)
+
+    async def report_user(self, user: str, reason: ReportReason, comment: str | None = None) -> str:
+        """Report a user to the tenant, and return the id of the report."""
+        return await self._report(path_of("users", user, "report"), reason, comment)
+
+    async def _report(self, path: str, reason: ReportReason, comment: str | None) -> str:
+        body = {"reason": reason} | ({} if comment is None else {"comment": comment})
+        return (await self._rest.ask(dict[str, str], "POST", path, body))["report_id"]
+
     # Messages.
 
     async def message(self, chat: str, sequence: int) -> MessageRecord:
@@ -221,6 +258,35 @@ class Api:
         """Return a page of the messages that mention the user, newest first."""
         query = part_of(limit, cursor)
         return await self._rest.ask(MentionPage, "GET", "/v1/mentions", query=query)
+
+    async def search(
+        self,
+        q: str,
+        *,
+        chat: str | None = None,
+        sender: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        has: Literal["attachment"] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        """Return messages that contain all words of `q`, newest first.
+
+        The names of files count as part of a message. Without `chat`, all chats of the user are
+        searched. To continue with a cursor, repeat the other arguments.
+        """
+        asked = {
+            "chat_id": chat,
+            "has": has,
+            "from": sender,
+            "after": after and after.isoformat(),
+            "before": before and before.isoformat(),
+            "cursor": cursor,
+        }
+        given = {name: value for name, value in asked.items() if value is not None}
+        body = {"q": q, "limit": limit, **given}
+        return await self._rest.ask(SearchPage, "POST", "/v1/search", body)
 
     async def pins(self, chat: str) -> list[Pin]:
         """Return the pinned messages of a chat, in the order in which they were pinned."""

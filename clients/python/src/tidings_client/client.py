@@ -17,7 +17,7 @@ from tidings_client.conversation import Conversation
 from tidings_client.entry_events import AnyEntryEvent, event_of
 from tidings_client.errors import ClientClosed, Refused
 from tidings_client.event_queue import EventQueue
-from tidings_client.events import Event
+from tidings_client.events import Attachment, Event
 from tidings_client.frames import SEQUENCE_MAX, Page
 from tidings_client.inbox import Inbox
 from tidings_client.journal import Journal
@@ -272,11 +272,13 @@ class Client:
         reply_to: int | None = None,
         mentions: Iterable[str] = (),
         silent: bool = False,
+        attachments: Iterable[Attachment] = (),
     ) -> Sent:
         """Send a message, and wait until it is durable on the server.
 
         `reply_to` is the sequence of the message that this one answers. `mentions` are user ids of
         members, or `["*"]` for everyone. No push notices are sent for a `silent` message.
+        `attachments` are files that `api.files.upload` returned; then the content may be empty.
 
         The message is first saved in the outbox. It is then sent until it is answered, even after
         lost connections and, if the storage outlives the process, after restarts. Cancelling this
@@ -288,7 +290,7 @@ class Client:
             OutboxFull: The outbox does not accept the message, and it will not be sent.
             ClientClosed, ClientStopped: The message is not confirmed yet, and stays in the outbox.
         """
-        options = (reply_to, tuple(mentions), silent)
+        options = (reply_to, tuple(mentions), silent, tuple(attachments))
         key = self._post(chat, content, ttl_seconds, content_type, client_message_id, *options)
         answer = self._answers[key] = self._loop.create_future()
         try:
@@ -307,13 +309,14 @@ class Client:
         reply_to: int | None = None,
         mentions: Iterable[str] = (),
         silent: bool = False,
+        attachments: Iterable[Attachment] = (),
     ) -> str:
         """Send a message without waiting; return its client_message_id.
 
         `events` yields the message like every other message, or a SendFailed. `confirm` waits until
         the message is saved in the outbox.
         """
-        options = (reply_to, tuple(mentions), silent)
+        options = (reply_to, tuple(mentions), silent, tuple(attachments))
         return self._post(chat, content, ttl_seconds, content_type, client_message_id, *options)[1]
 
     async def read(self, chat: str, sequence: int) -> None:
@@ -347,11 +350,12 @@ class Client:
         reply_to: int | None,
         mentions: tuple[str, ...],
         silent: bool,
+        attachments: tuple[Attachment, ...],
     ) -> OutgoingKey:
         if self._promises.end is not None:
             raise self._promises.end
         size = len(content.encode())
-        if not 0 < size <= CONTENT_BYTES_MAX:
+        if size > CONTENT_BYTES_MAX or not (size or attachments):
             # The server would close the connection for a frame that is far too large, each time.
             code = "content.too_large" if size else "content.empty"
             raise Refused(code, f"1 to {CONTENT_BYTES_MAX} bytes, not {size}")
@@ -366,6 +370,7 @@ class Client:
             reply_to=reply_to,
             mentions=mentions,
             silent=silent,
+            attachments=attachments,
         )
         self._conversation.follow(chat)  # the message has its place among the entries
         self._conversation.sending.post(message)

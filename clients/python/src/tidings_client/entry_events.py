@@ -17,6 +17,7 @@ from tidings_client.events import (
     Redacted,
     Renamed,
     RoleChanged,
+    SettingsChanged,
     Unpinned,
     Unreacted,
     WhyGone,
@@ -35,6 +36,7 @@ AnyEntryEvent = (
     | MemberRemoved
     | RoleChanged
     | Renamed
+    | SettingsChanged
     | ChatCreated
     | ChatDeleted
     | OtherEntry
@@ -88,6 +90,8 @@ def _of_the_chat(entry: Entry, place: _Place) -> AnyEntryEvent:
             return RoleChanged(**place, users=users, role=role)
         case Entry(kind="renamed", name=str(name)):
             return Renamed(**place, name=name)
+        case Entry(kind="settings", frozen=bool(frozen), slow_mode_seconds=int(seconds)):
+            return SettingsChanged(**place, frozen=frozen, slow_mode_seconds=seconds)
         case Entry(kind="deleted"):
             return ChatDeleted(**place)
         case Entry(kind="created"):
@@ -108,11 +112,14 @@ def _message(entry: Entry, place: _Place) -> Message:
         expires_at=entry.expires_at,
         edited_at=entry.edited_at,
         gone=_why_gone(entry),
+        blocked=entry.blocked,
         reactions=entry.reactions or {},
         reply_to=entry.reply_to,
         reply_count=entry.reply_count,
         mentions=entry.mentions,
         silent=entry.silent,
+        posted_by=entry.posted_by,
+        attachments=entry.attachments,
     )
 
 

@@ -20,6 +20,25 @@ class EntryEvent(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Thumbnail(msgspec.Struct, frozen=True):
+    """The small image that stands for a file."""
+
+    content_type: str
+    size: int
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A file of a message. Name, type, width and height are as its sender says."""
+
+    attachment_id: str
+    name: str
+    content_type: str
+    size: int
+    width: int | None = None
+    height: int | None = None
+    thumbnail: Thumbnail | None = None
+
+
 class Message(EntryEvent, frozen=True, kw_only=True):
     """A message. The user's own messages are included, at their position in the log."""
 
@@ -31,6 +50,8 @@ class Message(EntryEvent, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     edited_at: datetime | None = None
     gone: WhyGone | None = None
+    blocked: bool = False
+    """Whether the user blocks the sender; the message then has no content."""
     reactions: dict[str, int] = {}
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
@@ -39,6 +60,9 @@ class Message(EntryEvent, frozen=True, kw_only=True):
     mentions: tuple[str, ...] = ()
     """User ids of the members whom the message mentions, or `("*",)` for everyone."""
     silent: bool = False
+    posted_by: str | None = None
+    """`tenant` if not the sender posted the message, but the tenant in the sender's name."""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Edited(EntryEvent, frozen=True, kw_only=True):
@@ -108,6 +132,13 @@ class Renamed(EntryEvent, frozen=True, kw_only=True):
     """The chat got another name."""
 
     name: str
+
+
+class SettingsChanged(EntryEvent, frozen=True, kw_only=True):
+    """The tenant froze the chat, or changed its slow mode."""
+
+    frozen: bool
+    slow_mode_seconds: int
 
 
 class ChatDeleted(EntryEvent, frozen=True, kw_only=True):
@@ -202,10 +233,20 @@ class UnreadTotalChanged(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
 
 
+class ScheduledFailed(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduled message of the user could not be sent at its time."""
+
+    chat: str
+    scheduled_id: str
+    code: str
+    """Code of the refusal, such as `chat.not_found`."""
+
+
 class ChatChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The user marked the chat as unread, hid it or muted it, on this device or another one."""
 
-    chat: str
+    chat: str | None
+    """None if the user blocked somebody or ended a block, which may change all chats."""
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,6 +366,7 @@ Event = (
     | MemberRemoved
     | RoleChanged
     | Renamed
+    | SettingsChanged
     | ChatDeleted
     | ChatCreated
     | OtherEntry
@@ -337,6 +379,7 @@ Event = (
     | UnreadChanged
     | UnreadTotalChanged
     | ChatChanged
+    | ScheduledFailed
     | Notification
     | NotificationRetracted
     | InboxUnreadChanged

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tidings_client.events import Attachment
+
 SEQUENCE_MAX = 2**53 - 1
 """The largest possible sequence; a fetch `before` it returns the newest page of any log."""
 
@@ -39,6 +41,7 @@ class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
     reply_to: int | None = None
     mentions: tuple[str, ...] = ()
     silent: bool = False
+    attachments: tuple[str, ...] = ()
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
@@ -141,6 +144,11 @@ class Entry(msgspec.Struct, tag_field="op", tag="entry", kw_only=True, omit_defa
     reply_count: int = 0
     mentions: tuple[str, ...] = ()
     silent: bool = False
+    posted_by: str | None = None
+    frozen: bool | None = None
+    slow_mode_seconds: int | None = None
+    blocked: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 class SentFrame(msgspec.Struct, tag_field="op", tag="sent"):
@@ -236,8 +244,17 @@ class UnreadTotalFrame(msgspec.Struct, tag_field="op", tag="unread_total", kw_on
     exact: bool
 
 
+class ScheduledFailedFrame(msgspec.Struct, tag_field="op", tag="scheduled_failed"):
+    """A scheduled message of the user could not be sent."""
+
+    scheduled_id: str = ""
+    chat: str = ""
+    code: str = ""
+
+
 class ChatChangedFrame(msgspec.Struct, tag_field="op", tag="chat_changed"):
-    """The user marked a chat as unread, hid it or muted it, on one of the user's devices."""
+    """The user marked a chat as unread, hid it or muted it, on one of the user's devices. Without a
+    chat, the user blocked somebody or ended a block."""
 
     chat: str | None = None
 
@@ -323,6 +340,7 @@ ServerFrame = (
     | InboxMissedFrame
     | UnreadTotalFrame
     | ChatChangedFrame
+    | ScheduledFailedFrame
     | NotificationFrame
     | RetractedFrame
     | ErasedFrame

@@ -32,6 +32,8 @@ class ListedUser(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     deactivated: bool = False
+    banned_until: str | None = None
+    """Until this time, the user can read, but not write."""
     avatar_url: str | None = None
     metadata: dict[str, Any] = {}
     email: str | None = None
@@ -80,6 +82,42 @@ class ListedChat(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     created_by: str
     member_count: int
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a chat, which only the tenant changes."""
+
+    chat_id: str
+    frozen: bool
+    slow_mode_seconds: int
+    """Seconds that a member waits between two messages; 0 if the chat is not in slow mode."""
+
+
+ReportReason = Literal["spam", "abuse", "illegal", "other"]
+ReportState = Literal["open", "resolved", "dismissed"]
+ReportAction = Literal["redact", "remove", "ban"]
+
+
+class ReportedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user reported, as the tenant sees it."""
+
+    report_id: str
+    state: str
+    reason: str
+    comment: str | None = None
+    reporter_id: str
+    user_id: str
+    """The reported user, or the sender of the message."""
+    chat_id: str | None = None
+    sequence: int | None = None
+    content: str | None = None
+    """The content of the message when it was reported."""
+    erased: bool = False
+    created_at: str
+    expires_at: str
+    note: str | None = None
+    action: str | None = None
+    updated_at: str | None = None
 
 
 class ListedInbox(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from tidings_client.events import (
     Presence,
     ProfileChanged,
     ReceiptMoved,
+    ScheduledFailed,
     Typing,
     UnreadChanged,
     UnreadTotalChanged,
@@ -23,6 +24,7 @@ from tidings_client.frames import (
     PresenceFrame,
     ProfileFrame,
     ReceiptFrame,
+    ScheduledFailedFrame,
     ServerFrame,
     TypingNotice,
     UnreadFrame,
@@ -57,7 +59,9 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
             return left, ("unread", chat)
         case UnreadTotalFrame():
             return UnreadTotalChanged(**msgspec.structs.asdict(frame)), ("unread total",)
-        case ChatChangedFrame(chat=str(chat)):
-            return ChatChanged(chat=chat), ("chat changed", chat)
+        case ChatChangedFrame(chat=chat):
+            return ChatChanged(chat=chat), ("chat changed", chat or "")
+        case ScheduledFailedFrame(scheduled_id=name, chat=chat, code=code) if name:
+            return ScheduledFailed(chat=chat, scheduled_id=name, code=code), ("scheduled", name)
         case _:
             return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tidings_client.events import WhyGone
+from tidings_client.events import Attachment, WhyGone
 
 
 class LastMessage(msgspec.Struct, frozen=True):
@@ -91,6 +91,17 @@ class Chat(msgspec.Struct, frozen=True):
     """Number of unread messages that mention the user or everyone."""
     mute_except_mentions: bool = False
     """Whether messages that mention the user are pushed although the chat is muted."""
+    frozen: bool = False
+    """Whether the tenant froze the chat; nothing can be sent then."""
+    slow_mode_seconds: int = 0
+    """Seconds that a member waits between two messages; 0 if the chat is not in slow mode."""
+
+
+class BlockedUser(msgspec.Struct, frozen=True):
+    """A user whom the user blocks."""
+
+    user_id: str
+    created_at: datetime
 
 
 class ChatPage(msgspec.Struct, frozen=True):
@@ -189,6 +200,29 @@ class MentionPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+class SearchHit(msgspec.Struct, frozen=True):
+    """A message that was found, and the parts of its content that were searched for.
+
+    Each highlight is the beginning and the end of a slice of the content.
+    """
+
+    message: "MessageRecord"
+    highlights: list[tuple[int, int]]
+
+
+class SearchPage(msgspec.Struct, frozen=True):
+    """A page of messages that were found, and the cursor with which the search continues.
+
+    A page may be empty although the search is not complete. All messages after `searched_until`
+    have been looked at.
+    """
+
+    data: list[SearchHit]
+    next_cursor: str | None
+    searched_until: datetime | None
+    complete: bool
+
+
 class MessageReceipt(msgspec.Struct, frozen=True):
     """Whether and when a member received and read a message.
 
@@ -267,6 +301,8 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
     redacted: bool = False
     expired: bool = False
     erased: bool = False
+    blocked: bool = False
+    """Whether the user blocks the sender; the message then has no content."""
     reactions: list[ReactionCount] = []
     reply_to: int | None = None
     """Sequence of the message that this one answers."""
@@ -275,6 +311,9 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
     mentions: list[str] = []
     """User ids of the members whom the message mentions, or `["*"]` for everyone."""
     silent: bool = False
+    posted_by: str | None = None
+    """`tenant` if not the sender posted the message, but the tenant in the sender's name."""
+    attachments: list[Attachment] = []
 
     @property
     def gone(self) -> WhyGone | None:

@@ -2,7 +2,8 @@
 """Send requests to the REST API with a token, and repeat them if that is safe and may help."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from ssl import SSLContext, create_default_context
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from tidings_client.world import World
 T = TypeVar("T")
 
 ATTEMPTS_MAX: Final = 3
-REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 PAUSE_SECONDS_MAX: Final = 10.0
 ANSWER_SECONDS_MAX: Final = 15.0
 
@@ -117,16 +118,55 @@ class Rest:
             await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
         raise AssertionError("the last attempt ends the loop")
 
-    async def _once(self, request: httpx.Request) -> httpx.Response:
+    async def send_bytes(
+        self, method: str, path: str, content: bytes, headers: Mapping[str, str]
+    ) -> httpx.Response:
+        """Send bytes, once; the caller knows whether it may repeat the request.
+
+        Raises:
+            Refused: The server declines.
+            Unavailable: The server cannot be reached, or is overloaded.
+        """
+        request = self._http.build_request(method, path, content=content, headers=headers)
+        try:
+            answer = await self._once(request)
+        except httpx.TransportError as error:
+            raise Unavailable(f"{method} {path}: {error!r}") from error
+        if answer.status_code in (429, 503):
+            await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
+            raise Unavailable(f"{method} {path}: {_problem(answer).detail}")
+        return _checked(answer)
+
+    async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield the bytes of an answer as they arrive.
+
+        Raises:
+            Refused: The server declines.
+            Unavailable: The server cannot be reached, or the connection was lost.
+        """
+        request = self._http.build_request("GET", path, headers=headers)
+        try:
+            answer = await self._once(request, stream=True)
+            async with aclosing(answer):
+                if not answer.is_success:
+                    await answer.aread()
+                    _checked(answer)
+                async for data in answer.aiter_bytes():
+                    yield data
+        except httpx.TransportError as error:
+            raise Unavailable(f"GET {path}: {error!r}") from error
+
+    async def _once(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Make one attempt; if the server refuses the token, replace it and try once more."""
         if self._tokens is None:
-            return await self._http.send(request)
+            return await self._http.send(request, stream=stream)
         token = await self._tokens.current()
         request.headers["Authorization"] = f"Bearer {token}"
-        answer = await self._http.send(request)
+        answer = await self._http.send(request, stream=stream)
         if answer.status_code == 401:
+            await answer.aclose()
             request.headers["Authorization"] = f"Bearer {await self._tokens.replaced(token)}"
-            answer = await self._http.send(request)
+            answer = await self._http.send(request, stream=stream)
         return answer
 
 

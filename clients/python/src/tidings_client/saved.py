@@ -3,6 +3,8 @@
 
 import msgspec
 
+from tidings_client.events import Attachment
+
 OutgoingKey = tuple[str, str]
 """The key of a message in the outbox: its chat and its client_message_id."""
 
@@ -33,6 +35,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Sequence of the message that this one answers."""
     mentions: tuple[str, ...] = ()
     silent: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def key(self) -> OutgoingKey:

@@ -73,6 +73,7 @@ class Sending:
                     message.reply_to,
                     message.mentions,
                     message.silent,
+                    tuple(file.attachment_id for file in message.attachments),
                 )
             )
 
@@ -155,4 +156,5 @@ def own_entry(message: Outgoing, sender: str, frame: SentFrame) -> Entry:
         reply_to=message.reply_to,
         mentions=message.mentions,
         silent=message.silent,
+        attachments=message.attachments,
     )

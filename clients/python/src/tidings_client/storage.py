@@ -10,9 +10,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from tidings_client.errors import StorageBusy, StorageTrouble
+from tidings_client.events import Attachment
 from tidings_client.saved import Changes, Held, Outgoing, Saved
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -23,19 +24,23 @@ CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL
     client_message_id TEXT NOT NULL, content TEXT NOT NULL, created_at_ms INTEGER NOT NULL,
     content_type TEXT, ttl_seconds INTEGER, after_sequence INTEGER, epoch TEXT,
     reply_to INTEGER, mentions TEXT NOT NULL DEFAULT '[]', silent INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (chat, client_message_id));
+    attachments TEXT NOT NULL DEFAULT '[]', UNIQUE (chat, client_message_id));
 """
-_FROM_VERSION_2: Final = """
+_FROM_VERSION_3: Final = """
+ALTER TABLE outbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]';
+"""
+_FROM_VERSION_2: Final = f"""
 ALTER TABLE outbox ADD COLUMN reply_to INTEGER;
 ALTER TABLE outbox ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE outbox ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;
+{_FROM_VERSION_3}
 """
 _FROM_VERSION_1: Final = f"""
 ALTER TABLE outbox ADD COLUMN after_sequence INTEGER;
 ALTER TABLE outbox ADD COLUMN epoch TEXT;
 {_FROM_VERSION_2}
 """
-_STEPS: Final = {0: _SCHEMA, 1: _FROM_VERSION_1, 2: _FROM_VERSION_2}
+_STEPS: Final = {0: _SCHEMA, 1: _FROM_VERSION_1, 2: _FROM_VERSION_2, 3: _FROM_VERSION_3}
 """The steps to the schema of this version, from each earlier version."""
 
 
@@ -182,7 +187,8 @@ def _load(database: sqlite3.Connection) -> Saved:
     reads = dict(database.execute("SELECT chat, sequence FROM reads ORDER BY place"))
     outbox = database.execute(
         "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds, "
-        "after_sequence, epoch, reply_to, mentions, silent FROM outbox ORDER BY place"
+        "after_sequence, epoch, reply_to, mentions, silent, attachments FROM outbox "
+        "ORDER BY place"
     )
     erasures = facts.get("erasures")
     return Saved(
@@ -220,21 +226,23 @@ def _save(database: sqlite3.Connection, changes: Changes) -> None:
     )
     database.executemany(
         "INSERT INTO outbox (chat, client_message_id, content, created_at_ms, content_type, "
-        "ttl_seconds, after_sequence, epoch, reply_to, mentions, silent) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "ttl_seconds, after_sequence, epoch, reply_to, mentions, silent, attachments) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_row(message) for message in changes.posted.values()],
     )
 
 
 def _row(message: Outgoing) -> tuple[str | int | None, ...]:
-    *fields, mentions, silent = msgspec.structs.astuple(message)
-    return *fields, msgspec.json.encode(mentions).decode(), silent
+    *fields, mentions, silent, attachments = msgspec.structs.astuple(message)
+    texts = [msgspec.json.encode(each).decode() for each in (mentions, attachments)]
+    return *fields, texts[0], silent, texts[1]
 
 
 def _outgoing(row: tuple[Any, ...]) -> Outgoing:
-    *fields, mentions, silent = row
+    *fields, mentions, silent, attachments = row
     names = msgspec.json.decode(mentions, type=tuple[str, ...])
-    return Outgoing(*(*fields, names, bool(silent)))
+    files = msgspec.json.decode(attachments, type=tuple[Attachment, ...])
+    return Outgoing(*(*fields, names, bool(silent), files))
 
 
 _conforms: tuple[type[Storage], type[Storage]] = (MemoryStorage, FileStorage)

@@ -4,7 +4,7 @@
 It is for the tenant's own backend. Never put the key into an app that users have.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from ssl import SSLContext
 from typing import Any, Final, Self
 
@@ -21,7 +21,8 @@ from tidings_client.listed import (
     PostedNotification,
     part_of,
 )
-from tidings_client.records import Job
+from tidings_client.moderation import ModerationApi
+from tidings_client.records import Job, MessageRecord
 from tidings_client.rest import Rest, path_of
 from tidings_client.tenant_records import (
     AuditPage,
@@ -30,6 +31,7 @@ from tidings_client.tenant_records import (
     NewNotification,
     Posted,
     Progress,
+    TracePage,
 )
 from tidings_client.tokens import Tokens
 from tidings_client.world import SystemWorld, World
@@ -38,7 +40,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """Timeout of a request; a post to 100,000 users takes long."""
 
 
-class TenantApi:
+class TenantApi(ModerationApi):
     """The REST requests that a tenant can make, one method for each.
 
     Use it as an async context manager. Every method raises Refused if the server declines, and
@@ -57,13 +59,13 @@ class TenantApi:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Create the API; `transport` replaces the network in tests."""
-        self._tenant = tenant
         self._settings = path_of("tenants", tenant, "settings")
         self._world: World = world or SystemWorld()
         tokens = Tokens(lambda: key, self._world.wall)
-        self._rest = Rest(
+        rest = Rest(
             url.rstrip("/"), tokens, self._world, ssl_context, transport, ANSWER_SECONDS_MAX
         )
+        super().__init__(rest, tenant)
 
     async def __aenter__(self) -> Self:
         return self
@@ -142,14 +144,46 @@ class TenantApi:
         page = await self._rest.ask(dict[str, Any], "GET", path, query=query)
         return list(page["data"])
 
-    async def unseal(
-        self, chat: str, reason: str, *, after: int = 0, limit: int = 50
-    ) -> list[dict[str, Any]]:
-        """Return entries of a chat's log with content. The audit trail records the reason."""
-        path = path_of("tenants", self._tenant, "chats", chat, "unseal")
-        body = {"reason": reason, "after": after, "limit": limit}
-        page = await self._rest.ask(dict[str, Any], "POST", path, body)
-        return list(page["data"])
+    async def create_chat(
+        self,
+        members: Iterable[str],
+        name: str | None = None,
+        *,
+        creator: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Create a group with this name, or without a name a direct chat; return its id.
+
+        With a `creator`, the chat is created in this user's name. Otherwise the tenant creates it
+        in its own, `~tenant`, and the first member owns a group. A repeated request with the same
+        `key` returns the same chat.
+        """
+        body = {"type": "direct" if name is None else "group", "members": list(members)}
+        body |= {} if name is None else {"name": name}
+        body |= {} if creator is None else {"creator": creator}
+        path = path_of("tenants", self._tenant, "chats")
+        key = key or self._world.new_id()
+        return str((await self._rest.ask(dict[str, Any], "POST", path, body, key=key))["chat_id"])
+
+    async def post_message(
+        self,
+        chat: str,
+        content: str,
+        *,
+        sender: str | None = None,
+        client_message_id: str | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> MessageRecord:
+        """Post a message in the name of a member, or in the tenant's own.
+
+        All members see in `posted_by` that the tenant posted it. A repeat with the same
+        `client_message_id` posts nothing. `more` has further fields, such as `reply_to`.
+        """
+        named = {} if sender is None else {"sender": sender}
+        key = client_message_id or self._world.new_id()
+        body = {**(more or {}), **named, "client_message_id": key, "content": content}
+        path = path_of("tenants", self._tenant, "chats", chat, "messages")
+        return await self._rest.ask(MessageRecord, "POST", path, body, is_safe=True)
 
     async def remove_member(self, chat: str, user: str) -> None:
         """Remove any member from a group. The others see an entry with the sender `~tenant`."""
@@ -277,6 +311,19 @@ class TenantApi:
         given = {name: value for name, value in about.items() if value is not None}
         path, query = path_of("tenants", self._tenant, "explain"), {"user_id": user} | given
         return await self._rest.ask(Explanation, "GET", path, query=query)
+
+    async def trace(
+        self, *, user: str | None = None, chat: str | None = None, cursor: str | None = None
+    ) -> TracePage:
+        """Return the last steps of delivery to a user or in a chat.
+
+        Without a cursor these are the steps of the last minute. With the cursor of the page before,
+        they are those that followed.
+        """
+        about = {"user_id": user, "chat_id": chat, "cursor": cursor}
+        given = {name: value for name, value in about.items() if value is not None}
+        path = path_of("tenants", self._tenant, "trace")
+        return await self._rest.ask(TracePage, "GET", path, query=given)
 
     # The audit trail.
 

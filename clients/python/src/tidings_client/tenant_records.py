@@ -101,3 +101,24 @@ class Explanation(msgspec.Struct, frozen=True):
     since: str
     """Since when the verdict holds, or `unknown`."""
     timeline: list[Moment]
+
+
+class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of delivery, or a request that was refused or repeated."""
+
+    at: str
+    what: str
+    where: str
+    user_id: str | None
+    chat_id: str | None
+    sequence: int | None
+    """The last entry that the step concerns."""
+
+
+class TracePage(msgspec.Struct, frozen=True):
+    """Steps in order, and the cursor with which the trace goes on."""
+
+    data: list[TraceStep]
+    next_cursor: str
+    complete: bool
+    """False if there were too many steps, so that the oldest are missing."""

@@ -28,7 +28,7 @@ from tidings.actions.chat.chat_queue import (
     requester_of,
     requests_of,
 )
-from tidings.actions.chat.other_writers import OtherWriters
+from tidings.actions.chat.other_writers import OtherWriters, load_state
 from tidings.actions.chat.turns import WRITER_CHARS
 from tidings.logs.requests import for_requests, set_requests
 from tidings.metrics import declared
@@ -147,7 +147,7 @@ class Appender:
 
     async def _load(self, chat_queue: ChatQueue) -> None:
         try:
-            state = await self._log.state(chat_queue.chat_id)
+            state = await load_state(self._log, chat_queue.chat_id, self._clock.now())
         except Refusal as refusal:
             self._refuse_all(chat_queue, refusal)
             return

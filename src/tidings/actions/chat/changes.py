@@ -104,6 +104,8 @@ class AwaitedChange:
                 self.refused(LimitReached("the user is in the maximum number of chats"))
             case "too_many_pins":
                 self.refused(LimitReached("the chat has the maximum number of pinned messages"))
+            case "attachment_used":
+                raise AssertionError("only messages have attachments")
             case _:
                 assert_never(declined.reason)
 

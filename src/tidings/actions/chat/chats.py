@@ -8,14 +8,16 @@ import msgspec
 
 from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.actions.chat.members import check_name
-from tidings.actions.chat.unread import subtract_erased
+from tidings.actions.chat.unread import subtract_invisible
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.blocks import BlockLists, NewDirectChats
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.metrics import declared
 from tidings.model import limits
+from tidings.model.blocks import show_as_blocked
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType, TenantChat
 from tidings.model.entries import Entry, Person
 from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
@@ -49,6 +51,7 @@ class CreateChat:
     chance: Chance
     strangers: StrangerBudget
     invitations: Invitations
+    applied_blocks: NewDirectChats
     quotas: TenantQuotas | None = None
 
     async def __call__(
@@ -68,7 +71,9 @@ class CreateChat:
         check_chat(type_, name, others)
         if missing := await self.users.missing(others):
             raise UserNotFound(f"no such user: {user_id(missing[0])}")
-        meter = self._meter(tenant_of(creator))
+        if type_ == "group":
+            await self.applied_blocks.lists.refuse_blockers(creator, others)
+        meter = self.meter(tenant_of(creator))
         now = self.clock.now()
         chat = Chat(
             chat_id=ChatId(new_ulid(self.clock, self.chance)),
@@ -82,18 +87,32 @@ class CreateChat:
         must_ask = type_ == "group" and await self.invitations.must_ask(creator, strangers)
         asked = strangers if must_ask else []
         at_once = [user for user in others if user not in set(asked)]
-        entries, state = first_entries(chat, at_once, self.chance.token(8).hex())
-        request = self._request(creator, type_, name, others, request_key, now)
+        entries, state = first_entries(chat, [creator, *at_once], self.chance.token(8).hex())
+        request = self.request(creator, type_, name, others, request_key, now)
         created = await self._create(chat, len(strangers), entries, request)
-        if created.is_new:
-            if meter is not None:
-                meter.count()
-            for entry in entries:
-                declared.entries.counts[entry.kind] += 1
-                self.bus.publish(Appended(entry, state))
+        await self.publish(created, entries, state, meter)
         if asked and name is not None:
             await self._ask(created, creator, name, asked)
         return created
+
+    async def publish(
+        self, created: Created, entries: list[Entry], state: ChatState, meter: Meter | None
+    ) -> None:
+        """Count a new chat, and publish its first entries; a chat that is not new was published.
+
+        A direct chat may be hidden at first, from a user who blocks its creator.
+        """
+        if state.type == "direct":
+            creator, other = (person.user for person in entries[0].people)
+            at, is_new = entries[0].created_at, created.is_new
+            await self.applied_blocks(creator, other, created.chat_id, at, is_new=is_new)
+        if not created.is_new:
+            return
+        if meter is not None:
+            meter.count()
+        for entry in entries:
+            declared.entries.counts[entry.kind] += 1
+            self.bus.publish(Appended(entry, state))
 
     async def _create(
         self,
@@ -146,7 +165,12 @@ class CreateChat:
         missing = [user for user in users if user not in present]
         await self.invitations.ask_all(creator, created.chat_id, name, missing)
 
-    def _meter(self, tenant: str) -> Meter | None:
+    def meter(self, tenant: str) -> Meter | None:
+        """Return the meter of the tenant's new chats, if they are counted.
+
+        Raises:
+            QuotaReached: The tenant has created too many chats today.
+        """
         if self.quotas is None:
             return None
         meter = self.quotas.meter("chats", tenant)
@@ -154,7 +178,7 @@ class CreateChat:
             raise self.quotas.reached()
         return meter
 
-    def _request(
+    def request(
         self,
         creator: UserKey,
         type_: ChatType,
@@ -163,6 +187,7 @@ class CreateChat:
         key: str | None,
         now: int,
     ) -> RequestKey | None:
+        """Return the idempotency key of a request to create a chat, if it has one."""
         if key is None:
             return None
         if not 0 < len(key) <= limits.REQUEST_KEY_CHARS_MAX or not key.isprintable():
@@ -186,15 +211,14 @@ def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> 
         raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
 
 
-def first_entries(
-    chat: Chat, others: Sequence[UserKey], mark: str
-) -> tuple[list[Entry], ChatState]:
-    """Return the first entries of a chat, and its state after them.
+def first_entries(chat: Chat, users: Sequence[UserKey], mark: str) -> tuple[list[Entry], ChatState]:
+    """Return the first entries of a chat with these users, and its state after them.
 
-    Each entry adds at most thirty people, because every store can add that many in one transaction.
+    The first user is the owner of a group. Each entry adds at most thirty people, because every
+    store can add that many in one transaction.
     """
     role: Role = "member" if chat.type == "direct" else "owner"
-    people = [Person(chat.creator, role), *(Person(user, "member") for user in others)]
+    people = [Person(users[0], role), *(Person(user, "member") for user in users[1:])]
     state = ChatState(
         chat_id=chat.chat_id, tenant=chat.tenant, type=chat.type, name=chat.name, members={}
     )
@@ -222,6 +246,7 @@ class ListChats:
     vault: Vault
     cursors: Cursors
     clock: Clock
+    blocks: BlockLists
 
     async def __call__(
         self,
@@ -242,7 +267,9 @@ class ListChats:
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
         await self.vault.open([row.last for row in page if row.last], now)
-        await subtract_erased(self.vault, page)
+        blocks = await self.blocks.of(user)
+        show_as_blocked(page, blocks.blocked)
+        await subtract_invisible(self.vault, page, blocks)
         await self.profiles.show(page, limits.LISTED_OTHERS_MAX)
         if len(rows) <= limit:
             return page, None
@@ -300,6 +327,7 @@ class GetChat:
     profiles: ProfileCache
     vault: Vault
     clock: Clock
+    blocks: BlockLists
 
     async def __call__(self, user: UserKey, chat: ChatId) -> ChatRow:
         now = self.clock.now()
@@ -308,7 +336,9 @@ class GetChat:
             raise ChatNotFound
         if row.last:
             await self.vault.open([row.last], now)
-        await subtract_erased(self.vault, [row])
+        blocks = await self.blocks.of(user)
+        show_as_blocked([row], blocks.blocked)
+        await subtract_invisible(self.vault, [row], blocks)
         await self.profiles.show([row], limits.LISTED_MEMBERS_MAX)
         return row
 

@@ -2,21 +2,32 @@
 """Inspect a chat as its tenant: its state, its members, and its log with or without content."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from tidings.actions.chat.reading import ListMembers, ReadPage
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model.chats import ChatState, ShownMember
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound
 from tidings.ports.log import Log, Page
+
+SEALED_FIELDS: Final = (
+    "chat_id", "kind", "sender", "sequence", "created_at", "number", "last_message", "active_at",
+    "client_message_id", "content_type", "expires_at", "edited_at", "redacted", "gone", "reply_to",
+    "reply_count", "mentions", "silent", "posted_by", "pinned", "target", "people", "name",
+    "settings",
+)  # fmt: skip
+"""What a tenant sees of an entry without a reason. A new field is not shown before it is listed
+here."""
 
 
 @dataclass(frozen=True, slots=True)
 class InspectChat:
     """Read a chat of the tenant without being a member.
 
-    The store shows a chat only to its members, so the chat is read as one of them sees it. All
-    members see the same log.
+    The store shows a chat only to its members, so the chat is read as one of them sees it, but with
+    the content of users whom this member blocks. All members see the same log.
     """
 
     log: Log
@@ -66,9 +77,12 @@ class InspectChat:
             ChatNotFound: The tenant has no such chat, or nobody is in it.
         """
         page = await self.entries(caller, tenant, chat, after=after, limit=limit)
-        for entry in page.entries:
-            entry.content = entry.shown = entry.emoji = entry.reactions = None
+        page.entries = [_sealed(entry) for entry in page.entries]
         return page
+
+
+def _sealed(entry: Entry) -> Entry:
+    return Entry(**{name: getattr(entry, name) for name in SEALED_FIELDS})
 
 
 def _some_member(state: ChatState) -> UserKey:

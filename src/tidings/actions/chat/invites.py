@@ -16,8 +16,14 @@ from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, tenant_of
-from tidings.model.refusals import ChatNotFound, InviteNotFound, LimitReached, RateLimited
-from tidings.model.roles import Invite
+from tidings.model.refusals import (
+    ChatNotFound,
+    InviteNotFound,
+    LimitReached,
+    RateLimited,
+    UserNotAddable,
+)
+from tidings.model.roles import Invite, Invites
 from tidings.ports.bus import Bus, Invited
 from tidings.ports.chats import Chats, InviteStore
 from tidings.ports.sessions import Allowance, Budgets
@@ -31,15 +37,24 @@ class Invitations:
     """Invites strangers into groups, if the settings of the tenant require invitations."""
 
     invites: InviteStore
-    asks: Callable[[str], Awaitable[bool]]
-    """Function that returns whether a tenant's settings require invitations for strangers."""
+    rule: Callable[[str], Awaitable[Invites]]
+    """Function that returns what a tenant's settings say about strangers."""
     bus: Bus
     clock: Clock
 
     async def must_ask(self, inviter: UserKey, strangers: Sequence[UserKey]) -> bool:
         """Return True if there are strangers, and the tenant requires that they are invited instead
-        of added."""
-        return bool(strangers) and await self.asks(tenant_of(inviter))
+        of added.
+
+        Raises:
+            UserNotAddable: There are strangers, and the tenant lets only contacts add somebody.
+        """
+        if not strangers:
+            return False
+        rule = await self.rule(tenant_of(inviter))
+        if rule == "contacts":
+            raise UserNotAddable
+        return rule == "ask"
 
     async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:
         """Invite a user into a chat; notify their devices only if the invitation is new.
@@ -67,7 +82,7 @@ class Invitations:
 
     async def joined(self, user: UserKey, chat: ChatId) -> None:
         """Remove the open invitation, if any, of a user who has just been added to the chat."""
-        if await self.asks(tenant_of(user)):
+        if await self.rule(tenant_of(user)) != "open":
             await self.invites.remove(user, chat)
 
     async def ask_all(

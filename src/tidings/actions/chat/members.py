@@ -9,6 +9,7 @@ from typing import Final
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing, change, membership_of
 from tidings.actions.chat.invites import Invitations, StrangerBudget
+from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.identity.users import check_visible_text
 from tidings.model import limits, roles
@@ -26,6 +27,7 @@ from tidings.model.refusals import (
     RateLimited,
     Refusal,
     UserDeleted,
+    UserNotAddable,
     UserNotFound,
 )
 from tidings.model.roles import Invite, Member, Role
@@ -44,6 +46,7 @@ class PutMember:
     users: UserStore
     strangers: StrangerBudget
     invitations: Invitations
+    blocks: BlockLists
 
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
@@ -59,13 +62,14 @@ class PutMember:
                 raise UserNotFound
         except (UserNotFound, UserDeleted) as refusal:
             await self._refuse_unknown(actor, chat, refusal)
-        strangers = await self.strangers.among(actor, [user])
         put = self._put
-        if await self.invitations.must_ask(actor, strangers):
-            put = self._ask
         try:
+            await self.blocks.refuse_blockers(actor, [user])
+            strangers = await self.strangers.among(actor, [user])
+            if await self.invitations.must_ask(actor, strangers):
+                put = self._ask
             spent = await self.strangers.spend(actor, len(strangers))
-        except RateLimited as refusal:
+        except (UserNotAddable, RateLimited) as refusal:
             await self._change_role(actor, chat, user, role, refusal)
             return False
         outcome: bool | Invite = False
@@ -79,12 +83,12 @@ class PutMember:
         return outcome
 
     async def _change_role(
-        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None, refusal: RateLimited
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None, refusal: Refusal
     ) -> None:
-        """Give a member the role, even though the actor may add no more users today.
+        """Give a member the role, even though the actor may not add the user.
 
         Raises:
-            RateLimited: The user is not a member and would have to be added.
+            Refusal: The user is not a member and would have to be added.
         """
 
         def decide(state: ChatState, _: int) -> list[Entry]:

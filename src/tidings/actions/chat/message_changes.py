@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edit, redact and pin messages, and react to them."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.before_send import BeforeSendHooks, HookedMessage
 from tidings.actions.chat.changes import SealedContent, change, membership_of
-from tidings.actions.chat.sending import check_content
+from tidings.actions.chat.message_checks import check_content
+from tidings.actions.chat.sending import PLAIN_TEXT
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model import limits, roles
+from tidings.model.chat_settings import check_not_frozen
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.formats import NOT_YET
+from tidings.model.ids import ChatId, UserKey, tenant_itself, user_id
 from tidings.model.refusals import (
     ChatNotFound,
     Forbidden,
     Invalid,
     MessageGone,
     MessageNotFound,
+    Refusal,
+    Unavailable,
 )
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
@@ -45,24 +53,49 @@ class Edit:
     log: Log
     vault: Vault
     clock: Clock
+    hooks: BeforeSendHooks | None = None
 
     async def __call__(self, actor: UserKey, chat: ChatId, sequence: int, content: str) -> None:
-        check_content(content)
         target = await find_message(self.log, actor, chat, sequence)
+        if content or target.files is None:
+            check_content(content)
         if target.sender != actor:
             raise Forbidden("only the sender may edit a message")
         if target.redacted or target.expired(self.clock.now()):
             raise MessageGone
+        if self.hooks is not None:
+            content = await self._judged(self.hooks, target, content)
         sealed = SealedContent(self.vault, actor, target, content)
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
             membership_of(state, actor)
+            check_not_frozen(state.settings)
             entry = Entry(chat_id=chat, kind="edited", sender=actor, target=sequence)
             sealed.put_into(entry)
             entry.content_type = target.content_type
             return [entry]
 
         await change(self.appender, chat, decide, sealed)
+
+    async def _judged(self, hooks: BeforeSendHooks, target: Entry, content: str) -> str:
+        """Return the content, or what the hook of the tenant replaces it with.
+
+        Raises:
+            SendDeclined: The hook declines the edit.
+            HookUnavailable: The hook does not answer, and the tenant requires an answer.
+        """
+        edit = HookedMessage(
+            action="edit",
+            chat_id=target.chat_id,
+            sender_id=user_id(target.sender),
+            content=content,
+            content_type=target.content_type or PLAIN_TEXT,
+            sequence=target.sequence,
+        )
+        _, verdict = await hooks.judge(target.sender, edit)
+        if isinstance(verdict, Refusal):
+            raise verdict
+        return content if verdict is None else verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +117,42 @@ class Redact:
                 return []
             return [Entry(chat_id=chat, kind="redacted", sender=actor, target=sequence)]
 
+        with suppress(MessageGone):
+            await change(self.appender, chat, decide)
+
+
+@dataclass(frozen=True, slots=True)
+class RedactAsTenant:
+    """Redact any message in a chat of the tenant."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(self, caller: Caller, tenant: str, chat: ChatId, sequence: int) -> None:
+        """Redact the message; do nothing if its content is already gone.
+
+        The entry names the tenant as its sender.
+
+        Raises:
+            ChatNotFound: The tenant has no such chat.
+            MessageNotFound: There is no message with this sequence.
+        """
+        require_tenant(caller, tenant)
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            if state.tenant != tenant:
+                raise ChatNotFound
+            if not 0 < sequence <= state.head:
+                raise MessageNotFound
+            sender = tenant_itself(tenant)
+            return [Entry(chat_id=chat, kind="redacted", sender=sender, target=sequence)]
+
         try:
             await change(self.appender, chat, decide)
         except MessageGone:
-            return
+            target = await self.log.entry(chat, sequence)
+            if target is None or target.kind != "message":
+                raise MessageNotFound from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +172,7 @@ class React:
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
             membership_of(state, actor)
+            check_not_frozen(state.settings)
             return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence, emoji=emoji)]
 
         await change(self.appender, chat, decide)
@@ -123,13 +189,16 @@ class Pin:
         self, actor: UserKey, chat: ChatId, sequence: int, *, away: bool = False
     ) -> None:
         """Pin the message, or unpin it if `away` is true; a repeat changes nothing."""
-        await find_message(self.log, actor, chat, sequence)
         kind: Kind = "unpinned" if away else "pinned"
+        if not self.log.may_append(kind):
+            raise Unavailable(NOT_YET)
+        await find_message(self.log, actor, chat, sequence)
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
             own = membership_of(state, actor)
             if not roles.may_pin(own.role, is_direct=state.type == "direct"):
                 raise Forbidden("only admins and owners may pin messages in a group")
+            check_not_frozen(state.settings)
             return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence)]
 
         await change(self.appender, chat, decide)

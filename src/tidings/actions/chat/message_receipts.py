@@ -13,8 +13,10 @@ import msgspec
 
 from tidings.actions.chat.message_changes import find_message
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.blocks import BlockLists
 from tidings.caches import LruCache
 from tidings.model import limits
+from tidings.model.blocks import masked_with_times, peers
 from tidings.model.chats import ReceiptWithTimes
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound
@@ -47,11 +49,14 @@ class _ReadReceipts(msgspec.Struct, frozen=True):
 class ListMessageReceipts:
     """List who has received and read a message, in the order in which the members joined."""
 
-    def __init__(self, log: Log, receipts: Receipts, cursors: Cursors, clock: Clock) -> None:
+    def __init__(
+        self, log: Log, receipts: Receipts, cursors: Cursors, clock: Clock, blocks: BlockLists
+    ) -> None:
         self._log = log
         self._receipts = receipts
         self._cursors = cursors
         self._clock = clock
+        self._blocks = blocks
         self._large: LruCache[ChatId, _ReadReceipts] = LruCache(LARGE_CHATS_MAX, name="receipts")
         self._locks: WeakValueDictionary[ChatId, asyncio.Lock] = WeakValueDictionary()
 
@@ -69,8 +74,9 @@ class ListMessageReceipts:
         after = self._cursors.position(purpose, reader, cursor)
         message = await find_message(self._log, reader, chat, sequence)
         known = await self._read_receipts(chat, reader)
+        found = await self._blocks.of(reader, peers([one.receipt for one in known.members]))
         concerned = [
-            member
+            masked_with_times(member, chat, found)
             for member in known.members
             if member.joined < sequence and member.receipt.user != message.sender
         ]

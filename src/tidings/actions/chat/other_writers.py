@@ -10,8 +10,10 @@ from typing import Final
 from tidings.actions.chat.chat_queue import ChatQueue, ChatQueues, doubt_claims
 from tidings.actions.chat.turns import RIVALS_MS, WriterTurn
 from tidings.model import limits
+from tidings.model.chat_settings import SLOW_MODE_ENTRIES_MAX
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
 from tidings.ports.bus import Bus, Learnt
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
@@ -132,3 +134,35 @@ class OtherWriters:
         messages = takewhile(lambda entry: entry.kind == "message", missed)
         if learnt := [message for message in messages if message.created_at > since]:
             self._bus.publish(Learnt(learnt, state))
+
+
+async def load_state(log: Log, chat: ChatId, now: int) -> ChatState | None:
+    """Return a chat's state for a writer; None if there is no such chat."""
+    state = await log.state(chat)
+    if state is not None and state.settings.slow_mode_seconds:
+        await _recall_senders(log, state, now)
+    return state
+
+
+async def _recall_senders(log: Log, state: ChatState, now: int) -> None:
+    """Find out from the end of the log which members have to wait in slow mode.
+
+    At most `SLOW_MODE_ENTRIES_MAX` entries are read. If admins have written more than that
+    within the time, members may get a message more.
+    """
+    since = now - state.settings.slow_mode_seconds * limits.SECOND_MS
+    last = max(0, state.head - SLOW_MODE_ENTRIES_MAX)
+    recent: list[Entry] = []
+    until = state.head
+    while until > last:
+        after = max(last, until - limits.TAIL_ENTRIES_MAX)
+        found = await log.tail(state.chat_id, after)
+        recent = [entry for entry in found if entry.sequence <= until] + recent
+        until = after
+        if recent and (recent[0].created_at <= since or recent[0].kind == "settings"):
+            break
+    for entry in recent:
+        if entry.kind == "settings":
+            state.sent_at = {}
+        elif entry.kind == "message" and entry.created_at > since and entry.posted_by is None:
+            state.sent_at = {**state.sent_at, entry.sender: entry.created_at}

@@ -5,7 +5,14 @@ A rule that is in use is read again in the background every two seconds. A send 
 only if this process has not used it within the last five seconds.
 """
 
+import asyncio
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
 from tidings.caches import LruCache
+from tidings.model.before_send import before_send_in
 from tidings.model.refusals import Invalid, StoreUnavailable
 from tidings.model.retention import (
     CACHED_RULES_MAX,
@@ -30,6 +37,8 @@ class Retention:
             CACHED_RULES_MAX, name="retention rules"
         )
         self._reading: set[str] = set()
+        self._shared: dict[str, asyncio.Task[RetentionRule]] = {}
+        """Reads that sends wait for."""
         self._tasks = Tasks("retention")
 
     def rule_nowait(self, tenant: str) -> RetentionRule | None:
@@ -49,13 +58,31 @@ class Retention:
     async def rule(self, tenant: str) -> RetentionRule:
         """Return the tenant's rule, from the store if it is not cached or too old.
 
+        Callers that wait for the rule of one tenant share a read.
+
         Raises:
             StoreUnavailable: The rule cannot be read.
         """
-        return self.rule_nowait(tenant) or await self._read(tenant)
+        known = self.rule_nowait(tenant)
+        if known is not None:
+            return known
+        shared = self._shared.get(tenant)
+        if shared is None:
+            shared = asyncio.get_running_loop().create_task(self._read(tenant))
+            self._shared[tenant] = shared
+            shared.add_done_callback(partial(self._ended, tenant))
+        # If the first caller is cancelled, the others still wait.
+        return await asyncio.shield(shared)
+
+    def _ended(self, tenant: str, shared: "asyncio.Task[RetentionRule]") -> None:
+        del self._shared[tenant]
+        if not shared.cancelled():
+            shared.exception()  # those who wait have it
 
     async def close(self) -> None:
         """Stop reading in the background."""
+        for shared in self._shared.values():
+            shared.cancel()
         await self._tasks.close()
 
     async def _refresh(self, tenant: str) -> None:
@@ -68,9 +95,14 @@ class Retention:
 
     async def _read(self, tenant: str) -> RetentionRule:
         began = self._clock.now()
+        settings = await self._settings.settings(tenant) or {}
         try:
-            rule = retention_in(await self._settings.settings(tenant) or {})
+            rule = retention_in(settings)
         except Invalid:
             rule = KEEP_ALL  # stored by a version that did not check `chats`
+        with suppress(Invalid):  # stored by a version that did not check `before_send`
+            hook = before_send_in(settings)
+            if hook is not None:
+                rule = msgspec.structs.replace(rule, hook=hook)
         self._rules.put(tenant, (rule, began))
         return rule

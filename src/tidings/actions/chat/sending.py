@@ -2,31 +2,49 @@
 """Post messages. This is the hot path."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from functools import partial
 
+from tidings.actions.attachments.sending import Attaching, attaching, check_attachments
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.before_send import BeforeSendHooks, Verdict, hooked_send
+from tidings.actions.chat.message_checks import (
+    check_content,
+    check_mentions,
+    check_message_fields,
+    check_options,
+)
+from tidings.actions.chat.replies import ReplyTarget
 from tidings.actions.chat.retention import Retention
+from tidings.actions.chat.send_lines import SendLines
 from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.logs.requests import Requests
 from tidings.metrics import declared
-from tidings.model import limits, roles
+from tidings.model import limits
+from tidings.model.chat_settings import NO_SETTINGS, check_not_frozen, check_slow_mode
 from tidings.model.chats import ChatState
-from tidings.model.entries import EVERYONE, Entry, SendKey, SendOptions
-from tidings.model.ids import CLIENT_MESSAGE_ID, USER, ChatId, UserKey, tenant_of, user_key
+from tidings.model.entries import Entry, SendKey, SendOptions
+from tidings.model.file_refusals import AttachmentUsed
+from tidings.model.formats import NOT_YET
+from tidings.model.ids import (
+    ChatId,
+    UserKey,
+    tenant_itself,
+    tenant_of,
+)
 from tidings.model.refusals import (
     ChatNotFound,
-    ContentEmpty,
-    ContentTooLarge,
-    Forbidden,
-    Invalid,
-    MentionUnknown,
+    MemberNotFound,
     Refusal,
     ReplyUnknown,
+    Unavailable,
+    UserBanned,
     UserDeleted,
 )
-from tidings.model.retention import KEEP_ALL
+from tidings.model.retention import KEEP_ALL, RetentionRule
+from tidings.ports.attachments import Uploads
 from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
 from tidings.tracing.spans import CHAT_NAME, MESSAGE_ID, SEQUENCE, Attributes, Span
@@ -35,21 +53,22 @@ Answer = Callable[[Entry | Refusal, bool], None]
 """Callback that is called once, with the message or a refusal. The second argument is True if the
 message was sent before and this is a replay."""
 
+_Draft = tuple[
+    ChatId, SendKey, str, str, int | None, Answer, Meter | None, Requests, Span | None,
+    SendOptions | None,
+]  # fmt: skip
+"""The arguments of `Send` that do not depend on the tenant's settings."""
+
 PLAIN_TEXT = "text/plain"
-_EVERYONE: Final = (
-    f"only admins and owners may mention everyone in a chat of more than"
-    f" {limits.SMALL_CHAT_MEMBERS_MAX} members"
-)
 
 
 class Send:
     """A request to append a new message."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_options",
-        "_retention", "_rule", "_sealed", "_sender", "_target", "_ttl_ms", "_vault", "attempts",
-        "goes_alone", "is_claimed", "key", "requests", "span",
-        "was_looked_into",
+        "_answer", "_attaching", "_chat", "_content", "_content_type", "_digested", "_meter",
+        "_options", "_refusal", "_rule", "_sealed", "_sender", "_target", "_ttl_ms", "_vault",
+        "attempts", "goes_alone", "is_claimed", "key", "requests", "span", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -62,11 +81,13 @@ class Send:
         ttl_ms: int | None,
         answer: Answer,
         meter: Meter | None,
-        retention: Retention | None,
+        rule: RetentionRule,
         requests: Requests,
         span: Span | None,
         options: SendOptions | None = None,
-        target: "ReplyTarget | None" = None,
+        target: ReplyTarget | None = None,
+        verdict: Verdict = None,
+        attaching: Attaching | None = None,
     ) -> None:
         self.key: SendKey | None = key
         self.is_claimed = False
@@ -82,15 +103,22 @@ class Send:
         self._ttl_ms = ttl_ms
         self._answer = answer
         self._meter = meter
-        self._retention = retention
-        self._rule = retention.rule_nowait(tenant_of(key.sender)) if retention else KEEP_ALL
+        self._rule = rule
+        self._refusal: Refusal | None = None
         self._options = options
         self._target = target
+        self._attaching = attaching
         self.goes_alone = options is not None
         self._digested = f"{content_type}\0{ttl_ms}\0{content}"
         if options is not None:
             # The options have no slash, and each content type has one.
             self._digested = f"{options.digested}\0{self._digested}"
+        if verdict is not None:
+            # A repeat is recognised by what its client sent, whatever the hook makes of it.
+            if isinstance(verdict, Refusal):
+                self._refusal = verdict
+            else:
+                self._content = content = verdict
         self._take(
             vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
         )
@@ -99,17 +127,17 @@ class Send:
     def is_ready(self) -> bool:
         return (
             self._sealed is not None
-            and self._rule is not None
             and (self._target is None or self._target.is_known)
+            and (self._attaching is None or self._attaching.is_ready)
             and self._vault.may_write(self._sender, self._sealed)
         )
 
     async def prepare(self) -> None:
         assert self.key is not None
-        if self._retention is not None and self._rule is None:
-            self._rule = await self._retention.rule(tenant_of(self._sender))
         if self._target is not None:
             await self._target.look()
+        if self._attaching is not None:
+            await self._attaching.prepare()
         name = self.key.client_message_id
         self._take(
             await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
@@ -126,14 +154,19 @@ class Send:
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         if self._sender not in state.members:
-            raise ChatNotFound
+            self._check_tenant_post(state)
         if state.has_deleted_user:
             raise UserDeleted
+        if state.settings is not NO_SETTINGS:
+            self._check_settings(state, now)
         if self._options is not None:
-            self._check_options(state, self._options)
+            if self._target is not None and not self._target.has_content:
+                raise ReplyUnknown
+            check_options(state, self._sender, self._options)
+        if self._refusal is not None:
+            raise self._refusal
         assert self.key is not None
         assert self._sealed is not None
-        assert self._rule is not None
         lifetime = self._rule.lifetime_ms(self._chat, self._ttl_ms)
         entry = Entry(
             chat_id=self._chat,
@@ -150,17 +183,30 @@ class Send:
             entry.reply_to = self._options.reply_to
             entry.mentions = self._options.mentions
             entry.silent = self._options.silent
+            entry.posted_by = self._options.posted_by
+        if self._attaching is not None:
+            entry.files, entry.attachments = self._attaching.stored(), self._attaching.files
         return [entry]
 
-    def _check_options(self, state: ChatState, options: SendOptions) -> None:
-        if self._target is not None and not self._target.has_content:
-            raise ReplyUnknown
-        if options.mentions == EVERYONE:
+    def _check_tenant_post(self, state: ChatState) -> None:
+        """Refuse a message whose sender is not a member, unless it is the tenant itself.
+
+        Only the tenant, which sees all of its chats, learns that the chat exists.
+        """
+        if self._options is None or self._options.posted_by is None:
+            raise ChatNotFound
+        if state.tenant != tenant_of(self._sender) or not state.members:
+            raise ChatNotFound
+        if self._sender != tenant_itself(state.tenant):
+            raise MemberNotFound
+
+    def _check_settings(self, state: ChatState, now: int) -> None:
+        """Refuse a message in a frozen chat, or too early in slow mode, unless the tenant posts
+        it."""
+        if self._options is None or self._options.posted_by is None:
             role = state.members[self._sender].role
-            if not state.is_small and not roles.may_mention_everyone(role):
-                raise Forbidden(_EVERYONE)
-        elif any(user_key(state.tenant, name) not in state.members for name in options.mentions):
-            raise MentionUnknown
+            check_not_frozen(state.settings)
+            check_slow_mode(state.settings, state.sent_at, self._sender, role, now)
 
     def kept(self, entries: list[Entry]) -> None:
         if self._meter is not None:
@@ -176,44 +222,13 @@ class Send:
         self._answer(entry, True)
 
     def declined(self, declined: Declined) -> None:
-        assert declined.reason == "target_gone", "only the target of a reply can be at fault"
-        self.refused(ReplyUnknown())
+        is_used = declined.reason == "attachment_used"
+        self.refused(AttachmentUsed() if is_used else ReplyUnknown())
 
     def refused(self, refusal: Refusal) -> None:
         if self.span is not None:
             self.span.end(error=refusal.code)
         self._answer(refusal, False)
-
-
-class ReplyTarget:
-    """The message that a new message answers.
-
-    It is read before the reply is appended, because only the data key of its author shows whether
-    it is erased. The store checks once more, as part of the append, that it is not redacted.
-    """
-
-    def __init__(self, log: Log, vault: Vault, clock: Clock, chat: ChatId, sequence: int) -> None:
-        self._log = log
-        self._vault = vault
-        self._clock = clock
-        self._chat = chat
-        self._sequence = sequence
-        self.is_known = False
-        self.has_content = False
-
-    async def look(self) -> None:
-        """Read the message, unless it was read before.
-
-        Raises:
-            StoreUnavailable: The message or the data key of its author cannot be read now.
-        """
-        if self.is_known:
-            return
-        entry = await self._log.entry(self._chat, self._sequence)
-        if entry is not None and entry.kind == "message":
-            await self._vault.open([entry], self._clock.now())
-            self.has_content = entry.gone is None
-        self.is_known = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +241,10 @@ class Post:
     clock: Clock
     quotas: TenantQuotas | None = None
     retention: Retention | None = None
+    hooks: BeforeSendHooks | None = None
+    lines: SendLines = field(default_factory=SendLines)
+    bans: Bans | None = None
+    uploads: Uploads | None = None
 
     def __call__(
         self,
@@ -241,6 +260,7 @@ class Post:
         requests: Requests = (),
         span: Span | None = None,
         options: SendOptions | None = None,
+        is_scheduled: bool = False,
     ) -> None:
         """Post the message, and call `answer` once, during this call or later.
 
@@ -249,10 +269,16 @@ class Post:
         `requests` names the request in the log; `span` is its span, if it is traced.
         """
         try:
-            check_content(content)
-            check_message_fields(client_message_id, content_type, ttl_seconds)
+            if content or options is None or not options.attachments:
+                check_content(content)
+            check_message_fields(
+                client_message_id, content_type, ttl_seconds, is_scheduled=is_scheduled
+            )
             if options is not None:
                 check_mentions(options.mentions)
+                check_attachments(options.attachments)
+                if not self.log.may_append("message", has_options=True):
+                    raise Unavailable(NOT_YET)
         except Refusal as refusal:
             answer(refusal, False)
             return
@@ -267,11 +293,63 @@ class Post:
         expires_at = self.clock.now() + limits.SEND_KEY_MS
         key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
+        rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant_of(sender))
+        if (
+            rule is None
+            or rule.hook is not None
+            or (self.lines.waiting and (sender, chat) in self.lines.waiting)
+        ):
+            self._propose_later(
+                (chat, key, content, kind, ttl_ms, answer, meter, requests, span, options)
+            )
+            return
         send = Send(
-            self.vault, chat, key, content, kind, ttl_ms, answer, meter, self.retention, requests,
+            self.vault, chat, key, content, kind, ttl_ms, answer, meter, rule, requests,
             span, options, self._target(chat, options) if options is not None else None,
+            self._checked(sender, options, None),
+            attaching(self, chat, key, options) if options is not None else None,
         )  # fmt: skip
         self.appender.propose(chat, send)
+
+    def _checked(self, sender: UserKey, options: SendOptions | None, verdict: Verdict) -> Verdict:
+        """Return the verdict on a message, which the sender's ban overrules.
+
+        What the tenant posts in the name of a banned user is not refused.
+        """
+        is_banned = self.bans is not None and self.bans.is_banned(sender)
+        if is_banned and (options is None or options.posted_by is None):
+            return UserBanned()
+        return verdict
+
+    def _propose(self, draft: _Draft, rule: RetentionRule, verdict: Verdict) -> None:
+        """Propose a message that had to wait."""
+        chat, key, content, kind, ttl_ms, answer, meter, requests, span, options = draft
+        target = self._target(chat, options) if options is not None else None
+        files = attaching(self, chat, key, options) if options is not None else None
+        send = Send(
+            self.vault, chat, key, content, kind, ttl_ms, answer, meter, rule, requests, span,
+            options, target, self._checked(key.sender, options, verdict), files,
+        )  # fmt: skip
+        self.appender.propose(chat, send)
+
+    def _propose_later(self, draft: _Draft) -> None:
+        """Propose the message once the rules of its tenant are read, and its hook has answered.
+
+        The hook is not asked about messages that the tenant itself posts.
+        """
+        chat, key, content, kind, _, answer, _, _, _, options = draft
+        sender, hooks, retention = key.sender, self.hooks, self.retention
+        assert retention is not None, "without settings, no message waits for them"
+
+        async def judge() -> tuple[RetentionRule, Verdict]:
+            if hooks is None:
+                return await retention.rule(tenant_of(sender)), None
+            hooked = hooked_send(sender, chat, key.client_message_id, content, kind, options)
+            is_asked = options is None or options.posted_by is None
+            return await hooks.judge(sender, hooked, is_asked=is_asked)
+
+        propose, refuse = partial(self._propose, draft), partial(_refuse, answer)
+        self.lines.enter(sender, chat, judge, propose, refuse)
 
     def _target(self, chat: ChatId, options: SendOptions) -> ReplyTarget | None:
         if options.reply_to is None:
@@ -279,53 +357,10 @@ class Post:
         return ReplyTarget(self.log, self.vault, self.clock, chat, options.reply_to)
 
 
+def _refuse(answer: Answer, refusal: Refusal) -> None:
+    answer(refusal, False)
+
+
 def _facts(entry: Entry) -> Attributes:
     """Return what a span says about a message. It contains no content and no user."""
     return {MESSAGE_ID: entry.message_id, SEQUENCE: entry.sequence}
-
-
-def check_content(content: str) -> None:
-    """Refuse empty or too large content; the limit is in bytes of UTF-8."""
-    if not content:
-        raise ContentEmpty
-    if len(content) * 4 > limits.CONTENT_BYTES_MAX and (
-        len(content) > limits.CONTENT_BYTES_MAX or len(content.encode()) > limits.CONTENT_BYTES_MAX
-    ):
-        raise ContentTooLarge(f"content has more than {limits.CONTENT_BYTES_MAX} bytes")
-
-
-def check_message_fields(
-    client_message_id: str, content_type: str | None, ttl_seconds: int | None
-) -> None:
-    """Refuse a malformed id, content type or lifetime."""
-    if CLIENT_MESSAGE_ID.fullmatch(client_message_id) is None:
-        allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -"
-        raise Invalid(f"client_message_id: {allowed}", "/client_message_id")
-    if content_type is not None and not _is_content_type(content_type):
-        raise Invalid("content_type: must be a media type such as text/plain", "/content_type")
-    if ttl_seconds is not None and not 1 <= ttl_seconds <= limits.TTL_SECONDS_MAX:
-        most = limits.TTL_SECONDS_MAX
-        raise Invalid(f"ttl_seconds: must be between 1 and {most}", "/ttl_seconds")
-
-
-def check_mentions(mentions: tuple[str, ...]) -> None:
-    """Refuse too many mentions, and names that cannot be those of users."""
-    if mentions == EVERYONE:
-        return
-    if len(mentions) > limits.MENTIONS_MAX:
-        raise Invalid(f"mentions: at most {limits.MENTIONS_MAX}", "/mentions")
-    if len(set(mentions)) < len(mentions):
-        raise Invalid("mentions: must not contain a user twice", "/mentions")
-    for index, name in enumerate(mentions):
-        if USER.fullmatch(name) is None:
-            allowed = 'must be a user id; "*" must be alone'
-            raise Invalid(f"mentions: {allowed}", f"/mentions/{index}")
-
-
-def _is_content_type(text: str) -> bool:
-    return (
-        len(text) <= limits.CONTENT_TYPE_CHARS_MAX
-        and text.isascii()
-        and text.isprintable()
-        and 0 < text.find("/") < len(text) - 1
-    )

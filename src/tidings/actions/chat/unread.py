@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count unread messages, in one chat and over all; mark chats as read or unread; hide chats.
 
-The store finds the visible messages after the read mark. This module then subtracts the erased
-messages, because only the data keys show which messages are erased.
+The store finds the messages after the read mark. This module then subtracts the erased messages,
+because only the data keys show which these are, and the messages of blocked users.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.actions.chat.reading import CoalescedReceipts
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.content.vault import Vault
+from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.settings import ListInboxes
 from tidings.model import limits
+from tidings.model.blocks import BlockList
 from tidings.model.chats import (
+    NOTHING_UNREAD,
     ChatHead,
     ChatRow,
     Move,
@@ -23,11 +26,11 @@ from tidings.model.chats import (
     Unread,
     UnreadByKey,
     UnreadFound,
-    unread_without_a_look,
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, InboxNotFound
+from tidings.model.unread_counts import unread_without_a_look
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Chats, Receipts
@@ -51,6 +54,7 @@ class UnreadCounter:
     receipts: Receipts
     vault: Vault
     clock: Clock
+    blocks: BlockLists
 
     async def __call__(self, user: UserKey, chat: ChatId) -> Unread | None:
         """Return the unread count; None if the user is not a member."""
@@ -60,42 +64,58 @@ class UnreadCounter:
     async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
         """Return the unread count, and the sequence of the last entry that was considered."""
         found = await self.receipts.unread(user, chat, self.clock.now())
-        return None if found is None else (await self.without_erased(found), found.up_to)
+        return None if found is None else (await self.visible(user, chat, found), found.up_to)
 
     async def after(self, chat: ChatId, head: Head, receipt: Receipt) -> Unread:
         """Return the unread count for a head and a receipt that were just read."""
         unread = unread_without_a_look(head, receipt)
-        if unread is not None:
-            return unread
-        found = await self.receipts.count([ChatHead(chat, head, receipt, 0)], self.clock.now())
-        return await self.without_erased(found[0])
+        if unread is None:
+            found = await self.receipts.count([ChatHead(chat, head, receipt, 0)], self.clock.now())
+            return await self.visible(receipt.user, chat, found[0])
+        return await self.visible(receipt.user, chat, UnreadFound(unread))
 
-    async def without_erased(self, found: UnreadFound) -> Unread:
-        """Return the unread count without the messages whose content is erased."""
-        erased = await self.vault.erased(found.by_key, KEY_LOADS_MAX)
-        return _visible(found, erased)
+    async def visible(self, user: UserKey, chat: ChatId, found: UnreadFound) -> Unread:
+        """Return the unread count without messages that are erased, or from users whom the user
+        blocks."""
+        blocks = await self.blocks.of(user)
+        if chat in blocks.silent_chats and not found.unread.exact:
+            return NOTHING_UNREAD
+        return _visible(found, await _invisible(self.vault, found.by_key, blocks.blocked))
 
 
-async def subtract_erased(vault: Vault, rows: Sequence[ChatRow]) -> None:
-    """Subtract the erased messages from the unread counts of a chat list."""
+async def subtract_invisible(vault: Vault, rows: Sequence[ChatRow], blocks: BlockList) -> None:
+    """Subtract erased messages, and those of blocked users, from the unread counts of a chat
+    list."""
     keys = dict.fromkeys(key for row in rows for key in row.unread_by_key)
-    erased = await vault.erased(keys, KEY_LOADS_MAX)
+    invisible = await _invisible(vault, keys, blocks.blocked)
+    silent = blocks.silent_chats
     for row in rows:
         found = UnreadFound(row.unread, row.unread_by_key, row.mentions_by_key)
-        row.unread = _visible(found, erased)
+        is_silent = row.chat_id in silent and not row.unread.exact
+        row.unread = NOTHING_UNREAD if is_silent else _visible(found, invisible)
 
 
-def _visible(found: UnreadFound, erased: Mapping[tuple[UserKey, int], bool]) -> Unread:
-    """Return the unread count without erased messages; an upper bound if some data keys were not
-    loaded."""
-    count = found.unread.count - _of_erased(found.by_key, erased)
-    mentions = found.unread.mentions - _of_erased(found.mentions_by_key, erased)
-    is_known = all(key in erased or key[1] == 0 for key in found.by_key)
+async def _invisible(
+    vault: Vault, keys: Iterable[tuple[UserKey, int]], blocked: Collection[UserKey]
+) -> dict[tuple[UserKey, int], bool]:
+    """Return for data keys whether the messages that they encrypt are not shown; keys that cannot
+    be loaded now are left out."""
+    of_others = [key for key in keys if key[0] not in blocked]
+    erased = await vault.erased(of_others, KEY_LOADS_MAX)
+    return {**{key: True for key in keys if key[0] in blocked}, **erased}
+
+
+def _visible(found: UnreadFound, invisible: Mapping[tuple[UserKey, int], bool]) -> Unread:
+    """Return the unread count without invisible messages; an upper bound if some data keys were
+    not loaded."""
+    count = found.unread.count - _of_invisible(found.by_key, invisible)
+    mentions = found.unread.mentions - _of_invisible(found.mentions_by_key, invisible)
+    is_known = all(key in invisible or key[1] == 0 for key in found.by_key)
     return Unread(count, found.unread.exact and is_known, mentions)
 
 
-def _of_erased(by_key: UnreadByKey, erased: Mapping[tuple[UserKey, int], bool]) -> int:
-    return sum(n for key, n in by_key.items() if erased.get(key))
+def _of_invisible(by_key: UnreadByKey, invisible: Mapping[tuple[UserKey, int], bool]) -> int:
+    return sum(n for key, n in by_key.items() if invisible.get(key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +217,25 @@ class CountTotal:
 
         `chats` are the user's chats, latest activity first. The first ones are counted in the log,
         if few entries follow the read mark. For the others, the number of all messages after the
-        read mark is used as an upper bound.
+        read mark is used as an upper bound. Chats with blocked users come last, and nothing in them
+        is unread if they are not counted in the log.
         """
         counts: dict[ChatId, Unread] = {}
         to_count: list[ChatHead] = []
-        for chat in chats:
+        silent = (await self.count.blocks.of(chats[0].receipt.user)).silent_chats if chats else ()
+        for chat in sorted(chats, key=lambda one: one.chat_id in silent):
             left = chat.head.number - chat.receipt.unread_after_number
             if left <= 0:
                 continue
-            counts[chat.chat_id] = Unread(left, exact=False)
+            is_silent = chat.chat_id in silent
+            counts[chat.chat_id] = NOTHING_UNREAD if is_silent else Unread(left, exact=False)
             entries = chat.head.sequence - chat.receipt.unread_after
             is_looked_at = len(counts) <= TOTAL_CHATS_MAX
             if is_looked_at and entries <= TOTAL_ENTRIES_MAX:
                 to_count.append(chat)
         found = await self.receipts.count(to_count, self.clock.now()) if to_count else []
         for chat, one in zip(to_count, found, strict=True):
-            counts[chat.chat_id] = await self.count.without_erased(one)
+            counts[chat.chat_id] = await self.count.visible(chat.receipt.user, chat.chat_id, one)
         return counts
 
     async def of_inboxes(self, user: UserKey) -> dict[str, Unread]:

@@ -27,6 +27,7 @@ from tidings.actions.content.wrapping import (
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.metrics.counts import report_counts
+from tidings.model.attachments import decode_files, files_from_bytes
 from tidings.model.entries import Entry, Gone
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
@@ -207,8 +208,8 @@ class Vault:
         bound_to = f"{author}\0{chat}\0{client_message_id}"
         return await self._encrypt(author, bound_to, content, digested)
 
-    async def seal_text(self, author: UserKey, bound_to: str, text: str) -> Sealed:
-        """Encrypt text that is not part of a chat; decryption requires the same `bound_to`.
+    async def seal_text(self, author: UserKey, bound_to: str, text: str | bytes) -> Sealed:
+        """Encrypt what is not the content of a message; decryption requires the same `bound_to`.
 
         Raises:
             StoreUnavailable: The data key cannot be loaded now.
@@ -216,7 +217,7 @@ class Vault:
         return await self._encrypt(author, f"{author}\0{bound_to}", text)
 
     async def _encrypt(
-        self, author: UserKey, bound_to: str, text: str, digested: str = ""
+        self, author: UserKey, bound_to: str, text: str | bytes, digested: str = ""
     ) -> Sealed:
         for _ in range(_LOADS_MAX):
             sealed = self._encrypt_nowait(author, bound_to, text, digested)
@@ -231,7 +232,7 @@ class Vault:
         return self._keys.seals(author, sealed.box_key)
 
     def _encrypt_nowait(
-        self, author: UserKey, bound_to: str, text: str, digested: str
+        self, author: UserKey, bound_to: str, text: str | bytes, digested: str
     ) -> Sealed | None:
         cached = self._keys.to_seal(author)
         if cached is None:
@@ -240,7 +241,8 @@ class Vault:
         if not self._nonces:
             self._draw_nonces()
         nonce = self._nonces.pop()
-        box = cached.cipher.encrypt(nonce, text.encode(), bound_to.encode())
+        plain = text if isinstance(text, bytes) else text.encode()
+        box = cached.cipher.encrypt(nonce, plain, bound_to.encode())
         digest = send_digest(cached.digest_key, cached.generation, digested) if digested else b""
         return Sealed(nonce + box, cached.generation, digest)
 
@@ -288,11 +290,15 @@ class Vault:
     def _decrypt(self, entry: Entry, cipher: AESGCM) -> Gone | None:
         assert entry.box is not None
         bound_to = f"{entry.sender}\0{entry.chat_id}\0{entry.client_message_id}"
-        entry.content = self._decrypt_box(cipher, entry.box, bound_to)
-        if entry.content is None:
+        plain = self._decrypt_box(cipher, entry.box, bound_to)
+        if plain is None:
             where = {"chat": entry.chat_id, "sequence": entry.sequence}
             log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
             return "erased"
+        entry.content = plain.decode()
+        if entry.files is not None:
+            box, where_bound = files_from_bytes(entry.files).box, f"{bound_to}\0files"
+            entry.attachments = decode_files(self._decrypt_box(cipher, box, where_bound) or b"[]")
         return None
 
     async def erased(
@@ -324,14 +330,19 @@ class Vault:
         Raises:
             StoreUnavailable: A data key cannot be loaded now.
         """
+        plain = await self.open_bytes(author, bound_to, sealed)
+        return None if plain is None else plain.decode()
+
+    async def open_bytes(self, author: UserKey, bound_to: str, sealed: Sealed) -> bytes | None:
+        """Decrypt bytes as `open_text` decrypts text."""
         cached = await self._key_to_open(author, sealed.box_key)
         if cached.cipher is None or cached.generation != sealed.box_key:
             return None
-        text = self._decrypt_box(cached.cipher, sealed.box, f"{author}\0{bound_to}")
-        if text is None:
+        plain = self._decrypt_box(cached.cipher, sealed.box, f"{author}\0{bound_to}")
+        if plain is None:
             where = {"author": author, "bound_to": bound_to.replace("\0", " ")}
             log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
-        return text
+        return plain
 
     async def _key_to_open(self, author: UserKey, generation: int) -> CachedKey:
         """Return the author's latest data key; load it if the cached one is older than this
@@ -343,9 +354,9 @@ class Vault:
             await self._keys.load(author, generation)
         raise StoreUnavailable(_TOO_SLOW)
 
-    def _decrypt_box(self, cipher: AESGCM, box: bytes, bound_to: str) -> str | None:
+    def _decrypt_box(self, cipher: AESGCM, box: bytes, bound_to: str) -> bytes | None:
         try:
-            return cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], bound_to.encode()).decode()
+            return cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], bound_to.encode())
         except (InvalidTag, ValueError):
             self._changed_boxes += 1
             return None

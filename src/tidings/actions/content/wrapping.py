@@ -34,14 +34,16 @@ class Cursors:
         box = nonce + self._cipher.encrypt(nonce, payload, _bound_to(purpose, user))
         return urlsafe_b64encode(box).decode().rstrip("=")
 
-    def open(self, purpose: str, user: UserKey, cursor: str) -> bytes:
+    def open(
+        self, purpose: str, user: UserKey, cursor: str, *, chars_max: int = CURSOR_CHARS_MAX
+    ) -> bytes:
         """Return the payload of a cursor.
 
         Raises:
             CursorInvalid: The cursor was changed, or this deployment did not make it for this
                 purpose and user.
         """
-        if len(cursor) > CURSOR_CHARS_MAX:
+        if len(cursor) > chars_max:
             raise CursorInvalid
         try:
             box = b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

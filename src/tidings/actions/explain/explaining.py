@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidings.actions.explain.messages import NEVER_ACCEPTED, ExplainMessage, replaced
 from tidings.actions.explain.notifications import ExplainNotification
 from tidings.actions.explain.refusals import KnownRequest, RefusalJournal
+from tidings.actions.explain.tracing import Trace
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.identity.users import existing
 from tidings.model.explaining import DeliveryVerdict, Explanation, Moment
@@ -23,6 +24,7 @@ class Explain:
     message: ExplainMessage
     notification: ExplainNotification
     refusals: RefusalJournal
+    trace: Trace
 
     async def __call__(
         self,

@@ -39,8 +39,11 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     receipt: ReceiptWithTimes | None
     profile: User
     journals: FoundJournals
+    blocked_at: int | None = None
+    """Since when the user blocks the sender, if that is so."""
     is_muted: bool = False
-    """Whether the user has muted the chat; only known if the user is offline."""
+    """Whether the user has muted the chat, and not except for this message; only known if the user
+    is offline."""
     dispatched: int | None = None
     """The sequence up to which workers have delivered the chat; only known if a connection lacks
     the message, and None if this process delivers."""
@@ -113,6 +116,13 @@ def _gone(facts: MessageFacts) -> DeliveryVerdict | None:
     return None
 
 
+def _blocked(facts: MessageFacts) -> DeliveryVerdict | None:
+    if facts.blocked_at is None:
+        return None
+    text = "The user blocks the sender, so the message has no content for the user."
+    return DeliveryVerdict("blocked", text, facts.blocked_at)
+
+
 def _read(facts: MessageFacts) -> DeliveryVerdict | None:
     receipt = facts.receipt
     if receipt is None or receipt.receipt.read < facts.sequence:
@@ -136,6 +146,8 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
     more = " The user has muted the chat." if facts.is_muted else ""
+    if facts.message.silent:
+        more += " The message is silent, so no push notice was sent."
     was_active = facts.receipt is not None and _has_moved(facts.receipt)
     return absence(facts.profile, facts.journals, was_active=was_active, more=more)
 
@@ -198,6 +210,7 @@ RULES: Final[Sequence[Rule]] = (
     _not_member,
     _removed,
     _gone,
+    _blocked,
     _read,
     _acknowledged,
     _absent,

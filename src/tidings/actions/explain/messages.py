@@ -13,13 +13,21 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.actions.explain.message_rules import MessageFacts, judge
+from tidings.actions.identity.blocks import BlockLists
 from tidings.model import limits
 from tidings.model.chats import ChatState, ReceiptWithTimes
 from tidings.model.entries import Entry
-from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, What, in_order
+from tidings.model.explaining import (
+    DeliveryVerdict,
+    Explanation,
+    Moment,
+    What,
+    connection_place,
+    in_order,
+)
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.ports.chats import Chats, Receipts
-from tidings.ports.delivery import DeliveryStore
+from tidings.ports.delivery import DeliveryStore, PushMute
 from tidings.ports.journals import GatewayJournal, JournalQuestion, Journals, JournalStep, Step
 from tidings.ports.log import Log
 from tidings.ports.people import User
@@ -57,6 +65,7 @@ class ExplainMessage:
     vault: Vault
     journals: Journals
     clock: Clock
+    blocks: BlockLists
 
     async def __call__(self, chat: ChatId, sequence: int, profile: User) -> Explanation:
         """Return the verdict and the timeline for a user of the tenant.
@@ -97,6 +106,7 @@ class ExplainMessage:
         receipt: ReceiptWithTimes | None = None
         if member is not None and not state.is_deleted:
             receipt = await self.receipts.find(user, chat, member.joined)
+        block = (await self.blocks.of(user)).blocked.get(message.sender)
         facts = MessageFacts(
             user=user,
             message=message,
@@ -108,6 +118,7 @@ class ExplainMessage:
             receipt=receipt,
             profile=profile,
             journals=await self.journals.find(JournalQuestion(user, chat, message.sequence)),
+            blocked_at=None if block is None else block.created_at,
         )
         return await self._completed(facts)
 
@@ -117,7 +128,9 @@ class ExplainMessage:
         if facts.receipt is not None and not connections:
             now = self.clock.now()
             row = await self.chats.row(facts.user, chat, now)
-            is_muted = row is not None and (row.muted_until or 0) > now
+            is_muted = row is not None and PushMute(
+                row.muted_until or 0, row.except_mentions
+            ).holds(now, is_mention=facts.message.does_mention(facts.user))
             return msgspec.structs.replace(facts, is_muted=is_muted)
         is_behind = any(connection.progress == "behind" for connection in connections)
         if is_behind and self.deliveries is not None:
@@ -137,7 +150,8 @@ def _concerns(entry: Entry, message: Entry, user: UserKey) -> bool:
 def _timeline(facts: MessageFacts) -> Iterator[Moment]:
     """Yield what is known, in the order of cause and effect."""
     message, receipt, sequence = facts.message, facts.receipt, facts.sequence
-    yield Moment("accepted", message.created_at, f"log, sequence {sequence}")
+    posted = ", posted by the tenant" if message.posted_by else ""
+    yield Moment("accepted", message.created_at, f"log, sequence {sequence}{posted}")
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.journals.gateways:
@@ -146,6 +160,8 @@ def _timeline(facts: MessageFacts) -> Iterator[Moment]:
         yield from _receipt_moments(facts, receipt)
     if facts.is_muted:
         yield Moment("muted", None, f"chat of user {user_id(facts.user)}")
+    if facts.blocked_at is not None:
+        yield Moment("blocked", facts.blocked_at, f"by user {user_id(facts.user)}")
     yield from _changes(facts)
     yield from _end(facts)
 
@@ -191,7 +207,7 @@ def _device_of(facts: MessageFacts) -> str | None:
     """Return the device that confirmed the message, if it is still connected."""
     for connection in facts.connections:
         if connection.progress == "acknowledged":
-            return _device(connection.device, connection.connection)
+            return connection_place(connection.device, connection.connection)
     return None
 
 
@@ -199,7 +215,9 @@ def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
     """Yield the steps that a gateway knows, and the user's connections there."""
     for connection in gateway.connections:
         yield Moment(
-            "connected", connection.connected_at, _device(connection.device, connection.connection)
+            "connected",
+            connection.connected_at,
+            connection_place(connection.device, connection.connection),
         )
     is_open = {connection.connection for connection in gateway.connections}
     written = {step.connection for step in gateway.steps if step.step == "written_to_socket"}
@@ -209,7 +227,7 @@ def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
         if step.at >= since and not is_told:
             yield _moment(gateway.gateway, step)
     for connection in gateway.connections:
-        where = _device(connection.device, connection.connection)
+        where = connection_place(connection.device, connection.connection)
         match connection.progress:
             case "written" | "acknowledged":
                 yield Moment("written_to_socket", connection.written_at, where)
@@ -222,15 +240,11 @@ def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
 def _moment(gateway: str, step: JournalStep) -> Moment:
     if step.connection is None:
         return Moment("handed_to_gateway", step.at, f"gateway {gateway}")
-    where = _device(step.device, step.connection)
+    where = connection_place(step.device, step.connection)
     if step.step == "unconfirmed":
         # It was written before the connection closed, but not when.
         return Moment("written_to_socket", None, where)
     return Moment(_STEPS[step.step], step.at, where)
-
-
-def _device(device: str | None, connection: str) -> str:
-    return f"device {device or 'unknown'}, connection {connection}"
 
 
 def replaced(explanation: Explanation, verdict: DeliveryVerdict, *moments: Moment) -> Explanation:

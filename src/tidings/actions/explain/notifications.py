@@ -67,7 +67,8 @@ class ExplainNotification:
         """Return the verdict and the timeline for a user of the tenant.
 
         Raises:
-            Invalid: The id is malformed, or several inboxes have such a notification.
+            Invalid: The id is malformed, several inboxes have such a notification, or the tenant
+                has too many inboxes to search.
             InboxNotFound: There is no such inbox.
         """
         if NOTIFICATION.fullmatch(notification_id) is None:
@@ -75,19 +76,23 @@ class ExplainNotification:
         tenant = tenant_of(profile.user)
         if inbox is not None:
             await self.find.configs.get(tenant, inbox)
-        names = await self._inboxes(tenant) if inbox is None else [inbox]
+        names, are_all = ([inbox], True) if inbox is not None else await self._inboxes(tenant)
         read = [await self.find.stored(tenant, name, notification_id) for name in names]
         found = [one for one in read if one is not None]
         if len(found) > 1:
             raise Invalid("inbox: several inboxes have such a notification", "/inbox")
+        if not found and not are_all:
+            most = f"of the tenant's first {INBOXES_MAX} inboxes, none has such a notification"
+            raise Invalid(f"inbox: must be given, because {most}", "/inbox")
         if not found:
             return Explanation(_NEVER)
         facts = await self._facts(found[0], profile)
         return Explanation(_judge(facts), in_order(_timeline(facts)))
 
-    async def _inboxes(self, tenant: str) -> list[str]:
+    async def _inboxes(self, tenant: str) -> tuple[list[str], bool]:
+        """Return the first inboxes of the tenant, and True if these are all."""
         page = await self.settings.configs(tenant, after=None, limit=INBOXES_MAX)
-        return [name for name, _ in page.rows]
+        return [name for name, _ in page.rows], page.end is None
 
     async def _facts(self, posted: Notification | Broadcast, profile: User) -> _Facts:
         tenant, inbox, user = posted.tenant, posted.inbox, profile.user

@@ -7,10 +7,12 @@ from typing import Final
 import msgspec
 
 from tidings.model.ids import UserKey
+from tidings.ports.journals import TraceQuestion, TraceStep
 from tidings.ports.world import Clock
 
 REFUSALS_MAX: Final = 4_096
 """Number of requests that a process keeps; they take less than 2 MB."""
+TRACE_REFUSALS_MAX: Final = 100
 
 
 class KnownRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +66,24 @@ class RefusalJournal:
             )
         )
 
+    def trace(self, question: TraceQuestion) -> list[TraceStep]:
+        """Return the last requests of a user in a time, in order; none if a chat is asked for."""
+        found: list[TraceStep] = []
+        for known in reversed(self._known):
+            if known.at <= question.after or len(found) == TRACE_REFUSALS_MAX:
+                break
+            if known.user and known.user == question.user and known.at <= question.until:
+                found.append(_step(known))
+        return found[::-1]
+
     def find(self, request_id: str, tenant: str) -> KnownRequest | None:
         """Return the last request of the tenant with this id; None if it is not kept."""
         for known in reversed(self._known):
             if known.request_id == request_id and known.tenant == tenant:
                 return known
         return None
+
+
+def _step(known: KnownRequest) -> TraceStep:
+    what, told = ("refused", known.code) if known.code else ("repeated", known.message_id)
+    return TraceStep(at=known.at, what=what, where=f"{told}, {known.via}", user=known.user)

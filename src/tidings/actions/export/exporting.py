@@ -26,6 +26,7 @@ from tidings.model.notifications import CATEGORY, INBOX
 from tidings.ports.export_engines import ExportProgress, Source
 from tidings.ports.export_facts import (
     AuditFact,
+    BlockFact,
     ChatFact,
     EntryFact,
     ExportEnd,
@@ -34,6 +35,8 @@ from tidings.ports.export_facts import (
     Line,
     MemberFact,
     ReactionFact,
+    ReportFact,
+    RequestKeyFact,
     SendKeyFact,
 )
 from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact, NotificationFact
@@ -41,8 +44,9 @@ from tidings.ports.secrets import MasterKey, MasterKeys
 
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
 _SENDER: Final = re.compile(rf"{_USER.pattern}|{ids.TENANT.pattern}:{ids.TENANT_ITSELF}")
-_AUTHOR: Final = re.compile(rf"{ids.TENANT.pattern}:(?:{ids.USER.pattern}|\*)")
-"""Author of content: a user, or `*` for the tenant itself, whose key encrypts its inboxes."""
+_AUTHOR: Final = re.compile(rf"{_SENDER.pattern}|{ids.TENANT.pattern}:\*")
+"""Author of content: a user, the tenant itself as the sender of messages, or `*` for its
+inboxes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 """Names made by the server: ULIDs, digests, random marks."""
 
@@ -51,7 +55,10 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "user_id": _USER,
     "sender": _SENDER,
     "inviter": _USER,
-    "creator": _USER,
+    "blocked": _USER,
+    "reporter": _USER,
+    "reported": _SENDER,
+    "creator": _SENDER,
     "author": _AUTHOR,
     "chat_id": ids.CHAT,
     "session_id": ids.SESSION,
@@ -102,8 +109,11 @@ def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
 @cache
 def _checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
     """Return the fields to check in facts of this kind, each with its check."""
+    patterns = _PATTERNS
+    if kind is RequestKeyFact:
+        patterns = {**patterns, "user_id": _SENDER}  # a tenant creates chats too
     return tuple(
-        (name, _PATTERNS[name].fullmatch) for name in kind.__struct_fields__ if name in _PATTERNS
+        (name, patterns[name].fullmatch) for name in kind.__struct_fields__ if name in patterns
     )
 
 
@@ -116,6 +126,11 @@ def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey,
     match fact:
         case ChatFact():
             yield fact.creator, fact.tenant
+        case ReportFact():
+            yield fact.reporter, fact.tenant
+            yield fact.reported, fact.tenant
+        case BlockFact():
+            yield fact.blocked, tenant_of(fact.user_id)
         case MemberFact() | ReactionFact() if chat is not None:
             yield fact.user_id, chat.tenant
         case EntryFact() if chat is not None:

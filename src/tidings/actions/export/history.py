@@ -26,7 +26,7 @@ from tidings.actions.export.history_lines import (
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatState, Move
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, from_rfc3339, ulid, user_key
+from tidings.model.ids import TENANT_ITSELF, ChatId, UserKey, from_rfc3339, ulid, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable, UserDeleted
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Failed, Kept, Outcome, Run
@@ -112,22 +112,22 @@ class HistoryImport:
             )
 
     async def _chat(self, number: int, line: HistoryChat) -> None:
-        creator, *others = keys_of(self._tenant, line.members)
+        users = keys_of(self._tenant, line.members)
         at, now = from_rfc3339(line.created_at), self._clock.now()
         chat = Chat(
             chat_id=chat_id_of(self._tenant, line.id, at),
             tenant=self._tenant,
             type=line.type,
             name=line.name,
-            creator=creator,
+            creator=users[0],
             created_at=at,
         )
         if await self._store.log.state(chat.chat_id) is None:
-            entries, _ = first_entries(chat, others, self._mark)
+            entries, _ = first_entries(chat, users, self._mark)
             digest = self._vault.digest("history", *line.members)
             # With a key, a repeated import completes a group that needs several transactions.
             key = RequestKey(
-                creator, f"history:{chat.chat_id}", digest, now + limits.REQUEST_KEY_MS
+                users[0], f"history:{chat.chat_id}", digest, now + limits.REQUEST_KEY_MS
             )
             created = await self._store.chats.create(chat, entries, key, now)
             if created.chat_id != chat.chat_id:
@@ -213,6 +213,7 @@ class HistoryImport:
             content_type=line.content_type,
             box=box.box,
             box_key=box.box_key,
+            posted_by=line.posted_by,
             expires_at=None if lifetime is None else at + lifetime,
         )
 
@@ -250,7 +251,8 @@ def _check_fits(state: ChatState, number: int, line: HistoryMessage) -> None:
     """
     if state.is_deleted:
         raise BadLine(number, f"{line.chat} was deleted since it was imported")
-    if user_key(state.tenant, line.sender) not in state.members:
+    is_tenant = line.sender == TENANT_ITSELF
+    if not is_tenant and user_key(state.tenant, line.sender) not in state.members:
         raise BadLine(number, f"{line.sender} is no longer a member of {line.chat}")
     if from_rfc3339(line.created_at) < state.active_at:
         raise BadLine(number, f"{line.chat} was changed since it was imported")

@@ -13,10 +13,11 @@ import msgspec
 
 from tidings.actions.chat.chats import check_chat
 from tidings.actions.chat.members import check_name
-from tidings.actions.chat.sending import check_content, check_message_fields
+from tidings.actions.chat.message_checks import check_content, check_message_fields
 from tidings.actions.identity.users import check_user_id
 from tidings.model.chats import ChatType
-from tidings.model.ids import UserKey, from_rfc3339, user_key
+from tidings.model.entries import Poster
+from tidings.model.ids import TENANT_ITSELF, UserKey, from_rfc3339, user_key
 from tidings.model.refusals import Invalid, Refusal
 
 VERSION: Final = 1
@@ -52,7 +53,8 @@ class HistoryChat(msgspec.Struct, tag_field="kind", tag="chat", forbid_unknown_f
 
 
 class HistoryMessage(msgspec.Struct, tag_field="kind", tag="message", forbid_unknown_fields=True):
-    """A message; `id` becomes its `client_message_id`."""
+    """A message; `id` becomes its `client_message_id`. The sender `~tenant` is the tenant
+    itself."""
 
     chat: str
     id: str
@@ -60,6 +62,7 @@ class HistoryMessage(msgspec.Struct, tag_field="kind", tag="message", forbid_unk
     created_at: str
     content: str
     content_type: str = "text/plain"
+    posted_by: Poster | None = None
 
 
 HistoryLine = HistoryStart | HistoryUser | HistoryChat | HistoryMessage
@@ -152,7 +155,10 @@ class HistoryReader:
         chat = self._chats.get(message.chat)
         if chat is None:
             raise Invalid(f"no line before names the chat {message.chat}")
-        if message.sender not in chat.members:
+        if message.sender == TENANT_ITSELF:
+            if message.posted_by is None:
+                raise Invalid(f"a message of {TENANT_ITSELF} is posted_by tenant")
+        elif message.sender not in chat.members:
             raise Invalid(f"{message.sender} is not a member of {message.chat}")
         check_message_fields(message.id, message.content_type, None)
         check_content(message.content)

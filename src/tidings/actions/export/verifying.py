@@ -18,6 +18,7 @@ from tidings.model.entries import ACTIVITY, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.model.roles import Role
+from tidings.model.scheduled import Scheduled
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.ports.export_facts import (
     ChatFact,
@@ -27,7 +28,13 @@ from tidings.ports.export_facts import (
     MemberFact,
     ReactionFact,
 )
-from tidings.ports.export_inbox_facts import BroadcastFact, NotificationFact, ReadStateFact
+from tidings.ports.export_inbox_facts import (
+    BroadcastFact,
+    NotificationFact,
+    ReadStateFact,
+    ScheduledFact,
+    converted,
+)
 
 
 class Unwrapping(Protocol):
@@ -102,6 +109,10 @@ class FactChecks:
             case MemberFact() | EntryFact() | ReactionFact() if self._chat is not None:
                 self.entries += isinstance(fact, EntryFact)
                 yield from self._chat.take(fact)
+            case ScheduledFact():
+                bound_to = f"{fact.user_id}\0{fact.chat_id}\0{converted(Scheduled, fact).sent_as}"
+                where = f"{fact.user_id} {fact.scheduled_id}"
+                yield from self._keys.check_box(where, fact.user_id, fact, bound_to)
             case NotificationFact():
                 yield from _check_notification(fact)
             case BroadcastFact():
@@ -160,18 +171,25 @@ class _DataKeys:
 
     def check(self, entry: EntryFact) -> Iterator[Violation]:
         """Check that the content of a message can be decrypted, or was erased."""
-        if entry.box is None:
-            return
-        where = f"{entry.chat_id} {entry.sequence}"
-        generation, secret = self._keys.get(entry.sender, (0, None))
-        if entry.box_key > generation:
-            yield Violation(where, f"its data key, generation {entry.box_key}, is missing")
-        if secret is None or entry.box_key != generation:
-            return  # erased, or there is no master key to decrypt it with
         bound_to = f"{entry.sender}\0{entry.chat_id}\0{entry.client_message_id}"
+        yield from self.check_box(
+            f"{entry.chat_id} {entry.sequence}", entry.sender, entry, bound_to
+        )
+
+    def check_box(
+        self, where: str, author: UserKey, sealed: EntryFact | ScheduledFact, bound_to: str
+    ) -> Iterator[Violation]:
+        """Check that content can be decrypted as bound to a text, or was erased."""
+        if sealed.box is None:
+            return
+        generation, secret = self._keys.get(author, (0, None))
+        if sealed.box_key > generation:
+            yield Violation(where, f"its data key, generation {sealed.box_key}, is missing")
+        if secret is None or sealed.box_key != generation:
+            return  # erased, or there is no master key to decrypt it with
         try:
             AESGCM(secret).decrypt(
-                entry.box[:NONCE_BYTES], entry.box[NONCE_BYTES:], bound_to.encode()
+                sealed.box[:NONCE_BYTES], sealed.box[NONCE_BYTES:], bound_to.encode()
             )
         except (InvalidTag, ValueError):
             yield Violation(where, "its content was changed")

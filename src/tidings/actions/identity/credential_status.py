@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
+from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationIndex, RevocationWatch
@@ -74,6 +75,7 @@ class CredentialStatus:
         clock: Clock,
         watch: RevocationWatch,
         quotas: TenantQuotas | None = None,
+        bans: Bans | None = None,
     ) -> None:
         self._tenants = tenants
         self._users = users
@@ -81,6 +83,7 @@ class CredentialStatus:
         self._clock = clock
         self._watch = watch
         self._quotas = quotas
+        self._bans = bans
         self._valid_tenants: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
         self._valid_keys: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANT_KEYS_MAX)
         watch.listen(self._revoked)
@@ -100,6 +103,17 @@ class CredentialStatus:
         self._valid_tenants.keep(tenant, True, position)
         return True
 
+    async def is_user_active(self, user: UserKey, issued_at: int) -> bool:
+        """Return True if what the user was given at `issued_at` still counts: the tenant and the
+        user are active, and the user's credentials were not revoked since.
+
+        Raises:
+            StoreUnavailable: The store cannot be read now.
+        """
+        if not await self.is_tenant_active(tenant_of(user)):
+            return False
+        return is_user_valid(await self._sessions.stored_credentials(user, None), issued_at)
+
     async def is_token_valid(self, caller: UserCaller) -> bool:
         """Return True if a token with a verified signature is valid.
 
@@ -113,12 +127,24 @@ class CredentialStatus:
             return False
         if caller.made_by is not None and not await self._is_key_valid(tenant, caller.made_by):
             return False
-        stored = await self._sessions.stored_credentials(caller.user, caller.session)
+        stored = await self.stored(caller.user, caller.session)
         if not _is_valid(caller, stored, self._clock.now()):
             return False
         if not stored.is_known:
             return await self._create_user(caller.user)
         return True
+
+    async def stored(self, user: UserKey, session: str | None) -> StoredCredentials:
+        """Read the user's credentials, and note a ban, unless the revocation feed was read
+        meanwhile: it may have reported the end of the ban."""
+        while True:
+            position = self._watch.position
+            stored = await self._sessions.stored_credentials(user, session)
+            if self._bans is None or not stored.banned_until:
+                return stored
+            if position == self._watch.position:
+                self._bans.learn(user, stored.banned_until)
+                return stored
 
     async def _create_user(self, user: UserKey) -> bool:
         """Create the user; return False if the tenant has reached its quota of users."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.identity.caller import Caller, require_user
 from tidings.actions.identity.phone_numbers import find_normal_form
 from tidings.actions.identity.users import ProfileWriter, check_profile, existing
@@ -82,6 +83,7 @@ class LastSeen:
     profiles: ProfileCache
     online: Online
     clock: Clock
+    blocks: BlockLists
 
     async def seen_by(self, viewer: UserKey, users: Sequence[User]) -> list[User]:
         """Return the users as another user sees them: each with the last minute in which the user
@@ -92,7 +94,11 @@ class LastSeen:
         """
         shown = await self.seen_by_tenant(users)
         is_hiding = (await self.profiles.of([viewer]))[viewer].is_hidden
-        return [_as_seen(user, viewer, is_hiding or user.hidden_at is not None) for user in shown]
+        blocked = (await self.blocks.of(viewer)).blocked
+        return [
+            _as_seen(user, viewer, is_hiding or user.hidden_at is not None or user.user in blocked)
+            for user in shown
+        ]
 
     async def seen_by_tenant(self, users: Sequence[User]) -> list[User]:
         """Return the users as their tenant sees them: each with the last minute in which the user

@@ -9,24 +9,36 @@ the actions of two seconds.
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple, get_args
 
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import LimitReached, QuotaReached, Unavailable
-from tidings.ports.people import Quotas, Tenants, UserStore
+from tidings.ports.people import Quotas, Tenant, Tenants, UserStore
 from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.quotas")
 
-Kind = Literal["chats", "messages"]
+Kind = Literal["chats", "messages", "attachment_bytes"]
+_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 ADD_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 10.0
 """Maximum delay before a changed quota applies."""
 PLENTY: Final = 1 << 62
+NO_QUOTAS: Final = Quotas()
+
+
+class UsedQuotas(NamedTuple):
+    """How much of its quotas a tenant has used: about how many users it has, and how many chats,
+    messages and bytes of uploads it has made today. What has no limit is not counted: None."""
+
+    users: int
+    chats_per_day: int | None
+    messages_per_day: int | None
+    attachment_bytes_per_day: int | None = None
 
 
 class Meter:
@@ -40,21 +52,22 @@ class Meter:
         self.uncounted = 0
         """Actions that are not in the store's total yet."""
 
-    def count(self) -> None:
-        """Count one action."""
-        self.left -= 1
-        self.uncounted += 1
+    def count(self, number: int = 1) -> None:
+        """Count one action, or this many bytes."""
+        self.left -= number
+        self.uncounted += number
 
 
 class _TenantMeters:
-    def __init__(self, day: int) -> None:
+    def __init__(self, day: int, quotas: Quotas = NO_QUOTAS) -> None:
         self.day = day
-        self.quotas = Quotas()
+        self.quotas = quotas
         self.look_at = 0
-        self.meters: dict[Kind, Meter] = {"chats": Meter(), "messages": Meter()}
+        self.meters: dict[Kind, Meter] = {kind: Meter() for kind in _KINDS}
 
     def most(self, kind: Kind) -> int | None:
-        return self.quotas.chats_per_day if kind == "chats" else self.quotas.messages_per_day
+        most: int | None = getattr(self.quotas, f"{kind}_per_day")
+        return most
 
     @property
     def is_busy(self) -> bool:
@@ -66,7 +79,7 @@ class _TenantMeters:
 
     @property
     def is_limited(self) -> bool:
-        return self.most("chats") is not None or self.most("messages") is not None
+        return any(self.most(kind) is not None for kind in _KINDS)
 
 
 class TenantQuotas:
@@ -112,6 +125,19 @@ class TenantQuotas:
     def reached(self) -> QuotaReached:
         """Return the refusal for a used-up quota; the client may retry tomorrow."""
         return QuotaReached(retry_after_ms=limits.DAY_MS - self._clock.now() % limits.DAY_MS)
+
+    async def used(self, tenant: Tenant) -> UsedQuotas:
+        """Return how much of its quotas a tenant has used, as far as it is added up."""
+        limited = _TenantMeters(self._today(), tenant.quotas)
+        names = {
+            kind: _name(tenant.tenant, kind, limited.day)
+            for kind in limited.meters
+            if limited.most(kind) is not None
+        }
+        spent = await self._budgets.spent(list(names.values())) if names else {}
+        today = {kind: spent.get(name, 0) for kind, name in names.items()}
+        users = await self._users.about_how_many(tenant.tenant)
+        return UsedQuotas(users, *(today.get(kind) for kind in _KINDS))
 
     async def check_user(self, user: UserKey) -> None:
         """Refuse a new user if the tenant has reached its quota of users.
@@ -195,7 +221,7 @@ class TenantQuotas:
             if most is None:
                 meter.left, meter.uncounted = PLENTY, 0
                 continue
-            name = f"quota:{tenant}:{kind}:{active.day}"
+            name = _name(tenant, kind, active.day)
             # Keep the total for a day longer, because another process may add to it late.
             ends = (active.day + 2) * limits.DAY_MS
             total = await self._budgets.add(
@@ -206,3 +232,7 @@ class TenantQuotas:
 
     def _today(self) -> int:
         return self._clock.now() // limits.DAY_MS
+
+
+def _name(tenant: str, kind: Kind, day: int) -> str:
+    return f"quota:{tenant}:{kind}:{day}"

@@ -11,13 +11,16 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.bans import BanUser
 from tidings.actions.identity.caller import Caller, listing_owner, require_tenant
 from tidings.actions.identity.phone_numbers import normal_form
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.jobs.ledger import Erasures
 from tidings.model import limits
+from tidings.model.attachments import ERASED_FILES_MS
 from tidings.model.ids import DEVICE, USER, UserKey, is_visible, user_key
 from tidings.model.refusals import Invalid, TenantNotFound, UserDeleted, UserNotFound
+from tidings.ports.attachments import Uploads
 from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
 from tidings.ports.people import NO_FIELDS, ProfileFields, Tenants, User, UserStore
 from tidings.ports.world import Clock
@@ -63,6 +66,7 @@ class PutUser:
 
     tenants: Tenants
     writer: ProfileWriter
+    ban: BanUser
     quotas: TenantQuotas | None = None
 
     async def __call__(
@@ -74,11 +78,12 @@ class PutUser:
         phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
         is_active: bool | None = None,
         fields: ProfileFields = NO_FIELDS,
+        banned_until: int | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> tuple[User, bool]:
         """Create or change a user; return the stored user and whether it is new.
 
         A `display_name` or `is_active` of None leaves the field unchanged. A `phone_number` of
-        UNSET leaves the number unchanged; None removes it.
+        UNSET leaves the number unchanged; None removes it. The same holds for `banned_until`.
 
         Changing or removing the number revokes all credentials of the user.
         """
@@ -97,6 +102,8 @@ class PutUser:
             put = await users.release_phone(user, clock.now()) or put
         if is_active is not None:
             put = await users.set_active(user, is_active, clock.now()) or put
+        if banned_until is not msgspec.UNSET:
+            put = await self.ban(user, banned_until)
         return put, is_new
 
 
@@ -152,6 +159,8 @@ class EraseUserContent:
     users: UserStore
     vault: Vault
     erasures: Erasures
+    uploads: Uploads
+    clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
         """Destroy the user's data key; return 1, or 0 if there was none. The user remains and may
@@ -165,6 +174,8 @@ class EraseUserContent:
         if user.deleted_at is not None:
             raise UserDeleted
         await self.erasures.record("content", user.user)
+        # The files are unreadable with the key. Soon afterwards, their bytes are deleted.
+        await self.uploads.visit_all(user.user, self.clock.now() + ERASED_FILES_MS)
         return await self.vault.erase(user.user)
 
 

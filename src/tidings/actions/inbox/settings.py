@@ -13,6 +13,8 @@ from tidings.actions.identity.users import check_visible_text
 from tidings.actions.inbox.message_schemas import check_schema
 from tidings.caches import LruCache
 from tidings.model import limits
+from tidings.model.attachments import attachment_rule_in
+from tidings.model.before_send import before_send_in
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.notifications import (
     INBOX,
@@ -72,7 +74,7 @@ class Settings:
         self._settings = settings
         self._tenants = tenants
         self._cache = TtlCache(self._read)
-        self._invites_cache = TtlCache(self._read_invites)
+        self._invites_cache: TtlCache[str, Invites] = TtlCache(self._read_invites)
 
     async def get(self, tenant: str) -> Json:
         """Return all settings of a tenant.
@@ -95,6 +97,8 @@ class Settings:
         login_settings_in(settings)
         invites_in(settings)
         retention_in(settings)
+        before_send_in(settings)
+        attachment_rule_in(settings)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
         try:
@@ -103,12 +107,13 @@ class Settings:
             self._cache.forget(tenant)
             self._invites_cache.forget(tenant)
 
-    async def asks_strangers(self, tenant: str) -> bool:
-        """Return True if strangers must accept an invitation before they join a group.
+    async def invites(self, tenant: str) -> Invites:
+        """Return whether strangers can be added to a group at once, are asked first, or cannot be
+        added.
 
         The setting is at most a second old.
         """
-        return await self._invites_cache.get(tenant) == "ask"
+        return await self._invites_cache.get(tenant) or "open"
 
     async def terms(self, tenant: str, config: InboxConfig) -> tuple[int, bool]:
         """Return a new notification's lifetime in milliseconds, and whether late joiners see it.

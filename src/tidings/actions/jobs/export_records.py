@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from tidings.model import limits
+from tidings.model.blocks import Block
 from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 from tidings.model.ids import rfc3339, user_id
+from tidings.model.scheduled import Scheduled
 from tidings.ports.audit import Act, AuditEntry
 from tidings.ports.people import User
 from tidings.ports.sessions import Session
@@ -58,6 +60,15 @@ def session_record(session: Session) -> Record:
     }
 
 
+def block_record(block: Block) -> Record:
+    """Return the record of a block by the user."""
+    return {
+        "kind": "block",
+        "user_id": user_id(block.blocked),
+        "created_at": rfc3339(block.created_at),
+    }
+
+
 def membership_record(row: ChatRow) -> Record:
     """Return the record of a membership, which for a direct chat also names the other user."""
     record = {
@@ -78,6 +89,13 @@ def message_record(entry: Entry) -> Record:
     fields = entry_fields(entry)
     fields.pop("reactions", None)
     return fields
+
+
+def scheduled_record(message: Scheduled, content: str | None) -> Record:
+    """Return the record of a scheduled message."""
+    leave = ("user_id", "box", "box_key", "digest")
+    fields = _timed(msgspec.to_builtins(message), leave=leave)
+    return {"kind": "scheduled", **fields, "content": content}
 
 
 def act_records(entries: Iterable[AuditEntry], user: str) -> Iterator[Record]:

@@ -17,11 +17,13 @@ from tidings.actions.inbox.reading import ListFilter, ListNotifications
 from tidings.actions.jobs.export_records import (
     Record,
     act_records,
+    block_record,
     membership_record,
     message_record,
     numbers_of,
     parts_of,
     profile_record,
+    scheduled_record,
     session_record,
 )
 from tidings.model import limits
@@ -123,8 +125,27 @@ class ExportPerson:
         profile = await self._store.users.get(user)
         assert profile is not None, "the step has found the user"
         sessions = await self._store.sessions.of(user)
-        lines = [profile_record(profile), *(session_record(session) for session in sessions)]
-        return Gathered(place, lines, "profile")
+        blocks = (await self._store.blocks.of(user)).blocked.values()
+        lines = [
+            profile_record(profile),
+            *(session_record(session) for session in sessions),
+            *(block_record(block) for block in blocks),
+        ]
+        return Gathered(place, [*lines, *await self._scheduled(user)], "profile")
+
+    async def _scheduled(self, user: UserKey) -> list[Record]:
+        after, records, now = None, list[Record](), self._clock.now()
+        while True:
+            page = await self._store.scheduled.page(
+                user, after=after, limit=limits.PAGE_MAX, now=now
+            )
+            for message in page.rows:
+                opened = message.as_entry()
+                await self._vault.open([opened], now)
+                records.append(scheduled_record(message, opened.content))
+            after = page.end
+            if after is None:
+                return records
 
     async def _messages(self, user: UserKey, place: ExportPlace) -> Gathered:
         gathered = Gathered(place)

@@ -24,7 +24,7 @@ from tidings.actions.jobs.user_deletion import (
     ContentPart,
     DeleteUser,
 )
-from tidings.model.ids import ChatId, UserKey, user_id, user_key
+from tidings.model.ids import ChatId, UserKey, tenant_itself, user_id, user_key
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import InboxNotFound, TenantNotFound
 from tidings.ports.chats import Chats
@@ -207,14 +207,15 @@ class TenantDeletion:
                 return await self._finish(job)
 
     async def _erase(self, job: TenantJob) -> TenantJob:
-        author = author_of(job.tenant)
         if job.pending:
-            await self.content.remove(author, job.pending)
+            for author in _authors(job.tenant):
+                await self.content.remove(author, job.pending)
             return job.at("content_erased")
-        found = await self.content.find(author)
-        if not found.names:
+        found = [await self.content.find(author) for author in _authors(job.tenant)]
+        names = [name for part in found for name in part.names]
+        if not names:
             return job.at("content_erased")
-        return msgspec.structs.replace(job.counting(**found.counts), pending=tuple(found.names))
+        return msgspec.structs.replace(job.counting(keys=len(names)), pending=("key",))
 
     async def _delete_chats(self, job: TenantJob) -> TenantJob:
         if job.pending:
@@ -257,11 +258,11 @@ class TenantDeletion:
 
     async def _finish(self, job: TenantJob) -> TenantJob:
         await self._wait_for_others(job)
-        author = author_of(job.tenant)
-        if (await self.content.find(author)).names:
-            # A request that began before the tenant was marked has posted a notification with a new
-            # key.
-            await self.content.remove(author, ())
+        for author in _authors(job.tenant):
+            if (await self.content.find(author)).names:
+                # A request that began before the tenant was marked has posted something with a new
+                # key.
+                await self.content.remove(author, ())
         await self.tenant_data.forget(job.tenant)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 
@@ -277,6 +278,11 @@ class TenantDeletion:
         running = await self.jobs.running(job.tenant, 2)
         if any(other.job_id != job.job_id for other in running):
             raise NotYet(self.clock.now() + SECOND_MS)
+
+
+def _authors(tenant: str) -> tuple[UserKey, UserKey]:
+    """Return the authors of what the tenant itself posts: notifications, and messages."""
+    return author_of(tenant), tenant_itself(tenant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.members import removal
 from tidings.actions.content.vault import Vault
@@ -26,11 +27,14 @@ from tidings.actions.jobs.starting import StartJob
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
-from tidings.model.ids import USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
+from tidings.model.ids import SCHEDULED, USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
 from tidings.model.refusals import ChatNotFound, UserNotFound
+from tidings.ports.attachments import Uploads
 from tidings.ports.chats import Chats
+from tidings.ports.due import ScheduledMessages
 from tidings.ports.erasing import PersonalData
 from tidings.ports.inboxes import Copies, InboxSettings
+from tidings.ports.moderation import Blocks
 from tidings.ports.people import UserStore
 from tidings.ports.secrets import DataKeys
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
@@ -112,11 +116,29 @@ class ContentPart:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """Removes the user's files, with their bytes."""
+
+    uploads: Uploads
+    sweep: SweepAttachments
+    phase: str = "files_removed"
+
+    async def find(self, user: UserKey) -> Found:
+        names = await self.uploads.of_owner(user, PENDING_MAX)
+        return Found(names, {"files": len(names)})
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        for name in names:
+            await self.sweep.delete(user, name)
+
+
+@dataclass(frozen=True, slots=True)
 class InvitePart:
-    """Removes the user's invitations, the list of messages that mention the user, and the
-    idempotency keys with which the user created chats."""
+    """Removes the user's invitations, the list of messages that mention the user, the user's
+    scheduled messages, and the idempotency keys with which the user created chats."""
 
     personal_data: PersonalData
+    scheduled: ScheduledMessages
     phase: str = "invites_removed"
 
     async def find(self, user: UserKey) -> Found:
@@ -126,6 +148,10 @@ class InvitePart:
         places = await self.personal_data.mentions(user, PENDING_MAX)
         if places:
             return Found([f"mention {place}" for place in places], {"mentions": len(places)})
+        messages = await self.scheduled.names(user, PENDING_MAX)
+        if messages:
+            number = sum(SCHEDULED.fullmatch(name) is not None for name in messages)
+            return Found([f"scheduled {name}" for name in messages], {"scheduled": number})
         keys = await self.personal_data.requests(user, PENDING_MAX)
         return Found([f"request {key}" for key in keys], {"request_keys": len(keys)})
 
@@ -135,8 +161,32 @@ class InvitePart:
         await self.personal_data.forget_invites(user, chats)
         places = [rest for kind, rest in split if kind == "mention"]
         await self.personal_data.forget_mentions(user, places)
+        if messages := [rest for kind, rest in split if kind == "scheduled"]:
+            await self.scheduled.forget(user, messages)
         keys = [rest for kind, rest in split if kind == "request"]
         await self.personal_data.forget_requests(user, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPart:
+    """Removes the user's blocks, and those by others."""
+
+    blocks: Blocks
+    clock: Clock
+    phase: str = "blocks_removed"
+
+    async def find(self, user: UserKey) -> Found:
+        found = await self.blocks.of(user)
+        names = [f"blocks {other}" for other in found.blocked]
+        names += [f"by {other}" for other in found.blocked_by]
+        return Found(names[:PENDING_MAX], {"blocks": len(names[:PENDING_MAX])})
+
+    async def remove(self, user: UserKey, names: Sequence[str]) -> None:
+        now = self.clock.now()
+        for name in names:
+            kind, _, other = name.partition(" ")
+            pair = (user, UserKey(other)) if kind == "blocks" else (UserKey(other), user)
+            await self.blocks.remove(*pair, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ assert 1 + (HEAD_PIECE_BYTES - 1) // len(_SHORTEST_REQUEST) <= limits.PIPELINED_
 )
 
 REQUEST_SECONDS_MAX: Final = limits.REQUEST_MS_MAX / limits.SECOND_MS
+BODY_BYTES_MIN: Final = 512 * limits.KIB
+"""Bytes of a long body that must arrive within the time for a request."""
 
 
 class RequestFraming:
@@ -151,7 +153,10 @@ class ParsingProtocol(HttpToolsProtocol):
         """Bytes read; those from `_at` on are not parsed yet."""
         self._at = 0
         self._deadline: asyncio.TimerHandle | None = None
-        """Timer that limits the time from the first byte of a request, valid or not, to its end."""
+        """Timer that limits the time from the first byte of a request, valid or not, to its end.
+        While a long body arrives fast enough, it is started again."""
+        self._body_bytes = 0
+        """Bytes of the body that arrived since the timer was started."""
         self._wants_socket = False
         self._is_last = False
         """Whether no request may follow the current one."""
@@ -239,6 +244,7 @@ class ParsingProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._framing.body(len(body))
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -250,6 +256,7 @@ class ParsingProtocol(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         if self._deadline is None:
+            self._body_bytes = 0
             self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._time_is_up)
 
     def _stop_clock(self) -> None:
@@ -259,7 +266,9 @@ class ParsingProtocol(HttpToolsProtocol):
 
     def _time_is_up(self) -> None:
         self._deadline = None
-        if self.flow.read_paused:
-            self._start_clock()  # the client is not late: this process has paused reading
+        is_fast = self._framing.is_in_body and self._body_bytes >= BODY_BYTES_MIN
+        if self.flow.read_paused or is_fast:
+            # The client is not late: this process has paused reading, or the body is long.
+            self._start_clock()
         else:
             self.transport.close()

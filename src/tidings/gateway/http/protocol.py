@@ -8,9 +8,11 @@ answered after all earlier requests, and ends the connection.
 import asyncio
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
 from tidings.gateway.http.head import (
@@ -31,6 +33,24 @@ UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS
 LINGER_SECONDS: Final = 5.0
 """Time during which bytes from a refused client are read and dropped. If the connection were closed
 with unread bytes, it would be reset, and the client might never see the refusal."""
+
+
+async def _run_with_all_bytes(
+    app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Run the application, which gets the bytes that arrived before the client disconnected.
+
+    uvicorn drops them. An upload that is cut off again and again would never come to its end.
+    """
+
+    async def receive_all() -> Message:
+        message = await receive()
+        if message["type"] == "http.disconnect" and cycle.body:
+            body, cycle.body = bytes(cycle.body), bytearray()
+            return {"type": "http.request", "body": body, "more_body": True}
+        return message
+
+    await app(scope, receive_all, send)
 
 
 class HttpProtocol(ParsingProtocol):
@@ -141,7 +161,7 @@ class HttpProtocol(ParsingProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, partial(_run_with_all_bytes, app, cycle))
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

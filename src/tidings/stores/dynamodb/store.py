@@ -21,6 +21,9 @@ from tidings.stores.dynamodb.chat.invites import DynamoInvites
 from tidings.stores.dynamodb.chat.log import DynamoLog
 from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
 from tidings.stores.dynamodb.chat.runs import Runs
+from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
+from tidings.stores.dynamodb.chat.search import DynamoSearchIndex
+from tidings.stores.dynamodb.chat.uploads import DynamoUploads
 from tidings.stores.dynamodb.client.access import Recorder
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
 from tidings.stores.dynamodb.client.retrying import Item, Rejected
@@ -28,18 +31,21 @@ from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.formats import EPOCH, Formats, refuse_older, written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.blocks import DynamoBlocks
 from tidings.stores.dynamodb.identity.erasing import (
     DynamoLedger,
     DynamoPersonalData,
     DynamoTenantData,
 )
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.reports import DynamoReports
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
 from tidings.stores.dynamodb.identity.tenant_jobs import DynamoExportParts, DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
+from tidings.stores.dynamodb.inbox.due import DynamoDueItems
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import READ_VALUE
@@ -108,6 +114,8 @@ class DynamoStore:
     login_codes: DynamoLoginCodes
     budgets: DynamoBudgets
     invites: DynamoInvites
+    reports: DynamoReports
+    blocks: DynamoBlocks
     data_keys: DynamoDataKeys
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
@@ -124,6 +132,10 @@ class DynamoStore:
     personal_data: DynamoPersonalData
     tenant_data: DynamoTenantData
     ledger: DynamoLedger
+    search_index: DynamoSearchIndex
+    uploads: DynamoUploads
+    due: DynamoDueItems
+    scheduled: DynamoScheduled
     heads: Heads
     deliveries: DynamoDeliveryStore
 
@@ -194,6 +206,8 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeploymen
         login_codes=DynamoLoginCodes(dynamo),
         budgets=DynamoBudgets(dynamo),
         invites=DynamoInvites(dynamo),
+        reports=DynamoReports(dynamo),
+        blocks=DynamoBlocks(dynamo, revocations),
         data_keys=DynamoDataKeys(dynamo, revocations),
         deployment=deployment,
         sweeping=DynamoSweeping(),
@@ -210,6 +224,10 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeploymen
         personal_data=DynamoPersonalData(dynamo, revocations),
         tenant_data=DynamoTenantData(dynamo, revocations),
         ledger=DynamoLedger(dynamo),
+        search_index=DynamoSearchIndex(dynamo),
+        uploads=DynamoUploads(dynamo),
+        due=DynamoDueItems(dynamo),
+        scheduled=DynamoScheduled(dynamo),
         heads=heads,
         deliveries=DynamoDeliveryStore(dynamo, heads),
     )

@@ -99,7 +99,8 @@ BODIES: Final = Table(
 IDEMPOTENCY_KEYS: Final = Table(
     name="idempotency_keys",
     holds="claimed keys: of sends under the chat, of requests to create a chat under `r#<user>`;"
-    " invitations under `i#<user>`; the mentions of a user under `m#<user>`",
+    " invitations under `i#<user>`; the mentions of a user under `m#<user>`; the search index of a"
+    " chat under `s#<chat>`",
     partition=_CHAT,
     sort=TableKey("claim"),
     ttl=TTL,
@@ -121,7 +122,8 @@ CHAT_MEMBERSHIPS: Final = Table(
 REACTIONS: Final = Table(
     name="reactions",
     holds="the reactions to each message, one item each; its replies under `<message>#replies`;"
-    " the pinned messages of a chat under `<chat>#pins`",
+    " the pinned messages of a chat under `<chat>#pins`; the uploads of a user under `a#<user>`,"
+    " and the visits of the sweeper to uploads under `v#`",
     partition=TableKey("message_id"),
     sort=TableKey("reaction"),
 )
@@ -240,6 +242,26 @@ def mentions_of(user: str) -> str:
     The `#` distinguishes it from partitions whose name is a chat id.
     """
     return f"m#{user}"
+
+
+REPORTS: Final = "report#"
+
+
+def reports_of(tenant: str, part: str) -> str:
+    """Return the partition of a tenant's reports in one state, or of the claims of one reporter, in
+    the table of claimed keys.
+
+    The `#` distinguishes it from partitions whose name is a chat id.
+    """
+    return f"{REPORTS}{tenant}#{part}"
+
+
+def index_of(chat: str) -> str:
+    """Return the partition of the search index of a chat, in the table of claimed keys.
+
+    The `#` distinguishes it from partitions whose name is a chat id.
+    """
+    return f"s#{chat}"
 
 
 def request_keys_of(user: str) -> str:

@@ -13,6 +13,9 @@ from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 from tidings.stores.sqlite.chat.log import SqliteLog
 from tidings.stores.sqlite.chat.members import SqliteInvites
 from tidings.stores.sqlite.chat.receipts import SqliteReceipts, make_functions
+from tidings.stores.sqlite.chat.scheduled import SqliteDueItems, SqliteScheduled
+from tidings.stores.sqlite.chat.search import SqliteSearchIndex
+from tidings.stores.sqlite.chat.uploads import SqliteUploads
 from tidings.stores.sqlite.engine.connections import (
     DATABASE,
     WRITER_CACHE_KIB,
@@ -25,12 +28,14 @@ from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import SqliteAuditLog
+from tidings.stores.sqlite.identity.blocks import SqliteBlocks
 from tidings.stores.sqlite.identity.erasing import (
     SqliteLedger,
     SqlitePersonalData,
     SqliteTenantData,
 )
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
+from tidings.stores.sqlite.identity.reports import SqliteReports
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
 from tidings.stores.sqlite.identity.tenant_jobs import SqliteExportParts, SqliteTenantJobs
@@ -55,6 +60,8 @@ class SqliteStore:
     login_codes: SqliteLoginCodes
     budgets: SqliteBudgets
     invites: SqliteInvites
+    blocks: SqliteBlocks
+    reports: SqliteReports
     data_keys: SqliteDataKeys
     deployment: SqliteDeployment
     sweeping: SqliteSweeping
@@ -71,6 +78,10 @@ class SqliteStore:
     personal_data: SqlitePersonalData
     tenant_data: SqliteTenantData
     ledger: SqliteLedger
+    search_index: SqliteSearchIndex
+    uploads: SqliteUploads
+    due: SqliteDueItems
+    scheduled: SqliteScheduled
 
 
 @asynccontextmanager
@@ -105,11 +116,14 @@ async def open_store(
                 users=SqliteUsers(writer, readers),
                 sessions=SqliteSessions(writer, readers),
                 login_codes=SqliteLoginCodes(writer, readers),
-                budgets=SqliteBudgets(writer),
+                budgets=SqliteBudgets(writer, readers),
                 invites=SqliteInvites(writer, readers),
+                blocks=SqliteBlocks(writer, readers),
+                reports=SqliteReports(writer, readers),
                 data_keys=SqliteDataKeys(writer, readers),
                 deployment=SqliteDeployment(writer, readers, epoch),
                 sweeping=SqliteSweeping(writer, readers),
+                uploads=SqliteUploads(writer, readers),
                 revocations=SqliteRevocations(writer, readers),
                 inbox_settings=SqliteInboxSettings(writer, readers),
                 notifications=SqliteNotifications(writer, readers),
@@ -123,6 +137,9 @@ async def open_store(
                 personal_data=SqlitePersonalData(writer, readers),
                 tenant_data=SqliteTenantData(writer, readers),
                 ledger=SqliteLedger(folder, writer, readers),
+                search_index=SqliteSearchIndex(writer, readers),
+                due=SqliteDueItems(writer, readers),
+                scheduled=SqliteScheduled(writer, readers),
             )
         finally:
             await writer.close()

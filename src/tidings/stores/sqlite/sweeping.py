@@ -15,6 +15,7 @@ from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.limits import AUDIT_MS, DAY_MS
 from tidings.ports.store import Sweeping
+from tidings.stores.sqlite.chat.uploads import visit_files_of
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
@@ -33,7 +34,9 @@ _BY_TIME: Final = (
     ("login_codes", "tenant, phone_number", "expires_at", 0),
     ("budgets", "name", "expires_at", 0),
     ("invites", "user_id, chat_id", "expires_at", 0),
+    ("reports", "tenant, report_id", "expires_at", 0),
     ("export_parts", "tenant, job_id, started_at, number", "expires_at", 0),
+    ("scheduled", "user_id, scheduled_id", "expires_at", 0),
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )
@@ -205,8 +208,12 @@ def _expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, in
 
 def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:
     expired = _expired(db, now, limit)
+    for place in expired:
+        visit_files_of(db, "chat_id = ? AND sequence = ?", place, now)
     db.executemany(
-        "UPDATE messages SET box = NULL, box_key = 0 WHERE chat_id = ? AND sequence = ?", expired
+        "UPDATE messages SET box = NULL, box_key = 0, files = NULL"
+        " WHERE chat_id = ? AND sequence = ?",
+        expired,
     )
     return expired
 

@@ -16,16 +16,10 @@ from functools import partial
 from typing import NamedTuple
 
 from tidings.model import limits
-from tidings.model.chats import (
-    ChatHead,
-    ChatRow,
-    Receipt,
-    UnreadFound,
-    unread_of_page,
-    unread_without_a_look,
-)
+from tidings.model.chats import ChatHead, ChatRow, Receipt, UnreadFound
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.unread_counts import unread_of_page, unread_without_a_look
 from tidings.stores.dynamodb.chat.head_patterns import READ_HEADS
 from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import (
@@ -33,6 +27,7 @@ from tidings.stores.dynamodb.chat.items import (
     member_key,
     receipt_key,
     to_receipt,
+    to_settings,
 )
 from tidings.stores.dynamodb.chat.pages import (
     head_of_chat,
@@ -308,6 +303,7 @@ def _row(listed: _Listed, member: Item, last: Entry | None, found: UnreadFound) 
         receipt=receipt,
         last=last,
         unread=found.unread,
+        settings=to_settings(facts),
         unread_by_key=found.by_key,
         mentions_by_key=found.mentions_by_key,
     )

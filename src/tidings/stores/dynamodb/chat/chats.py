@@ -28,6 +28,7 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
     FIND_OWN,
+    FIND_PAIR,
     LIST_USER_CHATS,
     MAKE_OWN,
     MUTE,
@@ -130,6 +131,10 @@ class DynamoChats:
         items = await self._dynamo.batch_get(SHOW_LISTED_CHATS, keys)
         found = {item["chat_id"]: item for item in items if "deleted_at" not in item}
         return [_tenant_chat(found[name]) for name in names if name in found]
+
+    async def direct(self, user: UserKey, other: UserKey) -> ChatId | None:
+        found = await self._dynamo.get(FIND_PAIR, {"chat_id": pair_of(user, other)})
+        return ChatId(found["made"]) if found is not None else None
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         pairs = {pair_of(user, other): other for other in others}

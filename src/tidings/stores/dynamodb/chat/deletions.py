@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tidings.model.attachments import ERASED_FILES_MS
 from tidings.model.entries import Deletion, Entry, deletion_of
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DELETION_LEASE_MS
@@ -24,10 +25,13 @@ from tidings.stores.dynamodb.chat.items import (
     receipt_key,
     to_entry,
 )
+from tidings.stores.dynamodb.chat.link_patterns import KEEP_VISITS
 from tidings.stores.dynamodb.chat.links import mention_items, pin_key, replies_of
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, emptied_pack
 from tidings.stores.dynamodb.chat.pages import items_after
+from tidings.stores.dynamodb.chat.search import forget_index
+from tidings.stores.dynamodb.chat.uploads import visits_of
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
@@ -50,7 +54,7 @@ _FREE: Final = (
 _LEFT_OUT: Final = (
     "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
     "edited_at", "target", "emoji", "people", "name", "digest", "reply_to", "reply_count",
-    "mentions", "pinned", "silent",
+    "mentions", "pinned", "silent", "posted_by", "files",
 )  # fmt: skip
 _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
     f"#{name}" for name in _LEFT_OUT
@@ -93,7 +97,7 @@ class DynamoDeletions:
         return _to_deletion(item)
 
     async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
-        after = msgspec.structs.replace(await self._step(deletion), updated_at=now)
+        after = msgspec.structs.replace(await self._step(deletion, now), updated_at=now)
         update = "SET #phase = :phase, #emptied = :emptied, #updated_at = :now"
         values = {":phase": after.phase, ":emptied": after.emptied, ":now": now, ":holder": holder}
         try:
@@ -108,14 +112,18 @@ class DynamoDeletions:
             await self._dynamo.delete(patterns.FINISH_DELETION, _open_key(after.chat_id))
         return after
 
-    async def _step(self, job: Deletion) -> Deletion:
+    async def _step(self, job: Deletion, now: int) -> Deletion:
         match job.phase:
             case "started":
                 return await self._remove_members(job)
             case "members_removed":
                 return await self._remove_claims(job)
             case "keys_removed":
-                return await self._empty_entries(job)
+                after = await self._empty_entries(job, now)
+                if after.phase == "done":
+                    # Earlier, it could be built again from what was not empty yet.
+                    await forget_index(self._dynamo, job.chat_id)
+                return after
             case "done":
                 return job
 
@@ -148,7 +156,7 @@ class DynamoDeletions:
         is_over = len(rows) < BATCH_WRITE_MAX
         return msgspec.structs.replace(job, phase="keys_removed") if is_over else job
 
-    async def _empty_entries(self, job: Deletion) -> Deletion:
+    async def _empty_entries(self, job: Deletion, now: int) -> Deletion:
         chat = job.chat_id
         items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
         # A redaction deletes the reactions to its message in the background, which can fail.
@@ -168,6 +176,13 @@ class DynamoDeletions:
         await self._dynamo.batch_write(FORGET_REACTIONS, deletes=pins)
         mentions = [key for item in items for key in _mention_keys(item)]
         await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=mentions)
+        # A visit before the message is empty would find that it can still be read.
+        visits = [
+            visit
+            for item in items
+            for visit in visits_of(item["sender"], item.get("files"), now + ERASED_FILES_MS)
+        ]
+        await self._dynamo.batch_write(KEEP_VISITS, puts=visits)
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
         await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
         alone = [item for item in items if item["kind"] != "deleted" and IN_PACK not in item]

@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tidings.model import limits
+from tidings.model.attachments import files_from_bytes, files_to_bytes
+from tidings.model.chat_settings import ChatSettings, settings_of
 from tidings.model.chats import Receipt, ReceiptWithTimes
 from tidings.model.entries import Entry, Head, Person, SendKey
 from tidings.model.ids import ChatId, UserKey
@@ -42,6 +45,7 @@ _ALWAYS: Final = ("chat_id", "sequence", "kind", "sender", "created_at", "number
 _IF_ANY: Final = (
     "client_message_id", "expires_at", "edited_at", "redacted", "reactions", "target", "emoji",
     "name", "digest", "reply_to", "reply_count", "pinned", "silent",
+    "posted_by", "files",
 )  # fmt: skip
 BODY: Final = "body_id"
 """Attribute of an expiring message that names its body, a separate item with the content."""
@@ -63,12 +67,17 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
         item["mentions"] = list(entry.mentions)
     if entry.people:
         item["people"] = [{"user": person.user, "role": person.role} for person in entry.people]
+    if entry.settings is not None:
+        item |= settings_item(entry.settings)
     if not is_message:
         item["last_message"], item["active_at"] = entry.last_message, entry.active_at
     else:
         # The key is also needed to count unread messages, which reads no bodies.
         item["box_key"] = entry.box_key
         item["box" if body_id is None else BODY] = entry.box if body_id is None else body_id
+        if body_id is not None and entry.files is not None:
+            # The ids stay, because a redaction or deletion looks for them.
+            item["files"] = files_to_bytes(replace(files_from_bytes(entry.files), box=b""))
     return item
 
 
@@ -83,6 +92,8 @@ def to_entry(item: Item) -> Entry:
         fields["mentions"] = tuple(item["mentions"])
     if "people" in item:
         fields["people"] = tuple(Person(each["user"], each["role"]) for each in item["people"])
+    if item["kind"] == "settings":
+        fields["settings"] = to_settings(item)
     return Entry(
         **fields,
         content_type=item.get("content_type", PLAIN_TEXT if is_message else None),
@@ -91,6 +102,16 @@ def to_entry(item: Item) -> Entry:
         box=item.get("box"),
         box_key=item.get("box_key", 0),
     )
+
+
+def settings_item(settings: ChatSettings) -> Item:
+    """Return the attributes for the settings of a chat, in its item, its rows and its entries."""
+    return {"frozen": settings.frozen, "slow_mode_seconds": settings.slow_mode_seconds}
+
+
+def to_settings(item: Item) -> ChatSettings:
+    """Return the settings in an item; a chat whose settings were never changed has none there."""
+    return settings_of(item.get("frozen", False), item.get("slow_mode_seconds", 0))
 
 
 def head_of_item(item: Item) -> Head:
@@ -112,8 +133,10 @@ def entry_key(chat: ChatId, sequence: int) -> Item:
 def body_item(entry: Entry, body_id: str) -> Item:
     """Build the item with the content of an expiring message."""
     assert entry.expires_at is not None
+    files = {} if entry.files is None else {"files": entry.files}
     return {
         **body_key(entry.chat_id, body_id),
+        **files,
         "box": entry.box,
         "box_key": entry.box_key,
         "expires_at": entry.expires_at,
@@ -221,7 +244,8 @@ def receipt_item(entry: Entry, user: UserKey, peer: UserKey | None = None) -> It
 
 def direct_facts(user: UserKey, peer: UserKey, creator: UserKey, created_at: int) -> Item:
     """Return the attributes that describe a direct chat in the receipt row of a user."""
-    return {"peer": peer, "is_creator": user == creator, "created_at": created_at}
+    facts = {"peer": peer, "is_creator": user == creator, "created_at": created_at}
+    return facts if creator in (user, peer) else {**facts, "creator": creator}
 
 
 def chat_of_row(row: Item) -> Item:
@@ -229,9 +253,9 @@ def chat_of_row(row: Item) -> Item:
     list needs."""
     peers = [] if row.get("is_alone") else [row["peer"]]
     return {
+        "creator": row["user_id"] if row["is_creator"] else row["peer"],
         **row,
         "type": "direct",
-        "creator": row["user_id"] if row["is_creator"] else row["peer"],
         "member_count": 1 + len(peers),
         "first_members": peers,
         "as_of": 1,

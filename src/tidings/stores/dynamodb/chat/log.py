@@ -13,8 +13,8 @@ from tidings.logs.requests import set_requests
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, SendKey, head_of
-from tidings.model.formats import PACKS
+from tidings.model.entries import Entry, Kind, SendKey, head_of
+from tidings.model.formats import PACKS, SETTINGS
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy
 from tidings.ports.log import Log, Page, Run, Sent
@@ -48,6 +48,8 @@ from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.dynamodb")
 
+_NEW_KINDS: Final = frozenset({"settings", "pinned", "unpinned"})
+"""Kinds of entries that are written only in the newest format."""
 CHATS_AT_ONCE: Final = 64
 PACKED_WAITING_MAX: Final = 4_096
 WAITING_MAX: Final = 512
@@ -79,6 +81,10 @@ class DynamoLog:
     @property
     def takes_after(self) -> bool:
         return self._deployment.writes >= PACKS
+
+    def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
+        is_new = has_options or kind in _NEW_KINDS
+        return not is_new or self._deployment.writes >= SETTINGS
 
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
         # Without packs, a message costs one unit on its own, but two units in a transaction.

@@ -23,6 +23,7 @@ from tidings.stores.dynamodb.chat.items import (
     member_key,
     receipt_item,
     receipt_key,
+    settings_item,
 )
 from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -100,6 +101,26 @@ async def plan_people(
                 "attribute_exists(#chat_id)", {":name": name, ":at": entries[-1].created_at},
             )
         )  # fmt: skip
+    for entry in entries:
+        if entry.kind == "settings":
+            await _plan_settings(dynamo, plan, entry)
+
+
+async def _plan_settings(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
+    """Plan to record new settings in the chat's item and in the rows of a direct chat's users."""
+    assert entry.settings is not None
+    facts = await dynamo.get(READ_CHAT, {"chat_id": entry.chat_id})
+    if facts is None:
+        raise Stale
+    values = {f":{name}": value for name, value in settings_item(entry.settings).items()}
+    values[":at"] = entry.created_at
+    update = "SET #frozen = :frozen, #slow_mode_seconds = :slow_mode_seconds, #updated_at = :at"
+    exists = "attribute_exists(#chat_id)"
+    plan.add(Update("chats", {"chat_id": entry.chat_id}, update, exists, values))
+    if facts["type"] == "direct":
+        for user in facts["first_members"]:
+            row = receipt_key(user, entry.chat_id)
+            plan.add(Update("delivery_state", row, update, exists, values))
 
 
 def plan_joining(plan: TransactionPlan, entry: Entry, *, is_direct: bool = False) -> None:

@@ -19,6 +19,7 @@ from tidings.stores.dynamodb.chat.items import (
     member_key,
     to_entry,
     to_member,
+    to_settings,
 )
 from tidings.stores.dynamodb.chat.link_patterns import READ_REPLIES
 from tidings.stores.dynamodb.chat.links import replies_of, reply_place
@@ -181,6 +182,7 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
         for body in await dynamo.batch_get(READ_BODIES, [body_key(*name) for name in named]):
             entry = named[body["chat_id"], body["body_id"]]
             entry.box, entry.box_key = body["box"], body["box_key"]
+            entry.files = body.get("files")
     return entries
 
 
@@ -214,6 +216,7 @@ async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
         name=facts.get("name"),
         members=members,
         head=oldest.sequence - 1,
+        settings=to_settings(facts),
         is_deleted="deleted_at" in facts,
     )
     for item in reversed(page):
@@ -291,7 +294,10 @@ async def find_down(
 async def find_replies(
     dynamo: Dynamo, chat: ChatId, sequence: int, after: int, limit: int
 ) -> FoundEntries:
-    """Find the replies to a message after a sequence, in ascending order."""
+    """Find the replies to a message after a sequence, in ascending order.
+
+    The messages decide: after a restore, the list may name messages that answer nothing.
+    """
     rows = await dynamo.query(
         READ_REPLIES,
         "#message_id = :replies AND #reaction > :after",
@@ -300,9 +306,8 @@ async def find_replies(
     )
     places = [int(row["reaction"]) for row in rows]
     found = await items_at(dynamo, READ_ENTRIES, [(chat, place) for place in places[:limit]])
-    return FoundEntries(
-        list(found.values()), places[limit - 1] if len(places) > limit else None, Head()
-    )
+    replies = [item for item in found.values() if item.get("reply_to") == sequence]
+    return FoundEntries(replies, places[limit - 1] if len(places) > limit else None, Head())
 
 
 async def _search(

@@ -19,11 +19,11 @@ from tidings.model.chats import (
     Receipt,
     ReceiptWithTimes,
     UnreadFound,
-    check_unread_from,
 )
 from tidings.model.entries import Entry, Head, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
+from tidings.model.unread_counts import check_unread_from
 from tidings.ports.chats import Receipts
 from tidings.stores.dynamodb.chat.heads import (
     IS_LATER,

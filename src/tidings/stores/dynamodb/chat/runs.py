@@ -5,11 +5,12 @@ A single message needs two writes of one unit each: the key, then the entry. Sev
 written as a pack: their keys, then one item. A message may have no key, if the appender knows that
 it is not in the log. The entries of any other run are written in one transaction, which costs twice
 as much for each item. A reply is written in a transaction too, with the count of its target, and
-so is a message that mentions users.
+so is a message that mentions users or has attachments.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Final
@@ -25,7 +26,14 @@ from tidings.ports.world import Chance, Failpoints
 from tidings.stores.dynamodb.chat.deletion_patterns import DELETE_CHAT
 from tidings.stores.dynamodb.chat.deletions import plan_deletion
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item, reactions_of
+from tidings.stores.dynamodb.chat.items import (
+    body_item,
+    claim_item,
+    claim_key,
+    entry_item,
+    reactions_of,
+)
+from tidings.stores.dynamodb.chat.link_patterns import RELEASE_KEY
 from tidings.stores.dynamodb.chat.links import mention_items
 from tidings.stores.dynamodb.chat.members import (
     SLOT_TAKEN,
@@ -36,6 +44,7 @@ from tidings.stores.dynamodb.chat.members import (
 )
 from tidings.stores.dynamodb.chat.packs import is_pack, pack_item
 from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_reply, plan_target
+from tidings.stores.dynamodb.chat.uploads import plan_attachments
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import (
     Canceled,
@@ -67,7 +76,7 @@ _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 def _is_linked(message: Entry) -> bool:
     """Return True if a message is also listed elsewhere, which needs a transaction."""
-    return message.reply_to is not None or bool(message.mentioned)
+    return message.reply_to is not None or bool(message.mentioned) or message.files is not None
 
 
 class Runs:
@@ -102,6 +111,8 @@ class Runs:
             outcome = await self._write_entries(run)
             if outcome == SLOT_TAKEN and keys.claimed:
                 return _SLOT_LOST_KEYS_CLAIMED
+            if isinstance(outcome, Declined):
+                await self._release_keys(run, keys.claimed)
             self._failpoints.reach("after_commit_before_answer")
         except Unavailable:
             return Failed()
@@ -161,6 +172,18 @@ class Runs:
         except ConditionFailed as failed:
             return failed.is_repeat and failed.item == item
         return True
+
+    async def _release_keys(self, run: Run, claimed: Sequence[int]) -> None:
+        """Give back the keys of messages that were declined, as an engine with one transaction
+        does. Whoever repeats such a message is declined too."""
+        for index in claimed:
+            key = run.keys[index]
+            assert key is not None
+            mine = {":mark": run.entries[0].mark}
+            with suppress(ConditionFailed, Unavailable):
+                await self._dynamo.delete(
+                    RELEASE_KEY, claim_key(run.chat_id, key), "#mark = :mark", mine
+                )
 
     # Entries.
 
@@ -249,6 +272,7 @@ class Runs:
             return declined
         for item in mention_items(entry):
             plan.add(Put("idempotency_keys", item))
+        plan_attachments(plan, index, entry)
         if entry.reply_to is not None:
             return await plan_reply(self._dynamo, plan, index, entry)
         if entry.kind in {"created", "added"}:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.model import limits
 from tidings.model.chats import Receipt
-from tidings.model.entries import Entry, Head, place_of_mention
+from tidings.model.entries import Entry, Head, mention_position, place_of_mention
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Page
 from tidings.ports.people import Listed
@@ -108,13 +108,21 @@ async def pinned_page(
     dynamo: Dynamo, chat: ChatId, reader: UserKey
 ) -> tuple[Page, list[Entry]] | None:
     """Return the pinned messages and the entries that pinned them; None if the reader is not a
-    member."""
+    member.
+
+    The messages decide: after a restore, the list may name messages that are not pinned.
+    """
     rows = await dynamo.query(READ_PINS, "#message_id = :pins", {":pins": pins_of(chat)})
     pairs = [((chat, row["target"]), (chat, int(row["reaction"]))) for row in rows]
     items = await items_at(dynamo, READ_ENTRIES, [place for pair in pairs for place in pair])
-    pinned = [items[message] for message, _ in pairs]
-    page = await admit(dynamo, chat, reader, FoundEntries(pinned, None, Head()))
-    return None if page is None else (page, [to_entry(items[pin]) for _, pin in pairs])
+    pins = [
+        (items[message], items[pin])
+        for message, pin in pairs
+        if message in items and pin in items and items[message].get("pinned") == pin[1]
+    ]
+    found = FoundEntries([message for message, _ in pins], None, Head())
+    page = await admit(dynamo, chat, reader, found)
+    return None if page is None else (page, [to_entry(pin) for _, pin in pins])
 
 
 async def list_mentions(
@@ -123,6 +131,7 @@ async def list_mentions(
     """Return a page of the messages that mention a user, newest first.
 
     Memberships are checked last, so that a user who was removed meanwhile sees nothing of the chat.
+    The messages decide: after a restore, the list may name messages that mention nobody.
     """
     rows = await dynamo.query(
         LIST_MENTIONS,
@@ -138,7 +147,15 @@ async def list_mentions(
     keys = [member_key(chat, user) for chat in dict.fromkeys(chat for chat, _ in places)]
     chats = {row["chat_id"] for row in await dynamo.batch_get(CHECK_MEMBERS, keys)}
     end = positions[limit - 1] if len(positions) > limit else None
-    return Listed([found[place] for place in places if place[0] in chats], end)
+    entries = [
+        entry
+        for position, place in zip(positions, places, strict=False)
+        if (entry := found.get(place)) is not None
+        and entry.chat_id in chats
+        and entry.does_mention(user)
+        and mention_position(entry) == position
+    ]
+    return Listed(entries, end)
 
 
 def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, list[Item]]:

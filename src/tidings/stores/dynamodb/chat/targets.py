@@ -17,6 +17,7 @@ from tidings.stores.dynamodb.chat.links import pin_key, pins_of, reply_item
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.packs import IN_PACK, change_in_pack
 from tidings.stores.dynamodb.chat.pages import item_at
+from tidings.stores.dynamodb.chat.uploads import visits_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
@@ -27,6 +28,7 @@ TARGET_KINDS: Final = frozenset(
 )
 
 _BEFORE: Final = ":before"
+_CONTENT: Final = f"#box, #box_key, #files, #reactions, #digest, #mentions, #{BODY}"
 _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted)"
 
 
@@ -141,9 +143,11 @@ def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         gone = {"box": None, "box_key": 0, "reactions": None, "digest": None}
         plan.add(change_in_pack(entry.chat_id, target, redacted=True, **gone))
         return
-    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #digest, #mentions, #{BODY}"
+    update = f"SET #redacted = :yes REMOVE {_CONTENT}"
     key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
+    for item in visits_of(target["sender"], target.get("files"), entry.created_at):
+        plan.add(Put("reactions", item))
     if BODY in target:
         plan.add(Delete("bodies", body_key(entry.chat_id, target[BODY])))
 

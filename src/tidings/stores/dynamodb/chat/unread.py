@@ -5,15 +5,16 @@ from collections import Counter
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, UnreadFound, found_in_log, unread_without_a_look
+from tidings.model.chats import Receipt, UnreadFound
 from tidings.model.entries import EVERYONE, Head
 from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.unread_counts import found_in_log, unread_without_a_look
 from tidings.stores.dynamodb.chat.packs import PACK, unread_in
 from tidings.stores.dynamodb.chat.pages import item_up_to
 from tidings.stores.dynamodb.client.dynamo import Dynamo, Filtered
 from tidings.stores.dynamodb.patterns import COUNT_ALL_UNREAD, COUNT_UNREAD, Pattern
 
-# The same rule as model.chats.counts_as_unread; the contract suite checks both.
+# The same rule as model.unread_counts.counts_as_unread; the contract suite checks both.
 _IS_UNREAD: Final = (
     "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
     " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"

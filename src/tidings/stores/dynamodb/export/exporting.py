@@ -24,12 +24,14 @@ from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Source
 from tidings.ports.export_facts import (
     AuditFact,
+    BlockFact,
     ChatFact,
     Fact,
     InviteFact,
     IssuerFact,
     MemberFact,
     ReactionFact,
+    ReportFact,
     RequestKeyFact,
     RevocationFact,
     SecretFact,
@@ -50,6 +52,7 @@ from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.export.items import (
     OfTenants,
+    to_block_fact,
     to_data_key_fact,
     to_member_fact,
     to_request_fact,
@@ -60,11 +63,13 @@ from tidings.stores.dynamodb.export.items import (
 from tidings.stores.dynamodb.export.scanning import ids_of, whole_table
 from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.blocks import is_block
 from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY
 from tidings.stores.dynamodb.identity.items import session_facts
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
+from tidings.stores.dynamodb.identity.reports import to_report
 from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
-from tidings.stores.dynamodb.tables import invites_of, request_keys_of
+from tidings.stores.dynamodb.tables import REPORTS, invites_of, request_keys_of
 
 CHATS_AT_ONCE: Final = 16
 """Number of chats whose first pages are read concurrently; further pages are read one by one."""
@@ -88,6 +93,8 @@ class DynamoSource:
         """Head of each log when it was read, in the order of `_chats`."""
         self._deleted: set[ChatId] = set()
         """Deleted chats, whose entries are exported without content even if it is still stored."""
+        self._blocks: list[BlockFact] = []
+        """Blocks, which are in the table of tenants, and are exported after the users."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 
@@ -105,6 +112,8 @@ class DynamoSource:
             yield some
         yield await self._requests(now)
         yield await self._invites(now)
+        yield self._blocks
+        yield await self._reports(now)
         chats = await self._chat_ids()
         self._chats = chats[bisect_right(chats, after or "") :]
         self._heads = array("q")
@@ -147,6 +156,8 @@ class DynamoSource:
                 for item in page
                 if (fact := to_tenants_fact(item)) is not None
             ]
+            self._blocks += [to_block_fact(item) for item in page if is_block(item)]
+        self._blocks.sort(key=lambda block: (block.user_id, block.blocked))
         found.sort(key=lambda row: row[:3])
         return [fact for *_, fact in found]
 
@@ -183,6 +194,15 @@ class DynamoSource:
         async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
             found += [converted(InviteFact, to_invite(item)) for item in page]
         found.sort(key=lambda fact: (fact.user_id, fact.chat_id))
+        return [*found]
+
+    async def _reports(self, now: int) -> list[Fact]:
+        found: list[ReportFact] = []
+        is_report = "begins_with(#chat_id, :reports) AND attribute_exists(#reporter)"
+        only, values = f"{is_report} AND #expires_at > :now", {":reports": REPORTS, ":now": now}
+        async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
+            found += [converted(ReportFact, to_report(item)) for item in page]
+        found.sort(key=lambda fact: (fact.tenant, fact.report_id))
         return [*found]
 
     async def _chat_ids(self) -> list[ChatId]:

@@ -23,12 +23,18 @@ from tidings.ports.export_inbox_facts import (
     OfInbox,
     OfUser,
     PostKeyFact,
+    ScheduledFact,
     TenantSettingsFact,
     broadcast_fact,
     converted,
     read_state_facts,
 )
 from tidings.ports.inboxes import PostKey
+from tidings.stores.dynamodb.chat.scheduled import (
+    is_scheduled,
+    scheduled_partition,
+    to_scheduled,
+)
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import AT_ONCE, Item, gather_bounded
 from tidings.stores.dynamodb.export.scanning import whole_table
@@ -83,6 +89,8 @@ class InboxSource:
             yield [fact for facts in lists for fact in facts]
         async for jobs in self._jobs(now):
             yield jobs
+        for user in partitions.scheduling():
+            yield await self._scheduled(user, now)
 
     async def changed(self) -> list[str]:
         """Return the names of inboxes that got a notification after they were read."""
@@ -209,6 +217,16 @@ class InboxSource:
             )
             below = items[-1]["sk"] if len(items) == USER_ITEMS else ""
             yield items
+
+    async def _scheduled(self, user: UserKey, now: int) -> list[InboxFacts]:
+        where, values = "#pk = :user", {":user": scheduled_partition(user)}
+        items = await self._dynamo.query(patterns.EXPORT_COPIES, where, values)
+        messages = [to_scheduled(item) for item in items if is_scheduled(item)]
+        return [
+            converted(ScheduledFact, message)
+            for message in messages
+            if message.expires_at is None or message.expires_at > now
+        ]
 
     # Jobs.
 

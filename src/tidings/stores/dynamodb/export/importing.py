@@ -18,19 +18,23 @@ from tidings.model import limits
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
+from tidings.model.reports import Report
 from tidings.model.roles import Invite
+from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
 from tidings.ports.audit import AuditEntry
 from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
+    BlockFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
     InviteFact,
     MemberFact,
     ReactionFact,
+    ReportFact,
     RequestKeyFact,
     RevocationFact,
     SendKeyFact,
@@ -43,7 +47,7 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
-from tidings.ports.export_inbox_facts import InboxFacts, converted
+from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
@@ -56,6 +60,7 @@ from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item
 from tidings.stores.dynamodb.chat.link_patterns import IMPORT_LINK
 from tidings.stores.dynamodb.chat.links import mention_items, pin_key, reply_item
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
+from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.export.items import (
@@ -63,6 +68,7 @@ from tidings.stores.dynamodb.export.items import (
     member_items,
     request_item,
     tenants_item,
+    to_block_items,
 )
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.formats import EPOCH, PROCESS
@@ -78,10 +84,12 @@ from tidings.stores.dynamodb.identity.items import (
     with_own_numbers,
 )
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
+from tidings.stores.dynamodb.identity.reports import report_items
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.identity.sessions import feed_items
 from tidings.stores.dynamodb.identity.tenant_jobs import job_items
 from tidings.stores.dynamodb.inbox import inbox_patterns
+from tidings.stores.dynamodb.inbox.due import begin_at
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import IMPORT, first_answer
 
@@ -134,6 +142,9 @@ class DynamoTarget:
         await gather_bounded(
             write for fact in with_own_numbers(facts) for write in self._writes(fact)
         )
+        times = [fact.send_at for fact in facts if isinstance(fact, ScheduledFact)]
+        if times:
+            await begin_at(self._dynamo, "message", min(times))
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:
@@ -151,6 +162,8 @@ class DynamoTarget:
             yield partial(self._put_data_key, fact)
         elif isinstance(fact, UserFact):
             yield partial(put_user, self._dynamo, fact)
+        elif isinstance(fact, ScheduledFact) and (message := converted(Scheduled, fact)).is_open:
+            yield partial(DynamoScheduled(self._dynamo).count, message)
         elif isinstance(fact, ErasureFact):
             yield partial(record, self._dynamo, converted(LedgerEntry, fact))
         for pattern, item in _items(fact):
@@ -180,8 +193,14 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             yield identity_patterns.IMPORT_SESSION, to_session_item(fact)
         case RequestKeyFact():
             yield patterns.IMPORT_KEY, request_item(fact)
+        case BlockFact():
+            for item in to_block_items(fact):
+                yield patterns.IMPORT_TENANT, item
         case InviteFact():
             yield patterns.IMPORT_KEY, invite_item(converted(Invite, fact))
+        case ReportFact():
+            for item in report_items(converted(Report, fact)):
+                yield patterns.IMPORT_KEY, item
         case MemberFact():
             membership, receipt = member_items(fact)
             yield patterns.IMPORT_MEMBER, membership
@@ -227,7 +246,8 @@ def _is_of_process(item: Item) -> bool:
     return name == EPOCH["sk"] or name.startswith(PROCESS)
 
 
-def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+def link_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+    """Yield the items that list a message among replies, pins and mentions."""
     if entry.reply_to is not None:
         yield IMPORT_LINK, reply_item(entry)
     if entry.pinned:
@@ -235,6 +255,10 @@ def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
         yield IMPORT_LINK, pin
     for mention in mention_items(entry):
         yield patterns.IMPORT_KEY, mention
+
+
+def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+    yield from link_items(entry)
     if entry.kind != "message" or entry.box is None:
         item = entry_item(entry)
         stored = {name: value for name, value in item.items() if value is not None}

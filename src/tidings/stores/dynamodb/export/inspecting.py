@@ -8,6 +8,8 @@ never found ahead of a log that grows meanwhile.
 from collections.abc import AsyncIterator, Sequence
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.scheduled import Scheduled
+from tidings.ports.due import due_of
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.ports.export_facts import (
     ChatFact,
@@ -17,16 +19,18 @@ from tidings.ports.export_facts import (
     TenantKeyFact,
     UserFact,
 )
-from tidings.ports.export_inbox_facts import converted
+from tidings.ports.export_inbox_facts import ScheduledFact, converted
 from tidings.ports.people import Tenant, TenantKey
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.chat.items import member_key
+from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.exporting import DynamoSource, epoch_of
 from tidings.stores.dynamodb.export.items import to_member_fact
 from tidings.stores.dynamodb.export.repair_patterns import SCAN_LISTINGS, SCAN_RECEIPTS
 from tidings.stores.dynamodb.export.scanning import whole_table
+from tidings.stores.dynamodb.inbox.due import has_due
 from tidings.stores.dynamodb.listings import (
     chat_listing,
     key_listing,
@@ -50,6 +54,19 @@ class DynamoInspection(DynamoSource):
         async for facts in super().facts(now, after):
             self._unlisted |= {key for fact in facts if (key := self._listing(fact)) is not None}
             yield facts
+            self._found += [
+                Violation(f"{each.user_id} {each.scheduled_id}", "is pending and never due")
+                for each in facts
+                if isinstance(each, ScheduledFact) and await self._is_lost(each)
+            ]
+
+    async def _is_lost(self, fact: ScheduledFact) -> bool:
+        """Return True if a message waits for a time at which nothing is due."""
+        message = converted(Scheduled, fact)
+        if not message.is_open or await has_due(self._dynamo, due_of(message)):
+            return False
+        # It may have been sent, changed or cancelled since it was read.
+        return message == await DynamoScheduled(self._dynamo).get(fact.user_id, fact.scheduled_id)
 
     async def disagreements(self) -> AsyncIterator[Violation]:
         """Yield where derived data disagrees with the facts that were read."""

@@ -8,12 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
+from tidings.model.blocks import Block
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
 from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, packed, unpacked
+from tidings.model.scheduled import Scheduled
 from tidings.ports.bus import DeadLetter, Job
+from tidings.ports.due import due_of
 from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_facts import (
+    BlockFact,
     DataKeyFact,
     IssuerFact,
     MemberFact,
@@ -37,6 +43,7 @@ from tidings.ports.export_inbox_facts import (
     NotificationFact,
     PostKeyFact,
     ReadStateFact,
+    ScheduledFact,
     TenantSettingsFact,
     converted,
 )
@@ -51,7 +58,9 @@ from tidings.stores.dynamodb.chat.items import (
     to_receipt,
     to_times,
 )
+from tidings.stores.dynamodb.chat.scheduled import scheduled_item
 from tidings.stores.dynamodb.client.retrying import Item
+from tidings.stores.dynamodb.identity.blocks import PARTITION, block_items, to_block
 from tidings.stores.dynamodb.identity.erasing import KNOWN, known_item
 from tidings.stores.dynamodb.identity.items import (
     ISSUER,
@@ -69,6 +78,7 @@ from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
 from tidings.stores.dynamodb.inbox.copies import marks_item
+from tidings.stores.dynamodb.inbox.due import due_item
 from tidings.stores.dynamodb.inbox.items import (
     DUE,
     broadcast_item,
@@ -126,6 +136,11 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
             yield job_item(converted(Job, fact))
         case DeadLetterFact():
             yield dead_letter_item(converted(DeadLetter, fact, job=converted(Job, fact.job)))
+        case ScheduledFact():
+            message = converted(Scheduled, fact)
+            yield scheduled_item(message)
+            if message.is_open:
+                yield due_item(due_of(message), message.send_at)
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
@@ -183,8 +198,10 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
-    if is_deletion(item) or pk == OPEN or pk.startswith(ERASURES):
-        return None  # derived: from the last entry of the chat, the unfinished job, or the feed
+    if is_deletion(item) or pk == OPEN or pk.startswith((ERASURES, PARTITION)):
+        # Derived from the last entry of the chat, the unfinished job, or the feed. Blocks are
+        # exported apart.
+        return None
     if pk == KNOWN:
         kind, _, subject = sk.partition("#")
         return ErasureFact(kind=kind, subject=subject, **rest)
@@ -203,6 +220,18 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
 
 
 # Users and members.
+
+
+def to_block_fact(item: Item) -> BlockFact:
+    """Convert the item of a block to a fact."""
+    fields = msgspec.structs.asdict(to_block(item))
+    return BlockFact(user_id=fields.pop("user"), **fields)
+
+
+def to_block_items(fact: BlockFact) -> list[Item]:
+    """Return the items that store a block."""
+    fields = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    return block_items(Block(user=fields.pop("user_id"), **fields))
 
 
 def to_user_fact(item: Item) -> UserFact:

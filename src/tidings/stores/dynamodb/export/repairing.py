@@ -15,15 +15,18 @@ import msgspec
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipt_times import MarkTimes, packed, unpacked
 from tidings.model.roles import Member
+from tidings.model.scheduled import RESTORED
+from tidings.ports.due import due_of
 from tidings.ports.export_facts import MemberFact
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import deletion_patterns
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_entry
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.chat.pages import items_after
+from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled, is_scheduled, to_scheduled
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
-from tidings.stores.dynamodb.export.importing import fill_all_heads, fill_lists
+from tidings.stores.dynamodb.export.importing import fill_all_heads, fill_lists, link_items
 from tidings.stores.dynamodb.export.inspecting import without_member
 from tidings.stores.dynamodb.export.items import member_items, to_member_fact
 from tidings.stores.dynamodb.export.repair_patterns import (
@@ -34,6 +37,8 @@ from tidings.stores.dynamodb.export.repair_patterns import (
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.formats import EPOCH
 from tidings.stores.dynamodb.identity.secrets import EPOCH_BYTES
+from tidings.stores.dynamodb.inbox.due import DynamoDueItems
+from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
 
 PAGE_ENTRIES: Final = 200
 
@@ -47,6 +52,8 @@ class Repaired(msgspec.Struct):
     """Number of members whose rows were added or changed."""
     removed: int = 0
     """Number of rows of users who are not members according to the log."""
+    restored: int = 0
+    """Number of scheduled messages that are not sent, because they were due before the restore."""
     epoch: str = ""
 
 
@@ -61,8 +68,10 @@ class _LogState(msgspec.Struct):
         return len(self.numbers) - 1
 
 
-async def repair_tables(dynamo: Dynamo, report: Callable[[Repaired], None]) -> Repaired:
+async def repair_tables(dynamo: Dynamo, report: Callable[[Repaired], None], now: int) -> Repaired:
     """Give the tables a new epoch, and make all other tables agree with the logs.
+
+    Scheduled messages that were due before `now` are not sent any more.
 
     It can be repeated. Logs are not changed.
     """
@@ -75,9 +84,21 @@ async def repair_tables(dynamo: Dynamo, report: Callable[[Repaired], None]) -> R
         lost = await without_member(dynamo, page)
         await _forget(dynamo, lost, done)
         report(done)
+    await _mark_restored(dynamo, done, now)
     await fill_lists(dynamo)
     await fill_all_heads(dynamo, done.epoch)
     return done
+
+
+async def _mark_restored(dynamo: Dynamo, done: Repaired, now: int) -> None:
+    """Mark the messages that were due before the tables were restored as failed."""
+    store, items = DynamoScheduled(dynamo), DynamoDueItems(dynamo)
+    async for page in whole_table(dynamo, SCAN_INBOX):
+        for message in [to_scheduled(item) for item in page if is_scheduled(item)]:
+            if message.is_open and message.send_at <= now:
+                await store.finish(message.failed(RESTORED, now))
+                await items.drop(due_of(message))
+                done.restored += 1
 
 
 async def _renew_epoch(dynamo: Dynamo) -> str:
@@ -118,10 +139,13 @@ def _stored(member: Member, row: Item | None, receipt: Item | None) -> MemberFac
 
 
 async def _read_log(dynamo: Dynamo, chat: ChatId) -> _LogState:
+    """Read a log, and write the items again that list its replies, pins and mentions."""
     log = _LogState({}, array("q", [0]))
     while items := (await items_after(dynamo, chat, log.head, PAGE_ENTRIES))[:PAGE_ENTRIES]:
         for entry in map(to_entry, items):
             log.numbers.append(entry.number)
+            for pattern, link in link_items(entry):
+                await dynamo.put(pattern, link)
             for person in entry.people:
                 before = log.members.pop(person.user, None)
                 if entry.kind == "role" and before is not None:

@@ -30,6 +30,40 @@ _USERS: Final = ("users",)
 _TENANTS: Final = ("tenants",)
 _LISTINGS: Final = ("listings",)
 
+ADD_REPORT: Final = Pattern(
+    "add_report",
+    "TransactWriteItems",
+    ("idempotency_keys",),
+    "a report, and the claim of its reporter to have made it",
+)
+CHANGE_REPORT: Final = Pattern(
+    "change_report",
+    "TransactWriteItems",
+    ("idempotency_keys",),
+    "a report gets another state",
+    deletes=("idempotency_keys",),
+)
+FIND_REPORT: Final = Pattern(
+    "find_report", "BatchGetItem", ("idempotency_keys",), "a report in any state", strong=True
+)
+LIST_REPORTS: Final = Pattern(
+    "list_reports", "Query", ("idempotency_keys",), "a tenant's reports in one state, newest first"
+)
+READ_REPORTED: Final = Pattern(
+    "read_reported", "GetItem", ("idempotency_keys",), "whether a user made the same report before",
+    strong=True,
+)  # fmt: skip
+READ_BLOCKS: Final = Pattern(
+    "read_blocks", "Query", _TENANTS, "whom a user blocks, and who blocks the user", strong=True
+)
+FIND_BLOCKERS: Final = Pattern(
+    "find_blockers",
+    "BatchGetItem",
+    _TENANTS,
+    "which of some users block a user whom very many block",
+    strong=True,
+)
+
 # Sessions.
 
 OPEN_SESSION: Final = Pattern("open_session", "PutItem", _SESSIONS, "a user logs in on a device")
@@ -72,6 +106,9 @@ GIVE_BACK: Final = Pattern(
     "give_back", "TransactWriteItems", _SESSIONS, "return a charge for a text that was not sent"
 )
 ADD_UP: Final = Pattern("add_up", "UpdateItem", _SESSIONS, "add to a tenant's use of today")
+READ_BUDGETS: Final = Pattern(
+    "read_budgets", "BatchGetItem", _SESSIONS, "how much of its quotas a tenant has used today"
+)
 
 # Numbers and users.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Login codes and SMS budgets on DynamoDB, stored as expiring items in the table of sessions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,6 +17,7 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     COUNT_ATTEMPT,
     GIVE_BACK,
     KEEP_CODE,
+    READ_BUDGETS,
     READ_CODE,
     RESTORE_CODE,
     SPEND,
@@ -152,6 +153,11 @@ class DynamoBudgets:
             ADD_UP, _budget_key(allowance), _ADD, values=_added(allowance, count)
         )
         return int(item["spent"])
+
+    async def spent(self, names: Sequence[str]) -> Mapping[str, int]:
+        keys = [{"session_id": BUDGETS + name} for name in names]
+        found = await self._dynamo.batch_get(READ_BUDGETS, keys)
+        return {row["session_id"].removeprefix(BUDGETS): int(row["spent"]) for row in found}
 
 
 def code_key(tenant: str, phone_number: str) -> Item:

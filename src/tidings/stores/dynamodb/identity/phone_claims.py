@@ -142,6 +142,7 @@ def to_user(item: Item) -> User:
         phone_verified_at=item.get("phone_verified_at"),
         hidden_at=item.get("hidden_at"),
         deleted_at=item.get("deleted_at"),
+        banned_until=item.get("banned_until"),
     )
 
 

@@ -240,6 +240,7 @@ def _to_credentials(user: Item | None, session: Session | None) -> StoredCredent
         deactivated_at=found.get("deactivated_at"),
         revoked_at=found.get("revoked_at"),
         deleted_at=found.get("deleted_at"),
+        banned_until=found.get("banned_until"),
         session=session,
     )
 

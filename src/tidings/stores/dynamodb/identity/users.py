@@ -14,6 +14,7 @@ from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of, user_key
 from tidings.model.refusals import PhoneTaken, StoreUnavailable, UserDeleted
 from tidings.ports.people import NO_FIELDS, Listed, ProfileFields, User, UserStore
+from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb import listings, patterns
 from tidings.stores.dynamodb.chat.items import chat_of_row
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -165,6 +166,21 @@ class DynamoUsers:
         if not await self._revocations.append_with([ending], [change]):
             return None
         return {**before, "deactivated_at": now, "updated_at": now, "revoked_at": ending.at}
+
+    async def ban(self, user: UserKey, until: int | None, now: int) -> User | None:
+        values: Item = {":now": now} if until is None else {":now": now, ":until": until}
+        change = "REMOVE #banned_until" if until is None else ", #banned_until = :until"
+        update = Update(
+            "users",
+            key_of(user),
+            f"SET #updated_at = :now {change}",
+            f"{IS_USER} AND {IS_NOT_DELETED}",
+            values,
+        )
+        told = Revocation(kind="ban", subject=user, at=until or 0)
+        if not await self._revocations.append_with([told], [update]):
+            return None
+        return await self.get(user)
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
         return await self._once("phone_number", True, user, partial(self._claims.release, now=now))

@@ -210,6 +210,7 @@ class Partitions:
         self._tenants: list[str] = []
         self._inboxes: set[str] = set()
         self._users: list[str] = []
+        self._scheduling: set[str] = set()
 
     def meet(self, item: Item) -> None:
         """Record the partition of an item that the scan has just returned.
@@ -229,6 +230,8 @@ class Partitions:
                 name = f"{user_key(tenant, user)}#{inbox}"
                 if self._users[-1:] != [name]:
                     self._users.append(name)
+            case ["s", user]:
+                self._scheduling.add(user)
             case _:
                 pass  # a queue
 
@@ -239,6 +242,10 @@ class Partitions:
     def inboxes(self) -> list[tuple[str, str]]:
         """Return each tenant and inbox, in order."""
         return [_pair(name) for name in sorted(self._inboxes)]
+
+    def scheduling(self) -> list[UserKey]:
+        """Return the users who have scheduled messages, in order."""
+        return [UserKey(user) for user in sorted(self._scheduling)]
 
     def users(self) -> Iterator[tuple[UserKey, str]]:
         """Yield each user with an inbox, sorted by user and inbox; a pair appears once."""

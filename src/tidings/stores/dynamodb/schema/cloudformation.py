@@ -18,7 +18,6 @@ from tidings.stores.dynamodb.schema.alarms import (
     TARGET_PERCENT,
     Alarm,
     BackupPlan,
-    Kind,
     Scaled,
     all_alarms,
     all_scaled,
@@ -30,6 +29,8 @@ from tidings.stores.dynamodb.tables import TABLES, Table
 
 Template = dict[str, Any]
 TEMPLATE_BYTES_MAX: Final = 51_200
+# An alarm takes about 1,060 bytes.
+ALARMS_PER_TEMPLATE: Final = 45
 _PREFIX: Final = {
     "Prefix": {
         "Type": "String",
@@ -198,15 +199,22 @@ def templates(declared: Sequence[Table] = TABLES) -> dict[str, Template]:
         "tables.json": _template("tables, their scaling and backups", _PREFIX, made),
         "dashboard.json": _template("a dashboard", _PREFIX, {"Dashboard": _dashboard(declared)}),
         "policies.json": _template("policies", _PREFIX, dict(_policies())),
-        **{
-            f"alarms-{kind}.json": _template(
-                f"alarms on {kind.replace('-', ' ')}",
-                _PREFIX | _TOPIC,
-                dict(_alarms(declared, kind)),
-            )
-            for kind in KINDS
-        },
+        **dict(_alarm_templates(declared)),
     }
+
+
+def _alarm_templates(declared: Sequence[Table]) -> Iterator[tuple[str, Template]]:
+    """Yield a template for each kind of alarm, and further ones where one would be too large."""
+    for kind in KINDS:
+        alarms = [alarm for alarm in all_alarms(declared) if alarm.kind == kind]
+        for part, start in enumerate(range(0, len(alarms), ALARMS_PER_TEMPLATE), start=1):
+            number = f"-{part}" if part > 1 else ""
+            resources = {
+                logical_id(alarm.name): _alarm(alarm)
+                for alarm in alarms[start : start + ALARMS_PER_TEMPLATE]
+            }
+            what = f"alarms on {kind.replace('-', ' ')}"
+            yield f"alarms-{kind}{number}.json", _template(what, _PREFIX | _TOPIC, resources)
 
 
 def _template(what: str, parameters: Template, resources: Template) -> Template:
@@ -229,12 +237,6 @@ def _dashboard(declared: Sequence[Table]) -> Template:
             "DashboardBody": sub(json.dumps(shown, separators=(",", ":"))),
         },
     }
-
-
-def _alarms(declared: Sequence[Table], kind: Kind) -> Iterator[tuple[str, Template]]:
-    for alarm in all_alarms(declared):
-        if alarm.kind == kind:
-            yield logical_id(alarm.name), _alarm(alarm)
 
 
 def _alarm(alarm: Alarm) -> Template:

@@ -29,6 +29,7 @@ from tidings.stores.sqlite.backup.manifest import (
 )
 from tidings.stores.sqlite.backup.place import BackupPlace
 from tidings.stores.sqlite.backup.snapshot import KEY_TREES, heads_of
+from tidings.stores.sqlite.chat.scheduled import has_table, mark_restored
 from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING, connect
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, parse_lines, read_lines
 from tidings.stores.sqlite.identity.secrets import renew_epoch
@@ -42,9 +43,10 @@ INSERT INTO keys (author, generation) SELECT author, max(generation) FROM (
     SELECT sender AS author, box_key AS generation FROM messages WHERE box IS NOT NULL
     UNION ALL SELECT tenant || ':*', box_key FROM notifications WHERE box IS NOT NULL
     UNION ALL SELECT tenant || ':*', box_key FROM announcements WHERE box IS NOT NULL
-    UNION ALL SELECT tenant || ':*', box_key FROM export_parts
+    UNION ALL SELECT tenant || ':*', box_key FROM export_parts {}
 ) GROUP BY author
 """
+_SCHEDULED_KEYS: Final = "UNION ALL SELECT user_id, box_key FROM scheduled WHERE box IS NOT NULL"
 
 
 class RestoreResult(msgspec.Struct, frozen=True):
@@ -58,11 +60,12 @@ class RestoreResult(msgspec.Struct, frozen=True):
 
 
 def restore(
-    place: BackupPlace, manifest: Manifest, folder: Path, ledgers: Iterable[bytes]
+    place: BackupPlace, manifest: Manifest, folder: Path, ledgers: Iterable[bytes], now: int
 ) -> RestoreResult:
     """Restore a backup into a folder without a store, with a new epoch.
 
-    `ledgers` are ledgers of erasures from later than the backup, if there are any.
+    `ledgers` are ledgers of erasures from later than the backup, if there are any. Scheduled
+    messages that were due before `now` are not sent any more.
 
     Raises:
         SetupError: The folder is not empty.
@@ -80,7 +83,7 @@ def restore(
             os.fsync(file.fileno())
         if not has_keys:
             _forget_keys(path, manifest.page_size)
-        epoch = _finish(path, manifest)
+        epoch = _finish(path, manifest, now)
         erasures = _restore_ledger(place, manifest, folder, ledgers)
         path.rename(folder / DATABASE)
         sync_folder(folder)
@@ -159,15 +162,18 @@ def _forget_keys(path: Path, page_size: int) -> None:
             assert isinstance(root, int), "a table and an index begin at a page"
             os.pwrite(file.fileno(), leaf, (root - 1) * page_size)
     with closing(connect(path)) as db:
-        db.execute(_DESTROYED_KEYS)
+        has_scheduled = has_table(db)
+        db.execute(_DESTROYED_KEYS.format(_SCHEDULED_KEYS if has_scheduled else ""))
         db.execute("VACUUM")  # the other pages of the table belong to nothing now
 
 
-def _finish(path: Path, manifest: Manifest) -> str:
-    """Compare the ends of all logs with the manifest, and give the store a new epoch."""
+def _finish(path: Path, manifest: Manifest, now: int) -> str:
+    """Compare the ends of all logs with the manifest, end what was due, and give the store a new
+    epoch."""
     with closing(connect(path)) as db:
         if heads_of(db) != (manifest.chats, manifest.entries, manifest.heads):
             raise BackupDamaged(f"the logs differ from those of {manifest.backup_id}")
+        mark_restored(db, now)
         epoch = renew_epoch(db)
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     return epoch

@@ -12,9 +12,11 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow, Receipt, UnreadFound, unread_of_page
+from tidings.model.chat_settings import settings_of
+from tidings.model.chats import ChatRow, Receipt, UnreadFound
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.unread_counts import unread_of_page
 from tidings.stores.sqlite.chat.receipts import count_unread, unread_of
 from tidings.stores.sqlite.engine.rows import RECEIPT, columns_of, to_entry
 
@@ -35,7 +37,7 @@ _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
     {RECEIPT},
     c.member_count, c.type, c.name, c.creator, c.created_at, coalesce(c.updated_at, c.created_at),
-    m.role, m.muted_until, m.except_mentions,
+    c.frozen, c.slow_mode_seconds, m.role, m.muted_until, m.except_mentions,
     (SELECT json_group_array(user_id) FROM (
         SELECT user_id FROM chat_memberships WHERE chat_id = d.chat_id AND user_id <> d.user_id
         ORDER BY joined, user_id LIMIT {limits.LISTED_MEMBERS_MAX})),
@@ -50,7 +52,7 @@ WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
 _FACTS: Final = 5 + len(Receipt.__struct_fields__)
 """Index of the first column after head and receipt."""
-_LAST: Final = _FACTS + 10
+_LAST: Final = _FACTS + 12
 """Index of the first column that belongs to the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
@@ -97,9 +99,8 @@ def _head_and_receipt(row: tuple[Any, ...]) -> tuple[Head, Receipt]:
 
 def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
     head, receipt = _head_and_receipt(row)
-    member_count, kind, name, creator, created_at, updated_at, role, *mute, others = row[
-        _FACTS:_LAST
-    ]
+    member_count, kind, name, creator, created_at, updated_at, *rest = row[_FACTS:_LAST]
+    frozen, slow_mode_seconds, role, *mute, others = rest
     return ChatRow(
         chat_id=row[0],
         type=kind,
@@ -116,6 +117,7 @@ def _row(row: tuple[Any, ...], found: UnreadFound) -> ChatRow:
         receipt=receipt,
         last=None if row[_LAST] is None else to_entry(row[_LAST:]),
         unread=found.unread,
+        settings=settings_of(frozen, slow_mode_seconds),
         unread_by_key=found.by_key,
         mentions_by_key=found.mentions_by_key,
     )

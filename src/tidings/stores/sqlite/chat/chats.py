@@ -175,6 +175,9 @@ class SqliteChats:
 
         return listed(await self._readers.read(read), limit, lambda chat: chat.chat_id)
 
+    async def direct(self, user: UserKey, other: UserKey) -> ChatId | None:
+        return await self._readers.read(lambda db: _of_pair(db, pair_of(user, other)))
+
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         pairs = [(pair_of(user, other), other) for other in others]
         wanted = msgspec.json.encode(pairs).decode()

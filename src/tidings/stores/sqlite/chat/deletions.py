@@ -13,6 +13,8 @@ from tidings.model.entries import Deletion, Entry, deletion_of
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DELETE_STEP_ROWS
 from tidings.ports.chats import Deletions
+from tidings.stores.sqlite.chat.search import forget_index
+from tidings.stores.sqlite.chat.uploads import visit_files_of
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert
 from tidings.stores.sqlite.engine.writer import Writer
@@ -42,7 +44,7 @@ _EMPTY: Final = """
 UPDATE messages SET sender = ?, redacted = 1, client_message_id = NULL, content_type = NULL,
     box = NULL, box_key = 0, expires_at = NULL, edited_at = NULL, reactions = NULL, target = NULL,
     emoji = NULL, people = NULL, name = NULL, reply_to = NULL, reply_count = 0,
-    mentions = NULL, pinned = 0, silent = 0
+    mentions = NULL, pinned = 0, silent = 0, posted_by = NULL, files = NULL
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 """
 
@@ -131,9 +133,14 @@ def _empty_entries(db: apsw.Connection, job: Deletion) -> Deletion:
     if db.changes() == DELETE_STEP_ROWS:
         return job
     db.execute(_FORGET_MENTIONS, (job.chat_id, job.emptied, last))
+    span = (job.chat_id, job.emptied, last)
+    where = "chat_id = ? AND sequence > ? AND sequence <= ?"
+    visit_files_of(db, where, span, job.created_at)
     db.execute(_EMPTY, (tenant_itself(job.tenant), job.chat_id, job.emptied, last))
-    phase = "done" if last == job.entries else job.phase
-    return msgspec.structs.replace(job, phase=phase, emptied=last)
+    if last < job.entries:
+        return msgspec.structs.replace(job, emptied=last)
+    forget_index(db, job.chat_id)  # earlier, it could be built again from what was not empty yet
+    return msgspec.structs.replace(job, phase="done", emptied=last)
 
 
 _conforms: type[Deletions] = SqliteDeletions

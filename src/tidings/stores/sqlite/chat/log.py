@@ -7,8 +7,9 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
+from tidings.model.chat_settings import settings_of
 from tidings.model.chats import ChatState, Receipt
-from tidings.model.entries import Entry, Head, SendKey, mention_position, place_of_mention
+from tidings.model.entries import Entry, Head, Kind, SendKey, mention_position, place_of_mention
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.log import Log, Page, Run, Sent
@@ -45,6 +46,9 @@ class SqliteLog:
     @property
     def takes_after(self) -> bool:
         return False  # a key costs next to nothing here
+
+    def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
+        return True  # nobody else writes to the file
 
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
         return len(run) < limits.RUN_ENTRIES_MAX
@@ -199,11 +203,13 @@ def _entries(db: apsw.Connection, where: str, values: tuple[Any, ...]) -> list[E
 
 def _state(db: apsw.Connection, chat: ChatId) -> ChatState | None:
     row = db.execute(
-        "SELECT tenant, type, name, deleted_at FROM chats WHERE chat_id = ?", (chat,)
+        "SELECT tenant, type, name, deleted_at, frozen, slow_mode_seconds FROM chats"
+        " WHERE chat_id = ?",
+        (chat,),
     ).fetchone()
     if row is None:
         return None
-    tenant, kind, name, deleted_at = row
+    tenant, kind, name, deleted_at, frozen, slow_mode_seconds = row
     head = head_of_chat(db, chat)
     return ChatState(
         chat_id=chat,
@@ -215,6 +221,7 @@ def _state(db: apsw.Connection, chat: ChatId) -> ChatState | None:
         number=head.number,
         last_message=head.last_message,
         active_at=head.active_at,
+        settings=settings_of(frozen, slow_mode_seconds),
         is_deleted=deleted_at is not None,
     )
 

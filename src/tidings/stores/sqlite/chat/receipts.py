@@ -7,21 +7,12 @@ from typing import Any, Final
 
 import apsw
 
-from tidings.model.chats import (
-    ChatHead,
-    Move,
-    OwnSends,
-    Receipt,
-    ReceiptWithTimes,
-    UnreadFound,
-    check_unread_from,
-    found_in_log,
-    unread_without_a_look,
-)
+from tidings.model.chats import ChatHead, Move, OwnSends, Receipt, ReceiptWithTimes, UnreadFound
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, noted, packed, unpacked
 from tidings.model.refusals import ReceiptBeyondHead
+from tidings.model.unread_counts import check_unread_from, found_in_log, unread_without_a_look
 from tidings.ports.chats import Receipts
 from tidings.stores.sqlite.chat.log import head_of_chat, receipts_of_chat, role_of
 from tidings.stores.sqlite.engine.connections import Readers
@@ -84,7 +75,7 @@ _ONE_WITH_TIMES: Final = f"""
 SELECT ?, d.delivered_times, d.read_times, {RECEIPT} FROM delivery_state AS d
 WHERE d.user_id = ? AND d.chat_id = ?
 """
-# This is the same rule as `model.chats.counts_as_unread`; the contract suite checks that.
+# This is the same rule as `model.unread_counts.counts_as_unread`; the contract suite checks that.
 _COUNT_UNREAD: Final = """
 SELECT sender, box_key, count(*) FROM messages
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND sender <> ?

@@ -17,6 +17,7 @@ from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, Sl
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.deletions import begin_deletion
+from tidings.stores.sqlite.chat.uploads import take_uploads, visit_files_of
 from tidings.stores.sqlite.engine.rows import (
     INSERT_ENTRY,
     INSERT_MESSAGE,
@@ -31,6 +32,9 @@ _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _PINNED: Final = "SELECT pinned FROM messages WHERE chat_id = ? AND sequence = ?"
 _PIN_COUNT: Final = "SELECT count(*) FROM messages WHERE chat_id = ? AND pinned > 0"
+_REDACTION: Final = """
+box = NULL, box_key = 0, redacted = 1, reactions = NULL, mentions = NULL, files = NULL
+"""
 _KEPT: Final = Kept()
 
 _reactions = msgspec.json.Decoder(dict[str, int])
@@ -158,6 +162,13 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
                 "UPDATE chats SET name = ?, updated_at = ? WHERE chat_id = ?",
                 (entry.name, entry.created_at, entry.chat_id),
             )
+        case "settings":
+            assert entry.settings is not None
+            db.execute(
+                "UPDATE chats SET frozen = ?, slow_mode_seconds = ?, updated_at = ?"
+                " WHERE chat_id = ?",
+                (*msgspec.structs.astuple(entry.settings), entry.created_at, entry.chat_id),
+            )
         case "deleted":
             begin_deletion(db, entry)
         case "edited":
@@ -166,17 +177,13 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
                 (entry.box, entry.box_key, entry.created_at),
             )  # fmt: skip
         case "redacted":
-            _change_target(
-                db,
-                index,
-                entry,
-                "box = NULL, box_key = 0, redacted = 1, reactions = NULL, mentions = NULL",
-                (),
-            )
+            where = (entry.chat_id, entry.target)
+            visit_files_of(db, "chat_id = ? AND sequence = ?", where, entry.created_at)
+            _change_target(db, index, entry, _REDACTION, ())
             for table in ("reactions", "mentions"):
                 db.execute(
                     f"DELETE FROM {table} WHERE chat_id = ? AND sequence = ?",
-                    (entry.chat_id, entry.target),
+                    where,
                 )
         case "reacted" | "unreacted":
             _react(db, index, entry)
@@ -186,6 +193,7 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
             if entry.reply_to is not None:
                 _count_reply(db, index, entry)
             db.executemany(KEEP_MENTION, mention_rows(entry))
+            take_uploads(db, index, entry)
 
 
 def _pin(db: apsw.Connection, index: int, entry: Entry) -> None:

@@ -258,8 +258,8 @@ class Readers:
 
         Raises:
             RateLimited: This requester has too many waiting reads.
-            StoreUnavailable: All requesters together have too many waiting reads, or the disk
-                failed.
+            StoreUnavailable: All requesters together have too many waiting reads, the disk failed,
+                or the store is closed.
         """
         requester = current_requester()
         pool = self._pools[requester.call_class]
@@ -328,12 +328,16 @@ class _Pool:
         for db in self._all:
             self._idle.put(db)
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{call_class}")
+        self._is_closed = False
 
     def start(self, read: _Read) -> None:
         """Run a read in a thread.
 
         The read keeps its turn until it ends, even if the caller has stopped waiting.
         """
+        if self._is_closed:
+            self.scheduler.leave(read.turn, 0.0)
+            raise StoreUnavailable("the store is closed")
         loop = read.future.get_loop()
 
         def done(work: "Future[Any]") -> None:
@@ -355,6 +359,7 @@ class _Pool:
 
     def close(self) -> None:
         """Finish the reads that run, then close."""
+        self._is_closed = True
         self._threads.shutdown()
         for db in self._all:
             db.close()

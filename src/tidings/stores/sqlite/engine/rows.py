@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from tidings.model.chat_settings import ChatSettings
 from tidings.model.chats import Receipt
 from tidings.model.entries import EVERYONE, Entry, Person
 from tidings.ports.people import Listed
@@ -40,6 +41,9 @@ _COLUMNS: Final = (
     "mentions",
     "pinned",
     "silent",
+    "posted_by",
+    "settings",
+    "files",
 )
 COLUMNS: Final = ", ".join(_COLUMNS)
 _RECEIPT: Final = ("user_id", *Receipt.__struct_fields__[1:])
@@ -109,6 +113,7 @@ def columns_of(table: str) -> str:
 _people = msgspec.json.Decoder(tuple[Person, ...])
 _reactions = msgspec.json.Decoder(dict[str, int])
 _mentions = msgspec.json.Decoder(tuple[str, ...])
+_settings = msgspec.json.Decoder(ChatSettings)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -168,6 +173,9 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         _encode(entry.mentions).decode() if entry.mentions else None,
         entry.pinned,
         int(entry.silent),
+        entry.posted_by,
+        _encode(entry.settings).decode() if entry.settings else None,
+        entry.files if keeps_box else None,
     )
 
 
@@ -185,4 +193,5 @@ def to_entry(row: tuple[Any, ...]) -> Entry:
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
     fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
     fields["mentions"] = _mentions.decode(fields["mentions"]) if fields["mentions"] else ()
+    fields["settings"] = _settings.decode(fields["settings"]) if fields["settings"] else None
     return Entry(**fields)

@@ -6,11 +6,16 @@ from typing import Final
 import apsw
 
 from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.engine.later_schema_steps import ATTACHMENTS
+from tidings.stores.sqlite.engine.schema_due import SCHEDULED
 from tidings.stores.sqlite.engine.schema_steps import (
     AUDIT_TABLE,
+    BANS,
+    BLOCKS,
     CHAT_CHANGES,
     CHAT_COUNTS,
     CHAT_DELETIONS,
+    CHAT_SETTINGS,
     DECLINED_INVITES,
     DELETION_MARKS,
     ERASED_AUTHORS,
@@ -28,7 +33,10 @@ from tidings.stores.sqlite.engine.schema_steps import (
     PROFILES,
     QUIET,
     REPLIES,
+    REPORTS,
+    SEARCH_INDEX,
     TENANT_JOBS,
+    TENANT_POSTS,
 )
 
 _CHAT_TABLES: Final = """
@@ -329,6 +337,14 @@ MIGRATIONS: Final = (
     MENTIONS,
     PINS,
     QUIET,
+    TENANT_POSTS,
+    CHAT_SETTINGS,
+    BLOCKS,
+    SEARCH_INDEX,
+    REPORTS,
+    BANS,
+    ATTACHMENTS,
+    SCHEDULED,
 )
 VERSION: Final = len(MIGRATIONS)
 ADDITIVE: Final[tuple[str, ...]] = ()
@@ -336,8 +352,7 @@ ADDITIVE: Final[tuple[str, ...]] = ()
 these tables has to change when the older version writes. A store that has only such steps more than
 an older version knows is opened by that version, so that an upgrade can be undone without loss."""
 OLDEST_READER: Final = "oldest_reader"
-"""Name of the value with the oldest schema whose version may use the store. Without it, this is the
-schema of the store."""
+"""Name of the value with the oldest schema whose version may use the store, if not its own."""
 
 
 def migrate(db: apsw.Connection) -> None:

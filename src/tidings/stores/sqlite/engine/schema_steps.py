@@ -192,6 +192,25 @@ CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phas
 # A chat of an earlier version has no such time until its next change.
 CHAT_CHANGES: Final = "ALTER TABLE chats ADD COLUMN updated_at INTEGER;"
 
+CHAT_SETTINGS: Final = """
+ALTER TABLE messages ADD COLUMN settings TEXT;
+ALTER TABLE chats ADD COLUMN frozen INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chats ADD COLUMN slow_mode_seconds INTEGER NOT NULL DEFAULT 0;
+"""
+
+BLOCKS: Final = """
+CREATE TABLE blocks (
+    user_id TEXT NOT NULL,
+    blocked TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    chat_id TEXT,
+    delivered INTEGER NOT NULL,
+    read INTEGER NOT NULL,
+    PRIMARY KEY (user_id, blocked)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blocks_by_blocked ON blocks (blocked);
+"""
+
 PROFILES: Final = """
 ALTER TABLE users ADD COLUMN avatar_url TEXT;
 ALTER TABLE users ADD COLUMN metadata TEXT;
@@ -290,6 +309,43 @@ ALTER TABLE chat_memberships ADD COLUMN except_mentions INTEGER NOT NULL DEFAULT
 """
 
 
+BANS: Final = "ALTER TABLE users ADD COLUMN banned_until INTEGER;"
+
+
+REPORTS: Final = """
+CREATE TABLE reports (
+    report_id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reporter TEXT NOT NULL,
+    reported TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    chat_id TEXT,
+    sequence INTEGER NOT NULL,
+    client_message_id TEXT,
+    content_type TEXT,
+    sent_at INTEGER NOT NULL,
+    box BLOB,
+    box_key INTEGER NOT NULL,
+    comment BLOB,
+    comment_key INTEGER NOT NULL,
+    note BLOB,
+    note_key INTEGER NOT NULL,
+    action TEXT,
+    updated_at INTEGER,
+    PRIMARY KEY (tenant, report_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reports_by_state ON reports (tenant, state, report_id);
+CREATE INDEX reports_by_reporter ON reports (reporter, reported);
+CREATE INDEX reports_expiring ON reports (expires_at);
+"""
+
+
+TENANT_POSTS: Final = "ALTER TABLE messages ADD COLUMN posted_by TEXT;"
+
+
 # A deleted user or tenant leaves a mark. A deleted user is not counted. The index also finds the
 # sessions that have ended.
 DELETION_MARKS: Final = """
@@ -313,4 +369,26 @@ CREATE TABLE known_erasures (
 ) STRICT, WITHOUT ROWID;
 DROP INDEX sessions_of_users;
 CREATE INDEX sessions_of_users ON sessions (user_id, created_at);
+"""
+
+
+# The parts are last: whoever looks for a version reads no overflow page for them.
+SEARCH_INDEX: Final = """
+CREATE TABLE search_states (
+    chat_id TEXT NOT NULL PRIMARY KEY,
+    until INTEGER NOT NULL,
+    mark TEXT NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE search_segments (
+    chat_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    unlisted INTEGER NOT NULL,
+    unlisted_until INTEGER NOT NULL,
+    parts BLOB NOT NULL,
+    PRIMARY KEY (chat_id, number)
+) STRICT;
 """

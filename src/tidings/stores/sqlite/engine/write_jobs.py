@@ -81,7 +81,8 @@ class AwaitedWrite:
     def __init__(
         self, act: Callable[[apsw.Connection], Any], future: asyncio.Future[Any], rows: int
     ) -> None:
-        self._rows = rows
+        # A job of no rows would be left out, and its caller would wait forever.
+        self._rows = max(rows, 1)
         self._act = act
         self._future = future
         self.entry_count = 0

@@ -21,6 +21,7 @@ from tidings.ports.bus import Job
 from tidings.ports.export_engines import Source
 from tidings.ports.export_facts import (
     AuditFact,
+    BlockFact,
     ChatFact,
     DataKeyFact,
     Fact,
@@ -28,6 +29,7 @@ from tidings.ports.export_facts import (
     IssuerFact,
     MemberFact,
     ReactionFact,
+    ReportFact,
     RequestKeyFact,
     RevocationFact,
     SecretFact,
@@ -49,6 +51,7 @@ from tidings.ports.export_inbox_facts import (
     OfInbox,
     OfUser,
     PostKeyFact,
+    ScheduledFact,
     TenantSettingsFact,
     broadcast_fact,
     converted,
@@ -56,6 +59,7 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
+from tidings.stores.sqlite.chat.scheduled import ALL_SCHEDULED, from_scheduled_row
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_entry
 from tidings.stores.sqlite.engine.schema import migrate
@@ -103,6 +107,9 @@ _JOBS: Final = f"""
 SELECT {columns(Job)} FROM jobs WHERE expires_at > ?
 ORDER BY notification_id, number, tenant, inbox
 """
+_SCHEDULED: Final = f"""
+{ALL_SCHEDULED} WHERE expires_at IS NULL OR expires_at > ? ORDER BY user_id, scheduled_id
+"""
 
 _settings = msgspec.json.Decoder(dict[str, Any])
 _config = msgspec.json.Decoder(InboxConfig)
@@ -144,6 +151,8 @@ def inbox_facts(db: apsw.Connection, now: int) -> Iterator[InboxFacts]:
     for row in db.execute(f"{ASIDE} ORDER BY aside_id"):
         dead_letter = dead_letter_from_row(row)
         yield converted(DeadLetterFact, dead_letter, job=converted(JobFact, dead_letter.job))
+    for row in db.execute(_SCHEDULED, (now,)):
+        yield converted(ScheduledFact, from_scheduled_row(row))
 
 
 def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterator[OfInbox]:
@@ -208,14 +217,17 @@ class SqliteSource:
         yield from self._select(RequestKeyFact, unexpired, now, but=("is_finished",))
         pending = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
         yield from self._select(InviteFact, pending, now)
+        yield from self._select(BlockFact, "blocks ORDER BY user_id, blocked")
+        unexpired = "reports WHERE expires_at > ? ORDER BY tenant, report_id"
+        yield from self._select(ReportFact, unexpired, now)
 
     def _of_chats(self, now: int, after: str) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats WHERE chat_id > ? ORDER BY chat_id", after):
             if self._is_deleted(chat.chat_id):
-                yield msgspec.structs.replace(chat, name=None)
+                yield msgspec.structs.replace(chat, name=None, frozen=bool(chat.frozen))
                 yield from self._places(chat.chat_id, now)
                 continue
-            yield chat
+            yield msgspec.structs.replace(chat, frozen=bool(chat.frozen))
             for member in self._select(MemberFact, _MEMBERS, chat.chat_id):
                 flags = {name: bool(getattr(member, name)) for name in _MEMBER_FLAGS}
                 yield msgspec.structs.replace(member, **flags)

@@ -18,12 +18,15 @@ from tidings.data_folder import only_process
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
 from tidings.ports.audit import AuditEntry
 from tidings.ports.bus import DeadLetter, Job
+from tidings.ports.due import due_of
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
+    BlockFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
@@ -31,6 +34,7 @@ from tidings.ports.export_facts import (
     IssuerFact,
     MemberFact,
     ReactionFact,
+    ReportFact,
     RequestKeyFact,
     RevocationFact,
     SecretFact,
@@ -55,11 +59,18 @@ from tidings.ports.export_inbox_facts import (
     NotificationFact,
     PostKeyFact,
     ReadStateFact,
+    ScheduledFact,
     TenantSettingsFact,
     converted,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.tenant_jobs import TenantJob
+from tidings.stores.sqlite.chat.scheduled import (
+    KEEP_SCHEDULED,
+    PUT_DUE,
+    due_row,
+    to_scheduled_row,
+)
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import (
     INSERT_ENTRY,
@@ -87,7 +98,7 @@ from tidings.stores.sqlite.inbox.notifications import APPEND_BROADCAST, PUT_NOTI
 
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
-    "copies", "read_states", "read_announcements", "jobs", "jobs_aside",
+    "copies", "read_states", "read_announcements", "jobs", "jobs_aside", "scheduled", "due",
 )  # fmt: skip
 
 _SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
@@ -112,8 +123,8 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "invites", "audit", "chat_deletions", "tenant_jobs", "known_erasures",
-    "mentions",
+    "login_codes", "budgets", "invites", "blocks", "reports", "audit", "chat_deletions",
+    "tenant_jobs", "known_erasures", "mentions",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
@@ -128,6 +139,8 @@ _PLAIN: Final[dict[type[Any], str]] = {
     ReactionFact: "reactions",
     SendKeyFact: "idempotency_keys",
     InviteFact: "invites",
+    ReportFact: "reports",
+    BlockFact: "blocks",
 }
 """Facts whose fields are the columns of one table."""
 _MEMBERSHIP: Final = (
@@ -138,17 +151,17 @@ _RECEIPT: Final = (
     "unread_number", "hidden_number", "delivered_times", "read_times",
 )  # fmt: skip
 _REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
-_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at", "updated_at")
+_CHAT: Final = ChatFact.__struct_fields__
 # An existing user is not changed. A phone number that another user already has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
     deactivated_at, revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at,
-    deleted_at)
+    deleted_at, banned_until)
 SELECT ?1, ?2, iif(EXISTS (
     SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
             = substr(?1, 1, instr(?1, ':') - 1)
         AND phone_number = ?3
-), NULL, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
 WHERE true ON CONFLICT (user_id) DO NOTHING
 """
 _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
@@ -176,6 +189,11 @@ def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
         case DeadLetterFact():
             dead_letter = converted(DeadLetter, fact, job=converted(Job, fact.job))
             yield KEEP_DEAD_LETTER, dead_letter_to_row(dead_letter)
+        case ScheduledFact():
+            message = converted(Scheduled, fact)
+            yield KEEP_SCHEDULED, to_scheduled_row(message)
+            if message.is_open:
+                yield PUT_DUE, due_row(due_of(message))
 
 
 def _notification(fact: NotificationFact) -> Iterator[_Statement]:

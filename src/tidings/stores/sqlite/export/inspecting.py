@@ -50,6 +50,12 @@ _RULES: Final = {
         SELECT pair FROM direct_chats AS d WHERE NOT EXISTS (
             SELECT 1 FROM chats AS c WHERE c.chat_id = d.chat_id AND c.type = 'direct')
     """,
+    "a pending scheduled message is never due": """
+        SELECT user_id || ' ' || scheduled_id FROM scheduled AS s
+        WHERE state IN ('pending', 'firing') AND NOT EXISTS (
+            SELECT 1 FROM due AS d
+            WHERE d.kind = 'message' AND d.at = s.send_at AND d.item_id = s.scheduled_id)
+    """,
     "a reaction to no message": """
         SELECT chat_id || ' ' || sequence FROM reactions AS r WHERE NOT EXISTS (
             SELECT 1 FROM messages AS e WHERE e.chat_id = r.chat_id AND e.sequence = r.sequence)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Login codes and SMS budgets on SQLite."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from tidings.model import limits
 from tidings.ports.sessions import (
@@ -45,6 +46,7 @@ INSERT INTO budgets (name, spent, expires_at) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET spent = spent + excluded.spent
 RETURNING spent
 """
+_SPENT: Final = "SELECT name, spent FROM budgets WHERE name IN (SELECT value FROM json_each(?))"
 
 
 class SqliteLoginCodes:
@@ -111,8 +113,9 @@ class SqliteLoginCodes:
 class SqliteBudgets:
     """Stores budgets, with the amount spent from each."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
+        self._readers = readers
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
         def write(db: apsw.Connection) -> str | None:
@@ -137,6 +140,10 @@ class SqliteBudgets:
 
     async def add(self, allowance: Allowance, count: int) -> int:
         return await self._writer.write(lambda db: _add(db, allowance, count))
+
+    async def spent(self, names: Sequence[str]) -> Mapping[str, int]:
+        asked = (msgspec.json.encode(names).decode(),)
+        return await self._readers.read(lambda db: dict(db.execute(_SPENT, asked)))
 
 
 def _code(tenant: str, phone_number: str, row: Sequence[Any]) -> LoginCode:

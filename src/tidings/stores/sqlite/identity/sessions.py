@@ -35,7 +35,9 @@ WHERE session_id = ? AND refresh_digest = ? AND revoked_at IS NULL
 _REVOKE: Final = """
 UPDATE sessions SET revoked_at = ? WHERE session_id = ? AND user_id = ? AND revoked_at IS NULL
 """
-_CHECK_USER: Final = "SELECT deactivated_at, revoked_at, deleted_at FROM users WHERE user_id = ?"
+_CHECK_USER: Final = (
+    "SELECT deactivated_at, revoked_at, deleted_at, banned_until FROM users WHERE user_id = ?"
+)
 
 
 class SqliteRevocations:
@@ -142,12 +144,13 @@ class SqliteSessions:
             session = _session(db, session_id) if session_id is not None else None
             if found is None:
                 return StoredCredentials(is_known=False, session=session)
-            deactivated_at, revoked_at, deleted_at = found
+            deactivated_at, revoked_at, deleted_at, banned_until = found
             return StoredCredentials(
                 is_known=True,
                 deactivated_at=deactivated_at,
                 revoked_at=revoked_at,
                 deleted_at=deleted_at,
+                banned_until=banned_until,
                 session=session,
             )
 

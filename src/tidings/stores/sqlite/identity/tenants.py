@@ -24,7 +24,12 @@ from tidings.stores.sqlite.engine.rows import columns, from_row, insert, listed,
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.sessions import revoked
 
-_QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
+_QUOTAS: Final = (
+    "quota_users",
+    "quota_chats_per_day",
+    "quota_messages_per_day",
+    "quota_attachment_bytes_per_day",
+)
 """Columns of the quotas, in the order of the fields of `Quotas`."""
 _TENANTS: Final = (
     f"SELECT tenant, name, created_at, suspended_at, {', '.join(_QUOTAS)}, deleted_at FROM tenants"

@@ -21,7 +21,8 @@ from tidings.stores.sqlite.identity.sessions import revoked
 
 _USERS: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
-    revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at, deleted_at
+    revoked_at, avatar_url, metadata, email, phone_verified_at, hidden_at, deleted_at,
+    banned_until
 FROM users
 """
 _USER: Final = f"{_USERS} WHERE user_id = ?"
@@ -133,6 +134,9 @@ class SqliteUsers:
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
         return await self._writer.write(lambda db: _set_active(db, user, is_active, now))
+
+    async def ban(self, user: UserKey, until: int | None, now: int) -> User | None:
+        return await self._writer.write(lambda db: _ban(db, user, until, now))
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
         return await self._writer.write(lambda db: _release_phone(db, user, now))
@@ -265,6 +269,16 @@ def _set_active(db: apsw.Connection, user: UserKey, is_active: bool, now: int) -
     )
     if not is_active:
         _revoke(db, before, now)
+    return find_user(db, user)
+
+
+def _ban(db: apsw.Connection, user: UserKey, until: int | None, now: int) -> User | None:
+    before = find_user(db, user)
+    if before is None or before.deleted_at:
+        return None
+    change = "UPDATE users SET banned_until = ?, updated_at = ? WHERE user_id = ?"
+    db.execute(change, (until, now, user))
+    revoked(db, Revocation(kind="ban", subject=user, at=until or 0))
     return find_user(db, user)
 
 

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the attachments of messages: whole or in part, by request or by a link for a browser.
+
+The membership of the reader, and that the message still has its content, are checked before each
+part of a file is sent.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES, FileCipher
+from tidings.actions.attachments.transfers import Transfers
+from tidings.actions.chat.reading import ReadPage
+from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.model.attachments import (
+    ATTACHMENT,
+    FRAME_BYTES,
+    LINK_MS,
+    BlobPart,
+    File,
+    Upload,
+)
+from tidings.model.file_refusals import AttachmentNotFound, RangeRefused
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import (
+    CursorInvalid,
+    MessageGone,
+    StoreUnavailable,
+)
+from tidings.ports.attachments import Blobs, Uploads
+from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.attachments")
+
+FRAMES_AT_ONCE: Final = 4
+"""Frames that are read from the store together."""
+_LINK: Final = "attachment"
+_ANYBODY: Final = UserKey("")
+"""A link names its user inside, so it is sealed for no user in particular."""
+
+
+class FilePlace(msgspec.Struct, frozen=True, array_like=True):
+    """Which attachment a user reads."""
+
+    reader: UserKey
+    chat: ChatId
+    sequence: int
+    attachment_id: str
+    is_thumbnail: bool = False
+
+
+class _Link(msgspec.Struct, frozen=True, array_like=True):
+    place: FilePlace
+    expires_at: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Link).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """An attachment that is about to be read."""
+
+    name: str
+    content_type: str
+    size: int
+    start: int
+    end: int
+    """The position after the last byte to read."""
+    data: AsyncIterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAttachment:
+    """Read an attachment of a message, or its thumbnail."""
+
+    read: ReadPage
+    uploads: Uploads
+    blobs: Blobs
+    clock: Clock
+    chance: Chance
+    transfers: Transfers
+    credential_status: CredentialStatus
+
+    async def __call__(
+        self, place: FilePlace, first: int | None = None, last: int | None = None
+    ) -> Download:
+        """Return the bytes from `first` to `last`, both included; by default all.
+
+        Without `first`, these are the last `last` bytes. The caller must read or close the data.
+
+        Raises:
+            AttachmentNotFound: The message has no such attachment.
+            MessageGone: The content of the message is gone.
+            RangeRefused: The file ends before `first`.
+            RateLimited: The user reads too many files at the same time.
+        """
+        file, upload = await self._find(place)
+        kind, parts, size = file.content_type, upload.parts, file.size
+        if place.is_thumbnail:
+            if upload.thumbnail is None or file.thumbnail_type is None:
+                raise AttachmentNotFound
+            kind, parts = file.thumbnail_type, (upload.thumbnail,)
+            size = upload.thumbnail.size
+        start, end = _span(size, first, last)
+        rest = self._read(place, FileCipher(file, self.chance), parts, start, end)
+        # The first bytes show whether there is an answer at all.
+        data = _with(await anext(rest), rest)
+        return Download(file.name, kind, size, start, end, data)
+
+    async def _find(self, place: FilePlace) -> tuple[File, Upload]:
+        if ATTACHMENT.fullmatch(place.attachment_id) is None:
+            raise AttachmentNotFound
+        (entry,) = (await self.read.one(place.reader, place.chat, place.sequence)).entries
+        if entry.gone is not None:
+            raise MessageGone
+        for file in entry.attachments:
+            if file.attachment_id == place.attachment_id:
+                upload = await self.uploads.get(entry.sender, file.attachment_id)
+                if upload is not None:
+                    return file, upload
+        raise AttachmentNotFound
+
+    async def _read(
+        self,
+        place: FilePlace,
+        cipher: FileCipher,
+        parts: tuple[BlobPart, ...],
+        start: int,
+        end: int,
+    ) -> AsyncGenerator[bytes, None]:
+        async with self.transfers.download(place.reader):
+            offset, is_first = 0, True
+            for part in parts:
+                from_, to = max(start - offset, 0), min(end - offset, part.size)
+                if from_ < to:
+                    if not is_first:
+                        await self._find(place)
+                    is_first = False
+                    async for data in self._read_part(place.attachment_id, cipher, part, from_, to):
+                        yield data
+                offset += part.size
+
+    async def _read_part(
+        self, attachment_id: str, cipher: FileCipher, part: BlobPart, start: int, end: int
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of a part from `start` up to `end`."""
+        for frame in range(start // FRAME_BYTES, -(-end // FRAME_BYTES), FRAMES_AT_ONCE):
+            sealed = await self.blobs.read(
+                attachment_id,
+                part.name,
+                frame * SEALED_FRAME_BYTES,
+                FRAMES_AT_ONCE * SEALED_FRAME_BYTES,
+            )
+            at = frame * FRAME_BYTES
+            try:
+                for data in cipher.open(part.name, frame, sealed or b""):
+                    yield data[max(start - at, 0) : end - at]
+                    at += len(data)
+                    if at >= end:
+                        break
+            except ValueError as error:
+                _report(attachment_id, str(error))
+                raise StoreUnavailable from error
+            if at < min(end, (frame + FRAMES_AT_ONCE) * FRAME_BYTES):
+                _report(attachment_id, f"part {part.name} is missing or too short")
+                raise StoreUnavailable
+
+    # Links.
+
+    async def link(self, cursors: Cursors, place: FilePlace) -> tuple[str, int]:
+        """Return the secret part of a link to an attachment, and its expiry.
+
+        Raises:
+            Refusal: The user cannot read the attachment.
+        """
+        file, _ = await self._find(place)
+        if place.is_thumbnail and not file.thumbnail_size:
+            raise AttachmentNotFound
+        expires_at = self.clock.now() + LINK_MS
+        return cursors.seal(_LINK, _ANYBODY, _encode(_Link(place, expires_at))), expires_at
+
+    async def follow(self, cursors: Cursors, secret: str) -> FilePlace:
+        """Return where a link leads.
+
+        Raises:
+            AttachmentNotFound: The link was changed, it has expired, or its user was deactivated
+                or logged out everywhere.
+        """
+        try:
+            link = _decode(cursors.open(_LINK, _ANYBODY, secret))
+        except (CursorInvalid, msgspec.DecodeError):
+            raise AttachmentNotFound from None
+        if link.expires_at <= self.clock.now():
+            raise AttachmentNotFound
+        made_at = link.expires_at - LINK_MS
+        if not await self.credential_status.is_user_active(link.place.reader, made_at):
+            raise AttachmentNotFound
+        return link.place
+
+
+async def _with(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for data in rest:
+            yield data
+
+
+def _span(size: int, first: int | None, last: int | None) -> tuple[int, int]:
+    """Return the first byte to read, and the position after the last one."""
+    if first is None:
+        return (0 if last is None else max(size - last, 0)), size
+    if first >= size:
+        raise RangeRefused(size)
+    return first, size if last is None else min(last + 1, size)
+
+
+def _report(attachment_id: str, reason: str) -> None:
+    extra = {"action": "attachment_damaged", "attachment": attachment_id}
+    log.critical("the bytes of an attachment cannot be used: %s", reason, extra=extra)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encryption of files: the bytes in frames, and what describes a file with its owner's data key.
+
+The bytes of a part are encrypted with AES-256-GCM in frames, each with a random nonce before it.
+A frame is bound to its attachment, its part and its number, so frames cannot be moved or swapped.
+The size of each part is known, so none can be cut off unnoticed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.content.wrapping import NONCE_BYTES
+from tidings.model.attachments import FRAME_BYTES, File, Upload
+from tidings.model.ids import UserKey
+from tidings.ports.world import Chance
+
+FILE_KEY_BYTES: Final = 32
+FRAME_EXTRA_BYTES: Final = NONCE_BYTES + 16
+SEALED_FRAME_BYTES: Final = FRAME_BYTES + FRAME_EXTRA_BYTES
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(File).decode
+
+
+class FileCipher:
+    """Encrypts and decrypts the frames of one file."""
+
+    def __init__(self, file: File, chance: Chance) -> None:
+        self._attachment_id = file.attachment_id
+        self._cipher = AESGCM(file.key)
+        self._chance = chance
+
+    def seal(self, part: str, number: int, data: bytes | memoryview) -> bytes:
+        """Encrypt a frame; all frames of a part but the last have `FRAME_BYTES`."""
+        nonce = self._chance.token(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data, self._bound_to(part, number))
+
+    def open(self, part: str, first: int, frames: bytes) -> Iterator[bytes]:
+        """Decrypt consecutive frames of a part, from the frame with the number `first` on.
+
+        Raises:
+            ValueError: The frames were changed.
+        """
+        view = memoryview(frames)
+        for number, start in enumerate(range(0, len(frames), SEALED_FRAME_BYTES), start=first):
+            frame = view[start : start + SEALED_FRAME_BYTES]
+            bound_to = self._bound_to(part, number)
+            try:
+                yield self._cipher.decrypt(frame[:NONCE_BYTES], frame[NONCE_BYTES:], bound_to)
+            except (InvalidTag, ValueError):
+                raise ValueError(f"frame {number} of part {part} was changed") from None
+
+    def _bound_to(self, part: str, number: int) -> bytes:
+        return f"{self._attachment_id}\0{part}\0{number}".encode()
+
+
+async def seal_file(vault: Vault, owner: UserKey, file: File) -> Sealed:
+    """Encrypt what describes a file with the data key of its owner.
+
+    Raises:
+        StoreUnavailable: The data key cannot be loaded now.
+    """
+    return await vault.seal_text(owner, _bound_to(file.attachment_id), _encode(file).decode())
+
+
+async def open_file(vault: Vault, upload: Upload) -> File | None:
+    """Decrypt what describes a file; return None if it was erased.
+
+    Raises:
+        StoreUnavailable: The data key cannot be loaded now.
+    """
+    sealed = Sealed(upload.box, upload.box_key)
+    text = await vault.open_text(upload.owner, _bound_to(upload.attachment_id), sealed)
+    return None if text is None else _decode(text)
+
+
+def _bound_to(attachment_id: str) -> str:
+    return f"upload\0{attachment_id}"

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delete the bytes of files that nobody can read any more.
+
+The sweeper visits an upload when the time for sending it is over, and when the content of its
+message is removed or expires. The log decides: the bytes are deleted only if no message with
+content has the upload, or if the data key of its owner is destroyed. The bytes are deleted first,
+and then the upload, so a crash leaves nothing behind that a later visit would not find.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.actions.content.vault import Vault
+from tidings.model.attachments import Upload
+from tidings.model.entries import Entry
+from tidings.model.ids import UserKey
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.attachments import Blobs, Uploads, Visit
+from tidings.ports.log import Log
+from tidings.ports.world import Clock
+
+log = logging.getLogger("tidings.sweeping")
+
+SWEEP_SECONDS: Final = 10.0
+VISITS_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAttachments:
+    """Visits uploads whose time has come."""
+
+    uploads: Uploads
+    blobs: Blobs
+    log: Log
+    vault: Vault
+    clock: Clock
+
+    async def sweep_when_due(self) -> None:
+        """Sweep, then wait. If the store is unavailable, the next call tries again."""
+        try:
+            await self.sweep()
+        except StoreUnavailable as refusal:
+            log.warning("cannot sweep now: %s", refusal, extra={"action": "sweep_waits"})
+        await asyncio.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Make all visits that are due; return the number of deleted uploads."""
+        deleted = 0
+        while visits := await self.uploads.due(self.clock.now(), VISITS_AT_ONCE):
+            for visit in visits:
+                deleted += await self._visit(visit)
+        return deleted
+
+    async def delete(self, owner: UserKey, attachment_id: str) -> None:
+        """Delete an upload with its bytes."""
+        await self.blobs.delete(attachment_id, await self.blobs.names(attachment_id))
+        await self.uploads.remove(owner, attachment_id)
+
+    async def _visit(self, visit: Visit) -> bool:
+        upload = await self.uploads.get(visit.owner, visit.attachment_id)
+        next_at = None
+        is_over = upload is None
+        if upload is not None:
+            message = await self._message_of(upload)
+            is_over = message is None or await self._is_unreadable(upload, message)
+            if message is not None and message.expires_at is not None:
+                next_at = message.expires_at
+        if is_over:
+            await self.delete(visit.owner, visit.attachment_id)
+            next_at = None
+        elif upload is not None:
+            await self._delete_strays(upload)
+        await self.uploads.visited(visit, next_at)
+        return is_over
+
+    async def _message_of(self, upload: Upload) -> Entry | None:
+        """Return the message that has the upload; None if there is none and will be none."""
+        if upload.chat_id is None:
+            return None
+        return await self.log.entry(upload.chat_id, upload.sequence)
+
+    async def _is_unreadable(self, upload: Upload, message: Entry) -> bool:
+        if message.redacted or message.files is None or message.expired(self.clock.now()):
+            return True
+        key = (upload.owner, upload.box_key)
+        return (await self.vault.erased([key], loads_max=1)).get(key, False)
+
+    async def _delete_strays(self, upload: Upload) -> None:
+        """Delete parts that a crash left, after they were stored and before the upload knew
+        them."""
+        stored = await self.blobs.names(upload.attachment_id)
+        strays = [name for name in stored if name not in upload.part_names]
+        if strays:
+            await self.blobs.delete(upload.attachment_id, strays)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments of the search index: which blocks of entries have which words.
+
+A segment covers 1,024 entries in 16 blocks. For each author it has the sorted terms, and for each
+term the blocks with messages that have it, as bits. The terms are compressed in portions, and apart
+from the bits, because most searches need only one portion to see that a term is missing.
+"""
+
+import unicodedata
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from functools import reduce
+from itertools import pairwise
+from operator import and_, or_
+from typing import Final
+
+import msgspec
+
+from tidings.actions.search.queries import SearchQuery
+from tidings.model.entries import Entry
+
+FORMAT: Final = f"1/{unicodedata.unidata_version}"
+"""Version of the segments and of what a word is, which depends on the version of Unicode. Later
+versions sort after earlier ones."""
+SEGMENT_ENTRIES: Final = 1_024
+BLOCK_ENTRIES: Final = 64
+BLOCKS: Final = SEGMENT_ENTRIES // BLOCK_ENTRIES
+ALL_BLOCKS: Final = (1 << BLOCKS) - 1
+STEP_ENTRIES: Final = 256
+"""Entries that are indexed at once. The last segment is written again for each step."""
+SEGMENT_BYTES_MAX: Final = 256 * 1_024
+"""Size above which the words of a segment are not stored; its entries are then read instead."""
+PORTION_TERMS: Final = 256
+"""Terms that are compressed together, at most 256. A search for a term decompresses only one
+portion."""
+SHARED_CHARS_MAX: Final = 255
+LAST_CHAR: Final = "\U0010ffff"
+"""The last character, which no term contains."""
+
+Postings = dict[str, int]
+"""The blocks of each term, as bits."""
+
+
+def mark_of(last: Entry) -> str:
+    """Return the mark of an index that reaches up to an entry."""
+    return f"{FORMAT} {last.mark}"
+
+
+def is_newer(mark: str) -> bool:
+    """Return True if an index with this mark has a format that this process does not know."""
+    return mark.partition(" ")[0] > FORMAT
+
+
+def segment_of(sequence: int) -> int:
+    """Return the number of the segment that covers an entry."""
+    return (sequence - 1) // SEGMENT_ENTRIES
+
+
+def first_of(number: int) -> int:
+    """Return the sequence of the first entry that a segment covers."""
+    return number * SEGMENT_ENTRIES + 1
+
+
+def block_of(sequence: int) -> int:
+    """Return the bit of the block that has an entry, in its segment."""
+    return 1 << ((sequence - 1) % SEGMENT_ENTRIES // BLOCK_ENTRIES)
+
+
+def block_range(sequence: int) -> tuple[int, int]:
+    """Return the first and the last sequence of the block that has an entry."""
+    first = (sequence - 1) // BLOCK_ENTRIES * BLOCK_ENTRIES + 1
+    return first, first + BLOCK_ENTRIES - 1
+
+
+def ranges_of(number: int, blocks: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last sequence of each block in a set, newest first."""
+    for place in reversed(range(BLOCKS)):
+        if blocks >> place & 1:
+            yield block_range(first_of(number) + place * BLOCK_ENTRIES)
+
+
+def pack(postings: Postings) -> bytes:
+    """Return postings as they are encrypted and stored."""
+    terms = sorted(postings)
+    portions = [terms[at : at + PORTION_TERMS] for at in range(0, len(terms), PORTION_TERMS)]
+    bits = array("H", [postings[term] for term in terms])
+    return _encode(
+        _SortedTerms(
+            [portion[0] for portion in portions],
+            [_pack_terms(portion) for portion in portions],
+            zlib.compress(bits.tobytes()),
+        )
+    )
+
+
+def unpack(packed: bytes) -> Postings:
+    """Return the postings from their stored form."""
+    opened = _decode(packed)
+    terms = [term for portion in opened.portions for term in _unpack_terms(portion)]
+    return dict(zip(terms, opened.blocks(), strict=True))
+
+
+def _pack_terms(terms: list[str]) -> bytes:
+    """Return sorted terms, each without the beginning that it shares with the term before it."""
+    shared = bytearray()
+    rests: list[str] = []
+    for before, term in pairwise(["", *terms]):
+        length = _shared(before, term)
+        shared.append(length)
+        rests.append(term[length:])
+    return zlib.compress(bytes([len(terms) - 1, *shared]) + "\n".join(rests).encode())
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the number of characters with which both texts begin."""
+    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right or place == SHARED_CHARS_MAX:
+            return place
+    return min(len(one), len(other))
+
+
+def _unpack_terms(portion: bytes, end: str = LAST_CHAR) -> list[str]:
+    """Return the terms of a portion, up to the first term after `end`."""
+    plain = zlib.decompress(portion)
+    rests_at = plain[0] + 2
+    terms: list[str] = []
+    term = ""
+    rests = plain[rests_at:].decode().split("\n")
+    for length, rest in zip(plain[1:rests_at], rests, strict=True):
+        term = term[:length] + rest
+        terms.append(term)
+        if term > end:
+            break
+    return terms
+
+
+def blocks_with(packed: bytes, query: SearchQuery) -> int:
+    """Return the blocks in which a message of the author may match a query, as bits."""
+    opened = _decode(packed)
+    spans: list[tuple[int, int]] = []
+    for term in query.terms:
+        for text, is_prefix in term.conditions:
+            span = opened.span(text, is_prefix=is_prefix)
+            if span is None:
+                return 0
+            spans.append(span)
+    blocks = opened.blocks()
+    return reduce(and_, (reduce(or_, blocks[first:last]) for first, last in spans), ALL_BLOCKS)
+
+
+class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
+    """Sorted terms in portions, and the blocks of all terms in the same order."""
+
+    first_terms: list[str]
+    portions: list[bytes]
+    bits: bytes
+
+    def blocks(self) -> "array[int]":
+        """Return the blocks of each term."""
+        bits = array("H")
+        bits.frombytes(zlib.decompress(self.bits))
+        return bits
+
+    def span(self, text: str, *, is_prefix: bool) -> tuple[int, int] | None:
+        """Return the places of a term, or of all terms with this beginning, if there are any.
+
+        Such terms are next to each other, but may be in several portions.
+        """
+        if not self.portions:
+            return None
+        end = text + LAST_CHAR if is_prefix else text
+        first = max(0, bisect_right(self.first_terms, text) - 1)
+        last = max(first, bisect_right(self.first_terms, end) - 1)
+        terms = [_unpack_terms(portion, end) for portion in self.portions[first : last + 1]]
+        start = first * PORTION_TERMS + bisect_left(terms[0], text)
+        stop = last * PORTION_TERMS + bisect_right(terms[-1], end)
+        return (start, stop) if start < stop else None
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_SortedTerms).decode

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of attachments in a folder, one file for each part.
+
+A part is written under another name, synced, and then moved to its place, and the folder is synced
+too. A crash leaves at most a file in the folder `unfinished`, which is emptied at the next start.
+The ids of attachments and the names of parts are made by the server, and checked here again, so
+that no path leaves the folder.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tidings.data_folder import sync_folder
+from tidings.model.attachments import ATTACHMENT
+from tidings.model.limits import SECOND_MS
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.attachments import Blobs
+from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.attachments")
+
+UNFINISHED: Final = "unfinished"
+PART_NAME: Final = re.compile(r"[0-9a-f]{16}")
+UNFINISHED_SECONDS: Final = 3_600
+"""Age from which an unfinished part is deleted, if other processes may use the folder too."""
+_SHARD_CHARS: Final = 2
+_T = TypeVar("_T")
+
+
+class FolderBlobs:
+    """Stores parts as files in `<folder>/<last characters of the id>/<id>/<name>`."""
+
+    def __init__(self, folder: Path, clock: Clock, chance: Chance) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._chance = chance
+
+    async def open(self, *, is_alone: bool) -> None:
+        """Create the folder, and delete parts that a crash left unfinished.
+
+        Raises:
+            StoreUnavailable: The folder cannot be used.
+        """
+        await self._do(lambda: self._clear(is_alone=is_alone))
+
+    async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
+        draft = self._folder / UNFINISHED / self._chance.token(16).hex()
+        await self._do(lambda: _write(draft, self._place(attachment_id) / _checked(name), pieces))
+
+    async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
+        path = self._place(attachment_id) / _checked(name)
+        return await self._do(lambda: _read(path, start, size))
+
+    async def names(self, attachment_id: str) -> list[str]:
+        return await self._do(lambda: _names(self._place(attachment_id)))
+
+    async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
+        place = self._place(attachment_id)
+        await self._do(lambda: _delete(place, [_checked(name) for name in names]))
+
+    async def all(self) -> AsyncIterator[str]:
+        shards = await self._do(lambda: _names(self._folder))
+        for shard in sorted(shards):
+            if len(shard) == _SHARD_CHARS:
+                for name in sorted(await self._do(lambda: _names(self._folder / shard))):  # noqa: B023 - awaited at once
+                    yield name
+
+    def _place(self, attachment_id: str) -> Path:
+        assert ATTACHMENT.fullmatch(attachment_id), "the server makes the ids"
+        return self._folder / attachment_id[-_SHARD_CHARS:] / attachment_id
+
+    def _clear(self, *, is_alone: bool) -> None:
+        drafts = self._folder / UNFINISHED
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        drafts.mkdir(exist_ok=True, mode=0o700)
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
+        oldest = self._clock.now() / SECOND_MS - UNFINISHED_SECONDS
+        for draft in drafts.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if is_alone or draft.stat().st_mtime <= oldest:
+                    draft.unlink()
+
+    async def _do(self, work: Callable[[], _T]) -> _T:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            extra = {"action": "attachments_unavailable"}
+            log.error("the folder of attachments cannot be used: %s", error, extra=extra)
+            raise StoreUnavailable from error
+
+
+def _checked(name: str) -> str:
+    assert PART_NAME.fullmatch(name), "the server makes the names"
+    return name
+
+
+def _write(draft: Path, path: Path, pieces: Sequence[bytes]) -> None:
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            for piece in pieces:
+                left = memoryview(piece)
+                while left:
+                    left = left[file.write(left) :]
+            os.fsync(descriptor)
+        _make_folder(path.parent)
+        draft.rename(path)
+        sync_folder(path.parent)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder in its shard, durably."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    sync_folder(folder.parent)
+    sync_folder(folder.parent.parent)
+
+
+def _read(path: Path, start: int, size: int) -> bytes | None:
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(start)
+            return file.read(size)
+    except FileNotFoundError:
+        return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _delete(place: Path, names: Sequence[str]) -> None:
+    for name in names:
+        (place / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        place.rmdir()  # only an empty folder can be removed
+        sync_folder(place.parent)
+
+
+_conforms: type[Blobs] = FolderBlobs

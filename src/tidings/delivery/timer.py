@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does what is due, such as sending scheduled messages. Several processes share the work.
+
+Items wait in the store until they are due. A process reads the due items of its shards once a
+second. Tenants take turns among the items that it has read, and if one tenant has very many, it
+reads further for those of others. An item is removed after its work is done, so the work is
+repeated if a process dies in it.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from tidings.delivery.job_runner import TenantRoundRobin
+from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.counts import report_counts
+from tidings.metrics.meters import Reading, report
+from tidings.model.limits import SECOND_MS
+from tidings.model.refusals import Unavailable
+from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
+from tidings.ports.tenant_jobs import NotYet
+from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.delivery")
+
+POLL_SECONDS: Final = 1.0
+RENEW_MS: Final = LEASE_MS // 3
+READ_MAX: Final = 500
+"""Items of one shard that are read at once."""
+HELD_MAX: Final = 4_000
+"""Items that a process has in memory."""
+TENANT_HELD_MAX: Final = 200
+"""If a tenant has this many items in memory, and more of its items are due than were read, the
+process reads further for the items of other tenants."""
+AT_ONCE: Final = 64
+"""Items whose work is done concurrently."""
+FAILURES_MAX: Final = 5
+RETRY_MS: Final = 1 * SECOND_MS
+RETRY_MS_MAX: Final = 30 * SECOND_MS
+Name = tuple[str, int, str]
+
+
+class Timer:
+    """Background task that does what is due."""
+
+    def __init__(
+        self,
+        *,
+        due: DueItems,
+        kinds: Mapping[DueKind, DueWork],
+        clock: Clock,
+        holder: str,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """Set up the timer; `back_off(n)` waits before the n-th retry, a few seconds at most."""
+        self._due = due
+        self._kinds = kinds
+        self._clock = clock
+        self._holder = holder
+        self._back_off = back_off
+        self._leases: dict[DueKind, tuple[Sequence[int], int]] = {}
+        """Shards of this process, and when their lease was renewed."""
+        self._held: set[Name] = set()
+        """Items in memory."""
+        self._paused: dict[Name, int] = {}
+        """Items that are tried again, each with the time of the next attempt."""
+        self._failures: dict[Name, int] = {}
+        """Number of unexpected failures of items that are tried again."""
+        self._turns: TenantRoundRobin[Due] = TenantRoundRobin()
+        self._of_tenants: Counter[str] = Counter()
+        self._running = 0
+        self._tasks = Tasks("timer")
+        self.done = 0
+        self.failed_attempts = 0
+        report_queue("due items", self)
+        report_counts(self, "timer")
+        report(self, _readings)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return the number of items in memory, and of those whose work is being done."""
+        return {"held": len(self._held), "running": self._running}
+
+    def start(self) -> None:
+        """Start the background task. Services that are not reachable yet are tried again."""
+        self._tasks.repeat(self._run)
+
+    async def close(self) -> None:
+        """Stop, and give back the shards. What is not done is done after the next start, here or
+        elsewhere."""
+        await self._tasks.close()
+        for kind in self._leases:
+            with suppress(Unavailable):
+                await self._due.give_back(kind, self._holder)
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self.look()
+            except Unavailable:
+                attempt += 1
+                await self._back_off(attempt)
+                continue
+            attempt = 0
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def look(self) -> None:
+        """Read the items of this process that are due, and begin to do their work.
+
+        Raises:
+            Unavailable: The store does not answer.
+        """
+        for kind in self._kinds:
+            for shard in await self._shards(kind):
+                await self._read(kind, shard)
+        self._go_on()
+
+    async def _shards(self, kind: DueKind) -> Sequence[int]:
+        shards, renewed_at = self._leases.get(kind, ((), 0))
+        now = self._clock.now()
+        if now < renewed_at + RENEW_MS:
+            return shards
+        leased = await self._due.lease(kind, self._holder, now)
+        if list(leased) != list(shards):
+            extra = {"action": "shards_leased", "kind": kind, "count": len(leased)}
+            log.info("leased shards of due items", extra=extra)
+        self._leases[kind] = (leased, now)
+        return leased
+
+    async def _read(self, kind: DueKind, shard: int) -> None:
+        now = self._clock.now()
+        found = await self._due.read(kind, shard, now, READ_MAX)
+        self._take(found, now)
+        crowded = [name for name, count in self._of_tenants.items() if count >= TENANT_HELD_MAX]
+        if len(found) == READ_MAX and crowded:
+            others = await self._due.read(kind, shard, now, READ_MAX, without=crowded)
+            self._take(others, now)
+
+    def _take(self, found: list[Due], now: int) -> None:
+        for due in found:
+            name = due.name
+            if len(self._held) >= HELD_MAX:
+                return
+            if name not in self._held and self._paused.get(name, 0) <= now:
+                self._held.add(name)
+                self._paused.pop(name, None)
+                self._of_tenants[due.tenant] += 1
+                self._turns.put(due.tenant, due)
+
+    def _go_on(self) -> None:
+        while self._running < AT_ONCE and (due := self._turns.next()) is not None:
+            self._running += 1
+            self._tasks.start(self._do(due))
+
+    async def _do(self, due: Due) -> None:
+        try:
+            await self._try(due)
+        finally:
+            self._running -= 1
+            self._held.discard(due.name)
+            self._of_tenants[due.tenant] -= 1
+            if not self._of_tenants[due.tenant]:
+                del self._of_tenants[due.tenant]
+            self._go_on()
+
+    async def _try(self, due: Due) -> None:
+        work, now = self._kinds[due.kind], self._clock.now()
+        try:
+            await work.do(due)
+            await self._due.drop(due)
+        except NotYet as wait:
+            self._pause(due, wait.until)
+        except Unavailable:
+            self._pause(due, now + RETRY_MS)
+        except Exception:
+            extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
+            log.exception("what was due failed", extra=extra)
+            await self._failed(due)
+        else:
+            self.done += 1
+            declared.timer_late_seconds.of[due.kind].observe((now - due.at) / SECOND_MS)
+            self._failures.pop(due.name, None)
+
+    async def _failed(self, due: Due) -> None:
+        """Try an item again after an unexpected error; after several, give it up."""
+        self.failed_attempts += 1
+        failures = self._failures[due.name] = self._failures.get(due.name, 0) + 1
+        if failures < FAILURES_MAX:
+            wait_ms = min(RETRY_MS * 2**failures, RETRY_MS_MAX)
+            self._pause(due, self._clock.now() + wait_ms)
+            return
+        try:
+            await self._kinds[due.kind].give_up(due)
+            await self._due.drop(due)
+            self._failures.pop(due.name, None)
+        except Exception:
+            extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
+            log.exception("what was due cannot be given up", extra=extra)
+            self._pause(due, self._clock.now() + RETRY_MS_MAX)
+
+    def _pause(self, due: Due, until: int) -> None:
+        if len(self._paused) >= HELD_MAX:
+            # The next round tries them once more than necessary.
+            self._paused.clear()
+            self._failures.clear()
+        self._paused[due.name] = until
+
+
+def _readings(timer: Timer) -> list[Reading]:
+    depths = timer.depths()
+    return [
+        (declared.due_items, "waiting", depths["held"] - depths["running"]),
+        (declared.due_items, "running", depths["running"]),
+    ]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Posts signed requests to addresses of tenants, as the Standard Webhooks specification says.
+
+The header `webhook-signature` has the HMAC-SHA256 of id, time and body, in base64, once for each
+secret. While a secret is being replaced, the receiver accepts a request if either is right.
+"""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Final
+
+import aiohttp
+
+from tidings.model import limits
+from tidings.model.addresses import Networks
+from tidings.outgoing.guard import guarded_socket
+from tidings.ports.outgoing import PostFailed, SignedPosts
+from tidings.ports.world import Chance, Clock, new_ulid
+
+ANSWER_BYTES_MAX: Final = 16 * 1024
+MS_PER_SECOND: Final = 1_000
+_ID: Final = "webhook-id"
+_TIME: Final = "webhook-timestamp"
+_SIGNATURE: Final = "webhook-signature"
+
+
+def signed_headers(
+    secrets: Sequence[bytes], post_id: str, seconds: int, body: bytes
+) -> dict[str, str]:
+    """Return the headers of a signed request with this JSON body."""
+    signed = f"{post_id}.{seconds}.".encode() + body
+    macs = [b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in secrets]
+    return {
+        "Content-Type": "application/json",
+        _ID: post_id,
+        _TIME: str(seconds),
+        _SIGNATURE: " ".join(f"v1,{mac}" for mac in macs),
+    }
+
+
+class HttpSignedPosts:
+    """Posts over HTTP. Without TLS, it posts only to networks that the operator allows."""
+
+    def __init__(self, allowed: Networks, clock: Clock, chance: Chance) -> None:
+        self._allowed = allowed
+        self._clock = clock
+        self._chance = chance
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
+        post_id = f"msg_{new_ulid(self._clock, self._chance)}"
+        headers = signed_headers(secrets, post_id, self._clock.now() // limits.SECOND_MS, body)
+        try:
+            async with self._session(is_secure=url.lower().startswith("https:")).post(
+                url,
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=timeout_ms / MS_PER_SECOND),
+            ) as response:
+                answer = await response.content.read(ANSWER_BYTES_MAX + 1)
+                while len(answer) <= ANSWER_BYTES_MAX and not response.content.at_eof():
+                    answer += await response.content.read(ANSWER_BYTES_MAX + 1)
+        except TimeoutError:
+            raise PostFailed("no answer in time") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise PostFailed(type(error).__name__) from None
+        if not 200 <= response.status < 300:
+            raise PostFailed(f"status {response.status}")
+        if len(answer) > ANSWER_BYTES_MAX:
+            raise PostFailed("the answer is too long")
+        return answer
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for session in self._sessions.values():
+            await session.close()
+
+    def _session(self, *, is_secure: bool) -> aiohttp.ClientSession:
+        """Return the session for addresses with or without TLS; the first call opens it."""
+        if is_secure not in self._sessions:
+            connector = aiohttp.TCPConnector(
+                limit=0,  # the caller limits the requests of each tenant
+                # Requests at the same time share a lookup, which occupies a thread of the process
+                # until it ends, however soon a request gives up. Later requests look it up again.
+                use_dns_cache=True,
+                ttl_dns_cache=0,
+                socket_factory=guarded_socket(self._allowed, is_secure=is_secure),
+            )
+            self._sessions[is_secure] = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._sessions[is_secure]
+
+
+_conforms: type[SignedPosts] = HttpSignedPosts

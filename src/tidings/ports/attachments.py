@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports for attachments: the uploads of users in the store, and the bytes of files elsewhere.
+
+An upload is stored before its first byte, and removed after its last one. Bytes without an upload
+can therefore never be left behind. A sweeper visits uploads at times that the store keeps, and
+deletes those that nobody can read any more.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from tidings.model.attachments import BlobPart, Upload
+from tidings.model.ids import UserKey
+
+
+class Visit(NamedTuple):
+    """An upload that the sweeper has to visit, and the time since when."""
+
+    owner: UserKey
+    attachment_id: str
+    at: int
+
+
+class Uploads(Protocol):
+    """Stores uploads. Every write is durable when it returns.
+
+    `Log.append` gives an upload to a message, in the transaction that writes the message.
+    """
+
+    async def create(self, upload: Upload, visit_at: int) -> None:
+        """Store a new upload, which the sweeper visits at this time."""
+        ...
+
+    async def get(self, owner: UserKey, attachment_id: str) -> Upload | None:
+        """Return an upload of this user, as it is now; None if there is none."""
+        ...
+
+    async def find(self, owner: UserKey, attachment_ids: Sequence[str]) -> list[Upload]:
+        """Return those of these uploads that exist, at most `ATTACHMENTS_MAX`."""
+        ...
+
+    async def replace_parts(self, upload: Upload, parts: Sequence[BlobPart]) -> bool:
+        """Replace the parts of an upload.
+
+        Return False, and change nothing, if the stored parts are not those of `upload`, or if a
+        message has the upload already.
+        """
+        ...
+
+    async def replace_thumbnail(self, upload: Upload, thumbnail: BlobPart, box: bytes) -> bool:
+        """Replace the thumbnail and the encrypted `File`, which describes it.
+
+        Return False, and change nothing, if the stored thumbnail is not that of `upload`, or if a
+        message has the upload already.
+        """
+        ...
+
+    async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
+        """Return the ids of some of a user's uploads."""
+        ...
+
+    async def visit_all(self, owner: UserKey, at: int) -> None:
+        """Let the sweeper visit all uploads of a user at this time, or sooner."""
+        ...
+
+    async def due(self, now: int, limit: int) -> list[Visit]:
+        """Return some uploads whose visit is due."""
+        ...
+
+    async def visited(self, visit: Visit, next_at: int | None) -> None:
+        """Remove a visit from the list, and add the next one, if there is one."""
+        ...
+
+    async def remove(self, owner: UserKey, attachment_id: str) -> None:
+        """Remove an upload whose bytes are deleted."""
+        ...
+
+
+class Blobs(Protocol):
+    """Stores the parts of files, each under the id of its attachment and a name of its own.
+
+    Nobody sees a part before it is complete. Parts never change.
+    """
+
+    async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
+        """Store a part, which consists of these pieces. It is durable when this returns.
+
+        Raises:
+            StoreUnavailable: The part cannot be stored now.
+        """
+        ...
+
+    async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
+        """Return at most `size` bytes of a part, from `start` on; None if there is no such part.
+
+        Raises:
+            StoreUnavailable: The part cannot be read now.
+        """
+        ...
+
+    async def names(self, attachment_id: str) -> list[str]:
+        """Return the names of all parts of an attachment.
+
+        Raises:
+            StoreUnavailable: They cannot be listed now.
+        """
+        ...
+
+    async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
+        """Delete parts; those that do not exist are skipped.
+
+        Raises:
+            StoreUnavailable: They cannot be deleted now; some may be.
+        """
+        ...
+
+    def all(self) -> AsyncIterator[str]:
+        """Iterate over the ids of all attachments with parts, for backups and checks.
+
+        Raises:
+            StoreUnavailable: They cannot be listed now.
+        """
+        ...

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port for requests to addresses that tenants choose."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class PostFailed(Exception):
+    """A request was not answered with success; the text is the reason, for the log."""
+
+
+class SignedPosts(Protocol):
+    """Posts signed requests. It connects to no address that the operator does not allow."""
+
+    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
+        """Post a JSON body, signed with every secret; return the body of the answer.
+
+        Redirects are not followed. The answer is complete, and was given within the time.
+
+        Raises:
+            PostFailed: There was no answer in time, or no answer with a status from 200 to 299, or
+                the address is not allowed.
+        """
+        ...

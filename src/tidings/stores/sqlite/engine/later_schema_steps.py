@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Later steps of the schema; `schema_steps` has the earlier ones."""
+
+from typing import Final
+
+# The sweeper visits each upload once or twice, so the index is partial and small.
+ATTACHMENTS: Final = """
+ALTER TABLE messages ADD COLUMN files BLOB;
+ALTER TABLE tenants ADD COLUMN quota_attachment_bytes_per_day INTEGER;
+CREATE TABLE uploads (
+    owner TEXT NOT NULL,
+    attachment_id TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    box BLOB NOT NULL,
+    box_key INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    parts TEXT NOT NULL,
+    thumbnail TEXT,
+    chat_id TEXT,
+    sequence INTEGER NOT NULL,
+    visit_at INTEGER,
+    PRIMARY KEY (owner, attachment_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX uploads_to_visit ON uploads (visit_at) WHERE visit_at IS NOT NULL;
+"""

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attachments over REST: sends, reads, links, and the end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.integration.attachments import (
+    PNG,
+    Talk,
+    blobs_of,
+    of,
+    sent,
+    some_bytes,
+    start,
+    sweep,
+    upload,
+)
+from tests.integration.attachments import talk as talk
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import NOWHERE, Json, Rest, problem
+from tests.integration.test_rest_deleting import run_until
+from tidings.actions.attachments.downloading import FilePlace
+from tidings.model.attachments import ERASED_FILES_MS, FRAME_BYTES, PART_BYTES
+from tidings.model.entries import Deletion
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound
+from tidings.stores.dynamodb.chat.deletions import DynamoDeletions
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_file_is_sent_and_read_whole_and_in_part(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    data = some_bytes(PART_BYTES + FRAME_BYTES + 1_000)
+    file = await upload(ann, data)
+    message = await sent(ann, chat, "m1", file)
+    record = {**PNG, "attachment_id": file, "size": len(data)}
+    assert (message["content"], message["attachments"]) == ("", [record])
+    page = await ben.ok("GET", f"/v1/chats/{chat}/messages")
+    assert page["data"][0]["attachments"] == [record]
+    entries = await ben.ok("GET", f"/v1/chats/{chat}/entries")
+    assert entries["data"][-1]["attachments"] == [record]
+
+    whole = await ben.call("GET", of(chat, message, file))
+    assert (whole.status_code, whole.content) == (200, data)
+    assert whole.headers["content-type"] == "image/png"
+    assert whole.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in whole.headers["content-security-policy"]
+    assert whole.headers["content-disposition"] == "inline; filename*=UTF-8''cat.png"
+    assert whole.headers["cache-control"] == "no-store"
+
+    size = len(data)
+    for asked, span in {
+        "bytes=0-0": (0, 1),
+        "bytes=0-": (0, size),
+        f"bytes={FRAME_BYTES - 1}-{FRAME_BYTES}": (FRAME_BYTES - 1, FRAME_BYTES + 1),
+        f"bytes={PART_BYTES - 3}-{PART_BYTES + 2}": (PART_BYTES - 3, PART_BYTES + 3),
+        f"bytes=5-{size + 9}": (5, size),
+        "bytes=-7": (size - 7, size),
+        f"bytes=-{size + 1}": (0, size),
+    }.items():
+        answer = await ben.call("GET", of(chat, message, file), headers={"Range": asked})
+        assert (answer.status_code, answer.content) == (206, data[slice(*span)]), asked
+        assert answer.headers["content-range"] == f"bytes {span[0]}-{span[1] - 1}/{size}"
+    for ignored in ("bytes=2-1", "bytes=", "lines=1-2", "bytes=0-1,3-4", "bytes=a-b"):
+        answer = await ben.call("GET", of(chat, message, file), headers={"Range": ignored})
+        assert answer.status_code == 200, ignored
+    for beyond in (f"bytes={size}-", "bytes=-0", "bytes=99999999999-"):
+        answer = await ben.call("GET", of(chat, message, file), headers={"Range": beyond})
+        assert problem(answer) == (416, "attachment.range")
+    tag = whole.headers["etag"]
+    for condition, status in ((tag, 206), ('"other"', 200)):
+        headers = {"Range": "bytes=0-1", "If-Range": condition}
+        assert (await ben.call("GET", of(chat, message, file), headers=headers)).status_code == (
+            status
+        )
+
+
+async def test_an_upload_belongs_to_one_send(talk: Talk) -> None:
+    chat, ann, ben = talk
+    file, other = await upload(ann, b"x"), await upload(ann, b"y")
+    unfinished = (await start(ann, 5))["attachment_id"]
+    path = f"/v1/chats/{chat}/messages"
+
+    def body(cmid: str, *files: str, **more: Any) -> Json:
+        return {"client_message_id": cmid, "content": "", "attachments": list(files), **more}
+
+    used, unknown = (409, "attachment.used"), (409, "attachment.unknown")
+    assert await ann.refused("POST", path, body("m0", file, unfinished)) == unknown
+    assert await ann.refused("POST", path, body("m0", file, NOWHERE)) == unknown
+    assert await ben.refused("POST", path, body("m0", file)) == unknown
+    refused_first = await ann.refused("POST", path, body("m0", file, reply_to=77))
+    assert refused_first == (409, "send.reply_unknown")
+
+    message = await sent(ann, chat, "m1", file, other)
+    again = await ann.call("POST", path, body("m1", file, other))
+    assert (again.status_code, again.json()["sequence"]) == (200, message["sequence"])
+    assert again.json()["attachments"] == message["attachments"]
+    assert await ann.refused("POST", path, body("m2", file)) == used
+    assert await ann.refused("POST", path, body("m1", file)) == used
+    conflict = body("m1", await upload(ann, b"z"))
+    assert await ann.refused("POST", path, conflict) == (409, "send.conflict")
+    direct = await ann.direct("ben")
+    assert await ann.refused("POST", f"/v1/chats/{direct}/messages", body("m1", other)) == used
+
+
+async def test_two_sends_at_once_do_not_share_an_upload(talk: Talk) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, b"x")
+    bodies = [
+        {"client_message_id": f"m{n}", "content": "", "attachments": [file]} for n in range(4)
+    ]
+    path = f"/v1/chats/{chat}/messages"
+    answers = await asyncio.gather(*(ann.call("POST", path, body) for body in bodies))
+    assert sorted(one.status_code for one in answers) == [201, 409, 409, 409]
+    repeated = bodies[0] | {"client_message_id": "r1", "attachments": [await upload(ann, b"y")]}
+    answers = await asyncio.gather(*(ann.call("POST", path, repeated) for _ in range(3)))
+    assert sorted(one.status_code for one in answers) == [200, 200, 201]
+
+
+@pytest.mark.parametrize(
+    "attachments", [[NOWHERE] * 2, ["x"], ["../../etc/passwd"], [f"{n:026d}" for n in range(11)]]
+)
+async def test_malformed_lists_are_refused(talk: Talk, attachments: list[str]) -> None:
+    chat, ann, _ = talk
+    body = {"client_message_id": "m", "content": "", "attachments": attachments}
+    assert await ann.refused("POST", f"/v1/chats/{chat}/messages", body) == (400, "request.invalid")
+
+
+async def test_what_could_run_scripts_is_downloaded(talk: Talk) -> None:
+    chat, ann, ben = talk
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    for kind in ("image/svg+xml", "text/html", "application/pdf", "application/xhtml+xml"):
+        file = await upload(ann, svg, content_type=kind, name='a"b;ü.svg')
+        message = await sent(ann, chat, f"m-{kind.replace('/', '-').replace('+', '-')}", file)
+        answer = await ben.call("GET", of(chat, message, file))
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["content-disposition"] == (
+            "attachment; filename*=UTF-8''a%22b%3B%C3%BC.svg"
+        )
+        assert "sandbox" in answer.headers["content-security-policy"]
+
+
+async def test_a_link_ends_with_the_rights_of_its_user(rest: Rest) -> None:
+    tenant = await rest.tenant()
+    gus, hal = await rest.users("gus", "hal")
+    chat = await gus.group("hal")
+    file = await upload(gus, b"secret")
+    message = await sent(gus, chat, "m1", file)
+    nobody, gone = rest.nobody, (404, "attachment.not_found")
+
+    async def link() -> str:
+        return str((await hal.ok("POST", of(chat, message, file, "/link")))["url"])
+
+    url = await link()
+    assert (await nobody.call("GET", url)).content == b"secret"
+    await tenant.ok("PUT", "/v1/tenants/acme/users/hal", {"deactivated": True})
+    assert await nobody.refused("GET", url) == gone
+    rest.clock.time += 2_000
+    await tenant.ok("PUT", "/v1/tenants/acme/users/hal", {"deactivated": False})
+    hal = await rest.user("hal")
+    url = await link()
+    assert (await nobody.call("GET", url)).content == b"secret"
+    await rest.root.ok("PUT", "/v1/tenants/acme", {"suspended": True})
+    try:
+        assert await nobody.refused("GET", url) == gone
+    finally:
+        await rest.root.ok("PUT", "/v1/tenants/acme", {"suspended": False})
+
+
+async def test_a_link_ends_with_its_time_and_with_the_membership(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"data")
+    message = await sent(ann, chat, "m1", file)
+    link = (await ben.ok("POST", of(chat, message, file, "/link")))["url"]
+    other = (await ann.ok("POST", of(chat, message, file, "/link")))["url"]
+    nobody = rest.nobody
+    answer = await nobody.call("GET", link, headers={"Range": "bytes=1-2"})
+    assert (answer.status_code, answer.content) == (206, b"at")
+    assert await nobody.refused("GET", f"{link[:-2]}AA") == (404, "attachment.not_found")
+    await ann.ok("DELETE", f"/v1/chats/{chat}/members/ben")
+    assert await nobody.refused("GET", link) == (404, "chat.not_found")
+    assert (await nobody.call("GET", other)).status_code == 200
+    rest.clock.time += 300_000
+    assert await nobody.refused("GET", other) == (404, "attachment.not_found")
+
+
+@pytest.mark.attack("E19")
+async def test_others_see_nothing(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    made = await start(ann, 5)
+    file, url = await upload(ann, b"x"), made["upload_url"]
+    message = await sent(ann, chat, "m1", file)
+    stranger = await rest.user("eve")
+    gone = (404, "attachment.not_found")
+    assert problem(await ben.call("PUT", url, content=b"12345")) == gone
+    assert problem(await ben.call("PATCH", url, headers={"Upload-Offset": "0"})) == gone
+    assert (await ben.call("HEAD", url)).status_code == 404
+    path = of(chat, message, file)
+    assert await stranger.refused("GET", path) == (404, "chat.not_found")
+    assert await stranger.refused("POST", f"{path}/link") == (404, "chat.not_found")
+    assert await ben.refused("GET", of(chat, message, made["attachment_id"])) == gone
+    assert await ben.refused("GET", of(chat, message, "x")) == gone
+
+
+async def test_reading_ends_when_the_reader_is_removed(rest: Rest, talk: Talk) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, some_bytes(PART_BYTES + 1))
+    message = await sent(ann, chat, "m1", file)
+    place = FilePlace(UserKey("acme:ben"), ChatId(chat), message["sequence"], file)
+    found = await rest.core.files.read(place)
+    await ann.ok("DELETE", f"/v1/chats/{chat}/members/ben")
+    read = 0
+    with pytest.raises(ChatNotFound):
+        async for data in found.data:
+            read += len(data)
+    assert read == PART_BYTES
+
+
+async def test_redaction_expiry_and_deletion_take_the_file_away(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    files = [await upload(ann, b"x") for _ in range(3)]
+    redacted = await sent(ann, chat, "m1", files[0])
+    expiring = await ann.send(chat, "m2", "", attachments=[files[1]], ttl_seconds=30)
+    kept = await sent(ann, chat, "m3", files[2])
+    await ann.ok("DELETE", f"/v1/chats/{chat}/messages/{redacted['sequence']}")
+    gone = (409, "message.gone")
+    assert await ben.refused("GET", of(chat, redacted, files[0])) == gone
+    rest.clock.time += 30_000
+    assert await ben.refused("GET", of(chat, expiring, files[1])) == gone
+    shown = await ben.ok("GET", f"/v1/chats/{chat}/messages/{redacted['sequence']}")
+    assert "attachments" not in shown
+    await sweep(rest)
+    assert [len(blobs_of(rest, file)) for file in files] == [0, 0, 1]
+    assert (await ben.call("GET", of(chat, kept, files[2]))).content == b"x"
+
+    job = await ann.ok("DELETE", f"/v1/chats/{chat}")
+    await run_until(rest, "done", f"/v1/tenants/acme/jobs/{job['job']}")
+    assert await ben.refused("GET", of(chat, kept, files[2])) == (404, "chat.not_found")
+    rest.clock.time += ERASED_FILES_MS
+    await sweep(rest)
+    assert blobs_of(rest, files[2]) == []
+
+
+async def test_a_sweep_while_a_chat_is_deleted_misses_nothing(
+    rest: Rest, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, b"x")
+    await sent(ann, chat, "m1", file)
+    empty = DynamoDeletions._empty
+
+    async def swept(self: DynamoDeletions, job: Deletion, sequence: int) -> None:
+        await sweep(rest)
+        await empty(self, job, sequence)
+
+    monkeypatch.setattr(DynamoDeletions, "_empty", swept)
+    job = await ann.ok("DELETE", f"/v1/chats/{chat}")
+    await run_until(rest, "done", f"/v1/tenants/acme/jobs/{job['job']}")
+    rest.clock.time += ERASED_FILES_MS
+    await sweep(rest)
+    assert blobs_of(rest, file) == []
+
+
+async def test_erasure_takes_the_files_away(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    tenant = await rest.tenant()
+    eve = await rest.user("erased")
+    await ann.ok("PUT", f"/v1/chats/{chat}/members/erased", {})
+    file, unsent = await upload(eve, b"x"), await upload(eve, b"y")
+    message = await sent(eve, chat, "m1", file)
+    await tenant.ok("DELETE", "/v1/tenants/acme/users/erased/content")
+    assert await ben.refused("GET", of(chat, message, file)) == (409, "message.gone")
+    assert (await eve.call("HEAD", f"/v1/attachments/{unsent}")).status_code == 410
+    body = {"client_message_id": "m2", "content": "", "attachments": [unsent]}
+    refused = await eve.refused("POST", f"/v1/chats/{chat}/messages", body)
+    assert refused == (409, "attachment.unknown")
+    rest.clock.time += 60_000
+    await sweep(rest)
+    assert blobs_of(rest, file) == []
+
+
+async def test_an_edit_leaves_the_files_alone(talk: Talk) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"x")
+    message = await sent(ann, chat, "m1", file, text="look")
+    path = f"/v1/chats/{chat}/messages/{message['sequence']}"
+    await ann.ok("PATCH", path, {"content": "look here"})
+    await ann.ok("PATCH", path, {"content": ""})
+    shown = await ben.ok("GET", path)
+    assert (shown["content"], shown["attachments"]) == ("", message["attachments"])
+    assert (await ben.call("GET", of(chat, message, file))).content == b"x"
+
+
+async def test_transfers_at_once_are_limited(rest: Rest, talk: Talk) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, b"x")
+    message = await sent(ann, chat, "m1", file)
+    transfers = rest.core.files.read.transfers
+    transfers._downloads["acme:ann"] = 16  # type: ignore[index]
+    try:
+        assert await ann.refused("GET", of(chat, message, file)) == (429, "rate.limited")
+    finally:
+        del transfers._downloads["acme:ann"]
+    assert not transfers._downloads
+
+
+async def test_damaged_bytes_are_not_served(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"x" * 100)
+    message = await sent(ann, chat, "m1", file)
+    (blob,) = blobs_of(rest, file)
+    stored = blob.read_bytes()
+    blob.write_bytes(stored[:-1] + bytes([stored[-1] ^ 1]))
+    assert await ben.refused("GET", of(chat, message, file)) == (503, "store.unavailable")
+    blob.unlink()
+    assert await ben.refused("GET", of(chat, message, file)) == (503, "store.unavailable")
+
+
+async def test_a_tenant_posts_a_file_of_the_user_in_whose_name_it_posts(
+    rest: Rest, talk: Talk
+) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"x")
+    backend, path = await rest.tenant(), f"/v1/tenants/acme/chats/{chat}/messages"
+    new = {"client_message_id": "m1", "content": "", "attachments": [file]}
+    for sender in ({"sender": "ben"}, {}):
+        assert await backend.refused("POST", path, new | sender) == (409, "attachment.unknown")
+    message = await backend.ok("POST", path, new | {"sender": "ann"})
+    assert (await ben.call("GET", of(chat, message, file))).content == b"x"
+
+
+async def test_who_blocks_the_sender_gets_no_files(talk: Talk) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"x")
+    message = await sent(ann, chat, "m1", file)
+    await ben.ok("PUT", "/v1/me/blocks/ann")
+    shown = await ben.ok("GET", f"/v1/chats/{chat}/messages/{message['sequence']}")
+    assert (shown["blocked"], shown.get("attachments")) == (True, None)
+    assert await ben.refused("GET", of(chat, message, file)) == (404, "attachment.not_found")
+    await ben.ok("DELETE", "/v1/me/blocks/ann")
+    assert (await ben.call("GET", of(chat, message, file))).content == b"x"

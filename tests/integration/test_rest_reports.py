@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: what was reported is shown to the tenant as it was, and to nobody else."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Actor, Rest
+from tidings.model import reports
+from tidings.model.reports import REPORT_MS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SPAM = {"reason": "spam"}
+
+
+async def reported(backend: Actor, report_id: str) -> dict[str, Any]:
+    listed = (await backend.ok("GET", "/v1/tenants/acme/reports"))["data"]
+    return next(one for one in listed if one["report_id"] == report_id)
+
+
+async def test_the_tenant_sees_a_message_as_it_was_when_it_was_reported(rest: Rest) -> None:
+    backend = await rest.tenant()
+    ann, ben = await rest.users("rp-ann", "rp-ben")
+    chat = await ann.group("rp-ben")
+    path = f"/v1/chats/{chat}/messages/{(await ben.send(chat, 'm1', 'bad words'))['sequence']}"
+    body = {"reason": "abuse", "comment": "he does it all the time"}
+    made = await ann.ok("POST", f"{path}/report", body)
+    assert await ann.ok("POST", f"{path}/report", SPAM) == made, "each message once"
+    await ben.ok("DELETE", path)
+
+    shown = await reported(backend, made["report_id"])
+    assert shown["content"] == "bad words"
+    assert (shown["comment"], shown["reason"]) == (body["comment"], "abuse")
+    assert (shown["state"], shown["user_id"], shown["reporter_id"]) == ("open", "rp-ben", "rp-ann")
+    trail = (await backend.ok("GET", "/v1/tenants/acme/audit"))["data"]
+    assert "list_reports" in [act["action"] for act in trail]
+    late = await ann.ok("POST", f"/v1/chats/{chat}/messages/{await gone(ben, chat)}/report", SPAM)
+    assert (await reported(backend, late["report_id"]))["content"] is None
+
+    await backend.ok("DELETE", "/v1/tenants/acme/users/rp-ben/content")
+    erased = await reported(backend, made["report_id"])
+    assert (erased["content"], erased["erased"], erased["comment"]) == (None, True, body["comment"])
+
+
+async def gone(sender: Actor, chat: str) -> int:
+    """A message that was redacted."""
+    sequence = int((await sender.send(chat, "m2"))["sequence"])
+    await sender.ok("DELETE", f"/v1/chats/{chat}/messages/{sequence}")
+    return sequence
+
+
+async def test_a_report_is_handled_with_an_action(rest: Rest) -> None:
+    backend = await rest.tenant()
+    cid, dot, eve = await rest.users("rp-cid", "rp-dot", "rp-eve")
+    chat = await cid.group("rp-dot", "rp-eve")
+    sequence = (await dot.send(chat, "m1"))["sequence"]
+    made = await cid.ok("POST", f"/v1/chats/{chat}/messages/{sequence}/report", SPAM)
+    path = f"/v1/tenants/acme/reports/{made['report_id']}"
+
+    change = {"state": "resolved", "note": "first warning", "action": "redact"}
+    handled = await backend.ok("PATCH", path, change)
+    assert (handled["state"], handled["note"], handled["action"]) == tuple(change.values())
+    assert (await eve.ok("GET", f"/v1/chats/{chat}/messages/{sequence}"))["redacted"] is True
+    for _ in range(2):
+        handled = await backend.ok("PATCH", path, {"action": "remove"})
+        assert (handled["state"], handled["note"]) == ("resolved", "first warning")
+    assert await dot.refused("GET", f"/v1/chats/{chat}") == (404, "chat.not_found")
+    found = (await backend.ok("GET", "/v1/tenants/acme/reports?state=resolved"))["data"]
+    assert [one["report_id"] for one in found] == [made["report_id"]]
+    assert await backend.refused("PATCH", path + "0", {}) == (404, "report.not_found")
+    rest.clock.time += REPORT_MS
+    assert await backend.refused("PATCH", path, {"note": "late"}) == (404, "report.not_found")
+
+
+async def test_what_can_be_reported(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = await rest.tenant()
+    fay, gus, hope = await rest.users("rp-fay", "rp-gus", "rp-hope")
+    chat = await fay.group("rp-gus")
+    sequence = (await gus.send(chat, "m1"))["sequence"]
+    path = f"/v1/chats/{chat}/messages/{sequence}/report"
+    assert await hope.refused("POST", path, SPAM) == (404, "chat.not_found")
+    assert await gus.refused("POST", path, SPAM) == (400, "request.invalid")
+    assert await fay.refused("POST", path, {"reason": "boring"}) == (400, "request.invalid")
+    long = {"reason": "spam", "comment": "x" * (reports.REPORT_TEXT_CHARS_MAX + 1)}
+    assert await fay.refused("POST", path, long) == (400, "request.invalid")
+    nowhere = f"/v1/chats/{chat}/messages/99/report"
+    assert await fay.refused("POST", nowhere, SPAM) == (404, "message.not_found")
+    assert await fay.refused("POST", "/v1/users/rp-fay/report", SPAM) == (400, "request.invalid")
+    assert await fay.refused("POST", "/v1/users/nobody/report", SPAM) == (404, "user.not_found")
+    assert await fay.refused("POST", "/v1/users/ä/report", SPAM) == (404, "user.not_found")
+
+    made = await hope.ok("POST", "/v1/users/rp-gus/report", SPAM)
+    shown = await reported(backend, made["report_id"])
+    assert (shown["chat_id"], shown["sequence"], shown["content"]) == (None, None, None)
+    patch = f"/v1/tenants/acme/reports/{made['report_id']}"
+    assert await backend.refused("PATCH", patch, {"action": "redact"}) == (400, "request.invalid")
+    assert (await reported(backend, made["report_id"]))["state"] == "open"
+
+    notice = {"client_message_id": "m1", "content": "of the tenant itself"}
+    posted = await backend.ok("POST", f"/v1/tenants/acme/chats/{chat}/messages", notice)
+    made = await fay.ok("POST", f"/v1/chats/{chat}/messages/{posted['sequence']}/report", SPAM)
+    patch = f"/v1/tenants/acme/reports/{made['report_id']}"
+    assert await backend.refused("PATCH", patch, {"action": "ban"}) == (404, "user.not_found")
+
+
+async def test_a_user_makes_a_limited_number_of_reports(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ida, *_ = await rest.users("rp-ida", "rp-jon", "rp-kim")
+    monkeypatch.setattr("tidings.actions.chat.reporting.USER_DAY_REPORTS_MAX", 1)
+    await ida.ok("POST", "/v1/users/rp-jon/report", SPAM)
+    assert await ida.refused("POST", "/v1/users/rp-kim/report", SPAM) == (429, "rate.limited")

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uploads over REST: in one piece and in several, thumbnails, and what is refused."""
+
+import asyncio
+
+import pytest
+
+from tests.integration.attachments import (
+    PNG,
+    Talk,
+    blobs_of,
+    cut_off,
+    of,
+    offset,
+    sent,
+    some_bytes,
+    start,
+    sweep,
+    upload,
+)
+from tests.integration.attachments import talk as talk
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Json, Rest, problem
+from tidings.model import attachments
+from tidings.model.attachments import LATE_BYTES_MS, UPLOAD_MS
+from tidings.model.limits import DAY_MS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_an_upload_goes_on_where_it_was_cut_off(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    data = some_bytes(300_000)
+    made = await start(ann, len(data))
+    url, file = made["upload_url"], made["attachment_id"]
+
+    # The transport of these tests cannot cut a connection: the verb gets what a cut one gives.
+    while (at := await offset(ann, file)) < 200_000:
+        await cut_off(rest, "acme:ann", file, at, data[at : at + 40_000])
+    assert problem(
+        await ann.call("PATCH", url, content=data[5:], headers={"Upload-Offset": "5"})
+    ) == (409, "attachment.offset")
+    assert problem(await ann.call("PATCH", url, content=data)) == (400, "request.invalid")
+    rest_of_it = {"Upload-Offset": str(at)}
+    assert problem(await ann.call("PATCH", url, content=data[at:] + b"x", headers=rest_of_it)) == (
+        413,
+        "attachment.too_large",
+    )
+    answer = await ann.call("PATCH", url, content=data[at:], headers=rest_of_it)
+    assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(len(data)))
+    repeated = await ann.call("PATCH", url, headers={"Upload-Offset": str(len(data))})
+    assert repeated.status_code == 204
+
+    message = await sent(ann, chat, "m1", file)
+    assert (await ben.call("GET", of(chat, message, file))).content == data
+
+
+async def test_an_upload_has_a_bounded_number_of_short_parts(
+    rest: Rest, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attachments, "SHORT_PARTS_MAX", 3)
+    _, ann, _ = talk
+    made = await start(ann, 10)
+    url, file = made["upload_url"], made["attachment_id"]
+    answers = [
+        await ann.call("PATCH", url, content=b"x", headers={"Upload-Offset": str(at)})
+        for at in range(4)
+    ]
+    assert [one.status_code for one in answers] == [204, 204, 204, 400]
+    assert (await offset(ann, file), len(blobs_of(rest, file))) == (3, 3)
+    rest_of_it = await ann.call("PATCH", url, content=b"x" * 7, headers={"Upload-Offset": "3"})
+    assert rest_of_it.status_code == 204
+    assert await offset(ann, file) == 10
+
+
+async def test_a_second_put_replaces_what_a_first_one_began(rest: Rest, talk: Talk) -> None:
+    chat, ann, _ = talk
+    made = await start(ann, 100_000)
+    file = made["attachment_id"]
+    await cut_off(rest, "acme:ann", file, 0, b"a" * 50_000)
+    answer = await ann.call("PUT", made["upload_url"], content=b"b" * 100_000)
+    assert answer.status_code == 204
+    assert len(blobs_of(rest, file)) == 1
+    message = await sent(ann, chat, "m1", file)
+    assert (await ann.call("GET", of(chat, message, file))).content == b"b" * 100_000
+    # A whole upload does not change any more.
+    assert (await ann.call("PUT", made["upload_url"], content=b"c" * 9)).status_code == 204
+    assert (await ann.call("GET", of(chat, message, file))).content == b"b" * 100_000
+
+
+async def test_of_two_requests_at_once_one_goes_on(rest: Rest, talk: Talk) -> None:
+    _, ann, _ = talk
+    made = await start(ann, 20)
+    url, first = made["upload_url"], {"Upload-Offset": "0"}
+    answers = await asyncio.gather(
+        *(ann.call("PATCH", url, content=bytes([n]) * 20, headers=first) for n in range(3))
+    )
+    assert sorted(one.status_code for one in answers) in ([204, 409, 409], [204, 204, 409])
+    assert await offset(ann, made["attachment_id"]) == 20
+    assert len(blobs_of(rest, made["attachment_id"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"name": ""}, (400, "request.invalid")),
+        ({"name": "../a"}, (400, "request.invalid")),
+        ({"name": "a\\b"}, (400, "request.invalid")),
+        ({"name": "a\r\nSet-Cookie: b"}, (400, "request.invalid")),
+        ({"name": "n" * 256}, (400, "request.invalid")),
+        ({"content_type": "png"}, (400, "request.invalid")),
+        ({"content_type": "image/png; a=b"}, (400, "request.invalid")),
+        ({"size": 0}, (400, "request.invalid")),
+        ({"size": 100 * 2**20 + 1}, (413, "attachment.too_large")),
+        ({"width": 0}, (400, "request.invalid")),
+    ],
+)
+async def test_bad_uploads_are_refused(talk: Talk, change: Json, answer: tuple[int, str]) -> None:
+    _, ann, _ = talk
+    assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 1, **change}) == answer
+
+
+async def test_a_tenant_says_what_may_be_uploaded(rest: Rest) -> None:
+    tenant = await rest.tenant("strict")
+    ann = await rest.user("ann", "strict")
+    settings = {"attachments": {"types": ["image/*", "application/pdf"], "bytes_max": 1_000}}
+    await tenant.ok("PUT", "/v1/tenants/strict/settings", settings)
+    assert await ann.refused(
+        "POST", "/v1/attachments", {**PNG, "size": 1, "content_type": "text/html"}
+    ) == (415, "attachment.type")
+    assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 1_001}) == (
+        413,
+        "attachment.too_large",
+    )
+    await start(ann, 1_000, content_type="application/pdf")
+    bad = {"attachments": {"types": ["everything"]}}
+    assert await tenant.refused("PUT", "/v1/tenants/strict/settings", bad) == (
+        400,
+        "request.invalid",
+    )
+    quotas = {"quotas": {"attachment_bytes_per_day": 2_500}}
+    await rest.root.ok("PUT", "/v1/tenants/strict", quotas)
+    rest.clock.time += 60_000
+    await rest.core.quotas.add_up()
+    await start(ann, 900)
+    assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 900}) == (
+        429,
+        "quota.reached",
+    )
+
+
+async def test_a_thumbnail_goes_with_its_file(talk: Talk) -> None:
+    chat, ann, ben = talk
+    file, plain = await upload(ann, b"large"), await upload(ann, b"none")
+    path = f"/v1/attachments/{file}/thumbnail"
+    webp = {"Content-Type": "image/webp"}
+    for kind, data, answer in (
+        ("image/svg+xml", b"x", (415, "attachment.type")),
+        ("image/webp", b"", (400, "request.invalid")),
+        ("image/webp", b"x" * 65_537, (413, "attachment.too_large")),
+    ):
+        headers = {"Content-Type": kind}
+        assert problem(await ann.call("PUT", path, content=data, headers=headers)) == answer
+    for data in (b"first", b"small"):
+        assert (await ann.call("PUT", path, content=data, headers=webp)).status_code == 204
+    message = await sent(ann, chat, "m1", file, plain)
+    thumbnails = [one.get("thumbnail") for one in message["attachments"]]
+    assert thumbnails == [{"content_type": "image/webp", "size": 5}, None]
+    shown = await ben.call("GET", of(chat, message, file, "/thumbnail"))
+    assert (shown.content, shown.headers["content-type"]) == (b"small", "image/webp")
+    missing = of(chat, message, plain, "/thumbnail")
+    assert await ben.refused("GET", missing) == (404, "attachment.not_found")
+    late = await ann.call("PUT", path, content=b"late", headers=webp)
+    assert problem(late) == (409, "attachment.used")
+    link = await ben.ok("POST", of(chat, message, file, "/link"), {"thumbnail": True})
+    assert (await ben.call("GET", link["url"])).content == b"small"
+
+
+async def test_what_is_never_sent_dies(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    unsent, file = await upload(ann, b"x"), await upload(ann, b"y")
+    message = await sent(ann, chat, "m1", file)
+    stray = blobs_of(rest, file)[0].with_name("0" * 16)
+    stray.write_bytes(b"left by a crash")
+    rest.clock.time += UPLOAD_MS
+    again = await rest.user("ann")
+    assert (await again.call("HEAD", f"/v1/attachments/{unsent}")).status_code == 410
+    await sweep(rest)
+    assert len(blobs_of(rest, unsent)) == 1
+    rest.clock.time += LATE_BYTES_MS
+    await sweep(rest)
+    assert (blobs_of(rest, unsent), len(blobs_of(rest, file))) == ([], 1)
+    assert not stray.exists()
+    assert (await again.call("HEAD", f"/v1/attachments/{unsent}")).status_code == 404
+    rest.clock.time += 400 * DAY_MS
+    ben = await rest.user("ben")
+    assert (await ben.call("GET", of(chat, message, file))).content == b"y"

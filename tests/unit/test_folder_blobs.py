@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder for the bytes of attachments: whole or not at all, and nothing outside of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import ManualClock
+from tidings.assembly.system import SystemChance
+from tidings.blobs.folder import UNFINISHED, UNFINISHED_SECONDS, FolderBlobs
+from tidings.model.refusals import StoreUnavailable
+
+ONE, OTHER = "0" * 25 + "1", "0" * 25 + "2"
+A, B = "a" * 16, "b" * 16
+
+
+async def opened(folder: Path, *, is_alone: bool = True) -> FolderBlobs:
+    blobs = FolderBlobs(folder / "attachments", ManualClock(), SystemChance())
+    await blobs.open(is_alone=is_alone)
+    return blobs
+
+
+async def test_parts_are_stored_read_listed_and_deleted(tmp_path: Path) -> None:
+    blobs = await opened(tmp_path)
+    await blobs.put(ONE, A, [b"hello ", b"world"])
+    await blobs.put(ONE, B, [b"!"])
+    await blobs.put(OTHER, A, [b"?"])
+    assert await blobs.read(ONE, A, 0, 100) == b"hello world"
+    assert await blobs.read(ONE, A, 6, 3) == b"wor"
+    assert await blobs.read(ONE, "c" * 16, 0, 1) is None
+    assert sorted(await blobs.names(ONE)) == [A, B]
+    assert [name async for name in blobs.all()] == [ONE, OTHER]
+    await blobs.delete(ONE, [A, "c" * 16])
+    assert await blobs.names(ONE) == [B]
+    await blobs.delete(ONE, [B])
+    assert (await blobs.names(ONE), await blobs.names("0" * 26)) == ([], [])
+    assert [name async for name in blobs.all()] == [OTHER]
+    assert list((tmp_path / "attachments" / UNFINISHED).iterdir()) == []
+    assert (tmp_path / "attachments").stat().st_mode & 0o077 == 0
+
+
+async def test_what_a_crash_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    await opened(tmp_path)
+    half = tmp_path / "attachments" / UNFINISHED / "half"
+    half.write_bytes(b"half")
+    seconds = ManualClock().now() / 1_000
+    os.utime(half, (seconds, seconds))
+    await opened(tmp_path, is_alone=False)  # another process may be writing it
+    assert half.exists()
+    os.utime(half, (seconds, seconds - UNFINISHED_SECONDS))
+    await opened(tmp_path, is_alone=False)
+    assert not half.exists()
+    half.write_bytes(b"half")
+    await opened(tmp_path)
+    assert not half.exists()
+
+
+async def test_a_disk_in_trouble_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = await opened(tmp_path)
+
+    def fail(_: int) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(StoreUnavailable):
+            await blobs.put(ONE, A, [b"x"])
+    assert await blobs.names(ONE) == []
+    assert list((tmp_path / "attachments" / UNFINISHED).iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "", "A" * 16, "a" * 17])
+async def test_no_path_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    blobs = await opened(tmp_path)
+    with pytest.raises(AssertionError):
+        await blobs.read(ONE, name, 0, 1)
+    with pytest.raises(AssertionError):
+        await blobs.names(name)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timer: what is due is done once, in turns, and again after a failure."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support.clock import NOW, ManualClock
+from tests.support.waiting import until
+from tidings.delivery import timer as module
+from tidings.delivery.timer import FAILURES_MAX, RENEW_MS, RETRY_MS_MAX, Timer
+from tidings.metrics import declared
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.due import Due, DueItems, DueKind, DueWork
+from tidings.ports.tenant_jobs import NotYet
+
+
+class MemoryItems:
+    """Items in memory, in one shard."""
+
+    def __init__(self, *items: Due) -> None:
+        self.items = {item.name: item for item in items}
+        self.leases = 0
+        self.given_back = 0
+        self.is_down = False
+
+    async def put(self, due: Due, now: int) -> None:
+        self.items[due.name] = due
+
+    async def lease(self, kind: DueKind, holder: str, now: int) -> Sequence[int]:
+        self.leases += 1
+        return (0,)
+
+    async def read(
+        self, kind: DueKind, shard: int, now: int, limit: int, without: Sequence[str] = ()
+    ) -> list[Due]:
+        if self.is_down:
+            raise StoreUnavailable
+        due = [item for item in self.items.values() if item.at <= now]
+        return sorted((one for one in due if one.tenant not in without), key=lambda one: one.name)[
+            :limit
+        ]
+
+    async def drop(self, due: Due) -> None:
+        self.items.pop(due.name, None)
+
+    async def give_back(self, kind: DueKind, holder: str) -> None:
+        self.given_back += 1
+        if self.is_down:
+            raise StoreUnavailable
+
+
+class Work:
+    """Writes down what it is asked to do, and does as it is told."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.gave_up: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self.may_go = asyncio.Event()
+        self.may_go.set()
+
+    async def do(self, due: Due) -> None:
+        await self.may_go.wait()
+        self.did.append(due.item_id)
+        if due.item_id in self.fails:
+            raise self.fails[due.item_id]
+
+    async def give_up(self, due: Due) -> None:
+        self.gave_up.append(due.item_id)
+        if isinstance(self.fails[due.item_id], OSError):
+            raise self.fails[due.item_id]
+
+
+_items_conform: type[DueItems] = MemoryItems
+_work_conforms: type[DueWork] = Work
+
+
+def an_item(name: str, at: int = NOW, tenant: str = "acme") -> Due:
+    return Due(
+        kind="message", at=at, item_id=name, subject=f"{tenant}:ann", tenant=tenant, made_at=NOW
+    )
+
+
+class World:
+    """A timer with its items, its work and its time."""
+
+    def __init__(self, *items: Due) -> None:
+        self.items = MemoryItems(*items)
+        self.work = Work()
+        self.clock = ManualClock()
+        self.waited: list[int] = []
+        self.timer = Timer(
+            due=self.items,
+            kinds={"message": self.work},
+            clock=self.clock,
+            holder="me",
+            back_off=self._back_off,
+        )
+
+    async def _back_off(self, attempt: int) -> None:
+        self.waited.append(attempt)
+        self.items.is_down = attempt < 2
+
+    async def pass_time(self, ms: int) -> None:
+        self.clock.time += ms
+        await self.timer.look()
+        await self.settled()
+
+    async def settled(self) -> None:
+        await until(lambda: self.timer.depths()["held"] == 0)
+
+
+async def test_what_is_due_is_done_once_and_is_late_by_what_it_was() -> None:
+    before = list(declared.timer_late_seconds.of["message"].counts)
+    world = World(an_item("now"), an_item("soon", NOW + 400), an_item("later", NOW + 9_000))
+    await world.pass_time(0)
+    assert world.work.did == ["now"]
+    await world.pass_time(1_000)
+    await world.pass_time(0)
+    assert world.work.did == ["now", "soon"]
+    assert [name[2] for name in world.items.items] == ["later"]
+    assert world.timer.done == 2
+    after = declared.timer_late_seconds.of["message"].counts
+    assert [new - old for new, old in zip(after, before, strict=True)][:3] == [1, 0, 1]
+
+
+async def test_the_lease_is_renewed_and_given_back() -> None:
+    world = World()
+    for _ in range(3):
+        await world.pass_time(RENEW_MS // 2)
+    assert world.items.leases == 2
+    world.items.is_down = True
+    await world.timer.close()
+    assert world.items.given_back == 1
+
+
+async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("AT_ONCE", 1), ("READ_MAX", 10), ("TENANT_HELD_MAX", 5)):
+        monkeypatch.setattr(module, name, value)
+    many = [an_item(f"many{number:02}") for number in range(30)]
+    few = [an_item(f"small{number}", NOW, tenant) for number, tenant in enumerate(("b", "c"))]
+    world = World(*many, *few)
+    world.work.may_go.clear()
+    await world.timer.look()
+    assert world.timer.depths() == {"held": 12, "running": 1}
+    world.work.may_go.set()
+    await world.settled()
+    assert set(world.work.did[:3]) == {"many00", "small0", "small1"}
+    assert len(world.work.did) == 12
+
+
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_MAX", 3)
+    world = World(*(an_item(str(number)) for number in range(9)))
+    for number in range(9):
+        world.work.fails[str(number)] = StoreUnavailable()
+    await world.pass_time(0)
+    assert len(world.work.did) == 3
+    await world.pass_time(0)
+    await world.pass_time(0)
+    world.work.fails.clear()
+    for _ in range(3):
+        await world.pass_time(RETRY_MS_MAX)
+    assert world.items.items == {}
+
+
+async def test_what_must_wait_and_what_the_store_refused_is_tried_again() -> None:
+    world = World(an_item("early"), an_item("refused"))
+    world.work.fails = {"early": NotYet(NOW + 5_000), "refused": StoreUnavailable()}
+    await world.pass_time(0)
+    await world.pass_time(999)
+    assert world.work.did == ["early", "refused"]
+    await world.pass_time(1)
+    assert world.work.did[2:] == ["refused"]
+    world.work.fails.clear()
+    await world.pass_time(4_000)
+    assert sorted(world.work.did[3:]) == ["early", "refused"]
+    assert world.items.items == {}
+
+
+async def test_what_fails_again_and_again_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(an_item("bad"), an_item("worse"))
+    world.work.fails = {"bad": ValueError("no"), "worse": OSError("not even that")}
+    for _ in range(FAILURES_MAX):
+        assert world.work.gave_up == []
+        await world.pass_time(RETRY_MS_MAX)
+    assert sorted(world.work.gave_up) == ["bad", "worse"]
+    assert [name[2] for name in world.items.items] == ["worse"]
+    assert world.timer.failed_attempts == 2 * FAILURES_MAX
+    actions = [getattr(record, "action", None) for record in caplog.records]
+    assert actions.count("due_failed") == 2 * FAILURES_MAX + 1
+
+
+async def test_the_loop_survives_an_outage() -> None:
+    world = World(an_item("one"))
+    world.items.is_down = True
+    world.timer.start()
+    await until(lambda: world.work.did == ["one"])
+    assert world.waited == [1, 2]
+    await world.timer.close()
