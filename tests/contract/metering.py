@@ -19,6 +19,7 @@ from tests.support.settings import config_of
 from tests.support.waiting import until
 from tidings.actions.identity.audit import Intent
 from tidings.actions.identity.blocks import BlockLists, NoBlocks
+from tidings.actions.identity.quotas import TenantQuotas
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
@@ -230,6 +231,8 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name in ("cached", "of"):
             patch.setattr(BlockLists, name, getattr(NoBlocks, name))
+        # It looks at the quotas of active tenants every few seconds, whatever they do.
+        patch.setattr(TenantQuotas, "_look", _look_at_nothing)
         fan_out = FanOut(
             core.bus,
             devices,
@@ -241,6 +244,10 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         )
         stack.push_async_callback(fan_out.close)
         yield Process(core, meter, devices)
+
+
+async def _look_at_nothing(_quotas: TenantQuotas, _tenant: str, _active: object) -> None:
+    """Leave the tenant without quotas."""
 
 
 def _never(trouble: Exception) -> None:
