@@ -16,8 +16,8 @@ from tidings.ports.delivery import (
     ConnectionAddress,
     EncodedEntry,
     Handover,
+    MessageNotice,
     Push,
-    PushNotice,
     Refreshed,
     Registry,
     RegistryUnavailable,
@@ -126,9 +126,9 @@ class FakePush:
     """Push service that records the notices."""
 
     def __init__(self) -> None:
-        self.notices: list[PushNotice] = []
+        self.notices: list[MessageNotice] = []
 
-    async def send(self, notices: Sequence[PushNotice]) -> None:
+    async def send(self, notices: Sequence[MessageNotice]) -> None:
         self.notices += notices
 
     def of(self, user: UserKey) -> list[int]:

@@ -24,10 +24,10 @@ from tidings.model.ids import user_key
 from tidings.phones import push_webhook
 from tidings.phones.log import LogPush
 from tidings.phones.push_webhook import WebhookPush
-from tidings.ports.delivery import PushNotice
+from tidings.ports.delivery import MessageNotice
 
 SECRET = b"shared secret"
-NOTICE = PushNotice(chat_id=CHAT, sequence=7, sender=ALICE, users=(BOB,))
+NOTICE = MessageNotice(chat_id=CHAT, sequence=7, sender=ALICE, users=(BOB,))
 
 
 async def at_once(attempt: int) -> None:
@@ -35,9 +35,9 @@ async def at_once(attempt: int) -> None:
     await asyncio.sleep(0)
 
 
-def of_tenant(tenant: str) -> PushNotice:
+def of_tenant(tenant: str) -> MessageNotice:
     sender, to = user_key(tenant, "alice"), user_key(tenant, "bob")
-    return PushNotice(chat_id=CHAT, sequence=7, sender=sender, users=(to,))
+    return MessageNotice(chat_id=CHAT, sequence=7, sender=sender, users=(to,))
 
 
 def tenants_in(receiver: "Receiver") -> list[str]:

@@ -20,9 +20,9 @@ from tidings.model.limits import SECOND_MS
 from tidings.model.roles import Member
 from tidings.ports.delivery import (
     DeliveryStore,
+    MessageNotice,
     Push,
     PushMute,
-    PushNotice,
 )
 from tidings.ports.world import Clock
 
@@ -68,7 +68,7 @@ class PushNotifier:
         if self._push is None:
             return
         now = self._clock.now()
-        notices: list[PushNotice] = []
+        notices: list[MessageNotice] = []
         for entries, reached in runs:
             # A message whose content is gone by now needs no push.
             new = [entry for entry in entries if _is_pushed(entry, now)]
@@ -109,7 +109,7 @@ def _wants(user: UserKey, entry: Entry, mutes: Mapping[UserKey, PushMute], now: 
     return mute is None or not mute.holds(now, is_mention=entry.does_mention(user))
 
 
-def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | None:
+def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> MessageNotice | None:
     users = tuple(
         user
         for user, member in wanting.items()
@@ -117,6 +117,6 @@ def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | Non
     )
     if not users:
         return None
-    return PushNotice(
+    return MessageNotice(
         chat_id=entry.chat_id, sequence=entry.sequence, sender=entry.sender, users=users
     )

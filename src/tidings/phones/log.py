@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 
 from tidings.metrics import declared
-from tidings.ports.delivery import Push, PushNotice, Sms
+from tidings.ports.delivery import MessageNotice, Push, Sms
 
 sms_log = logging.getLogger("tidings.sms")
 
@@ -25,7 +25,7 @@ _sms_conforms: type[Sms] = LogSms
 class LogPush:
     """Push service that logs one line for each batch of notices. Notices have no content."""
 
-    async def send(self, notices: Sequence[PushNotice]) -> None:
+    async def send(self, notices: Sequence[MessageNotice]) -> None:
         declared.push.counts["sent"] += 1
         push_log.info(
             "push",

@@ -21,7 +21,7 @@ from tidings.diagnosis import report_queue
 from tidings.metrics import declared
 from tidings.metrics.meters import Reading, report
 from tidings.model.ids import message_id, tenant_of, user_id
-from tidings.ports.delivery import Push, PushNotice
+from tidings.ports.delivery import MessageNotice, Push
 from tidings.ports.world import Clock
 from tidings.wire.events import DELIVERY_HEADER, delivery_id, signed_headers
 
@@ -207,7 +207,7 @@ class WebhookPush:
         loop = asyncio.get_running_loop()
         self._posting = [loop.create_task(self._post_all(self._http)) for _ in range(POSTS_AT_ONCE)]
 
-    async def send(self, notices: Sequence[PushNotice]) -> None:
+    async def send(self, notices: Sequence[MessageNotice]) -> None:
         """Queue one batch per tenant, without waiting for the webhook."""
         by_tenant = sorted((_record(notice) for notice in notices), key=_tenant)
         for tenant, records in groupby(by_tenant, key=_tenant):
@@ -288,7 +288,7 @@ def _tenant(record: PushRecord) -> str:
     return record.tenant
 
 
-def _record(notice: PushNotice) -> PushRecord:
+def _record(notice: MessageNotice) -> PushRecord:
     return PushRecord(
         tenant=tenant_of(notice.sender),
         chat=notice.chat_id,

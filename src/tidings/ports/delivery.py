@@ -11,7 +11,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
 
 
-class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
+class MessageNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A notice of a new message, for those members of the chat who are not connected.
 
     It identifies the message and contains nothing of its content.
@@ -38,7 +38,7 @@ class PushMute(msgspec.Struct, frozen=True):
 class Push(Protocol):
     """Sends push notices to users' devices."""
 
-    async def send(self, notices: Sequence[PushNotice]) -> None:
+    async def send(self, notices: Sequence[MessageNotice]) -> None:
         """Try at least once to send the notices; a failure is logged, not raised."""
         ...
 

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of push: what a notice says, and the providers that take it to devices.
+
+A provider is an adapter in `outgoing/push`. It knows one push service, and checks what tenants and
+users give for it. It stores nothing, decides nothing about whom to notify, and tries each notice
+once. The caller keeps credentials and targets, claims a notice before it is sent, and repeats a
+notice only after the outcome `not_sent`.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+ProviderName = Literal["webpush", "fcm", "apns", "webhook"]
+DEVICE_PROVIDERS: Final = ("webpush", "fcm", "apns")
+"""Providers for which a device registers. A webhook is registered by the tenant, for all users."""
+
+PushCredentials = Mapping[str, object]
+"""What a tenant gives for a provider, as a JSON object. It is stored sealed."""
+
+COLLAPSE_KEY_BYTES_MAX: Final = 64
+"""Longest collapse key, which is the limit of APNs. Web Push takes half: its provider shortens it
+with a digest."""
+
+
+class PushTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a notice goes: the subscription of a browser, or the token of an app on a phone."""
+
+    provider: ProviderName
+    address: str
+    """The endpoint of a subscription, or the token. No two devices have the same one."""
+    keys: tuple[str, str] | None = None
+    """The keys `p256dh` and `auth` of a subscription, in base64url without padding."""
+    app: str | None = None
+    """The app that registered a token: the project of FCM, the topic of APNs."""
+
+
+class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """A notice for one device. It names what is new, and shows content only if the tenant says so.
+
+    The kind `clear` shows nothing: it takes back the notices with its collapse key, and sets the
+    badge.
+    """
+
+    kind: Literal["message", "notification", "clear", "test"]
+    data: Mapping[str, str]
+    """What the app needs to find the news: `chat_id`, `sequence` and `message_id`, or `inbox` and
+    `notification_id`. A value is always a text."""
+    collapse_key: str
+    """A later notice with the same key replaces this one. ASCII, at most `COLLAPSE_KEY_BYTES_MAX`
+    bytes."""
+    badge: int | None = None
+    """Number of everything unread; None if it is not known."""
+    title: str | None = None
+    body: str | None = None
+    """The name of the sender and the beginning of the content; None unless the tenant's `content`
+    is `preview`."""
+    ttl_seconds: int = 86_400
+    """How long the push service keeps the notice for a device that is switched off."""
+
+
+class PushOutcome(msgspec.Struct, frozen=True):
+    """What became of one attempt."""
+
+    kind: Literal["sent", "gone", "not_sent", "refused", "unknown"]
+    """- `sent`: the push service took it.
+    - `gone`: the target does not exist any more (404, 410, Unregistered) and is to be removed.
+    - `not_sent`: the answer proves that it was not sent, and a later attempt may succeed (429,
+      503, no connection).
+    - `refused`: the answer proves that it was not sent, and a later attempt would fail, too
+      (wrong credentials, too large, an address that the operator does not allow).
+    - `unknown`: there was no answer in time, or one that proves nothing. It is not repeated.
+    """
+    reason: str = ""
+    """A short text for logs and metrics, without tokens, addresses or content."""
+    retry_after_ms: int | None = None
+    """How long the push service asks to wait, after `not_sent`."""
+
+
+class PushProvider(Protocol):
+    """Takes notices to devices through one push service.
+
+    Every request goes through `outgoing.guard`, and has a time limit.
+    """
+
+    name: ProviderName
+    can_clear: bool
+    """False if each notice has to show something, as with Web Push. No `clear` is then sent."""
+
+    def accept_credentials(
+        self, given: PushCredentials, stored: PushCredentials | None
+    ) -> PushCredentials:
+        """Check what a tenant gives, and return what is to be stored.
+
+        Secrets that are left out are taken from what is stored, or made if the provider can make
+        them: the keys of Web Push.
+
+        Raises:
+            Invalid: Something is missing or malformed. The pointer begins with `/<name>/`.
+        """
+        ...
+
+    def shown(self, credentials: PushCredentials) -> Mapping[str, object]:
+        """Return what the tenant may see of its credentials, which includes no secret."""
+        ...
+
+    def public(self, credentials: PushCredentials) -> Mapping[str, object]:
+        """Return what every user of the tenant needs to register: for Web Push
+        `{"vapid_public_key": …}`, for others nothing."""
+        ...
+
+    def accept_target(self, given: Mapping[str, object]) -> PushTarget:
+        """Check the body with which a device registers, and return the target.
+
+        Raises:
+            Invalid: The body is malformed, or the endpoint is no https address.
+        """
+        ...
+
+    async def send(
+        self, credentials: PushCredentials, target: PushTarget, notice: PushNotice
+    ) -> PushOutcome:
+        """Post a notice once, within 10 seconds; failures are outcomes, not exceptions."""
+        ...
