@@ -236,6 +236,17 @@ async def test_what_another_process_answered_is_shown_on_request(
         assert "read_log" not in fleet.reads, "once is enough"
 
 
+async def test_a_receipt_knows_what_another_process_appended(fleet: Fleet) -> None:
+    state = await fleet.chat("group", message(ANN, "one"))
+    async with fleet.another() as store:
+        await store.receipts.advance(Move(BOB, state.chat_id, read=1))
+        await append(fleet.writer, state, message(ANN, "two"))
+        moved = await store.receipts.advance(Move(BOB, state.chat_id, read=2))
+        assert moved is not None
+        receipt, head = moved
+    assert (receipt.read, head.sequence, head.number) == (2, 3, 2)
+
+
 async def test_heads_come_from_the_logs_if_nobody_delivers(fleet: Fleet) -> None:
     states = [await fleet.chat(kind, message(BOB)) for kind in KINDS]
     for state in states:

@@ -134,7 +134,7 @@ async def test_receipts(store: DynamoStore, meter: Meter) -> None:
     assert await meter.units(store.receipts.move(to_the_end)) == (1, 0)
     received = [Move(ANN, state.chat_id, delivered=3)]
     assert await meter.units(store.receipts.move(received)) == (1, 0)
-    assert await meter.units(store.receipts.advance(Move(ANN, state.chat_id, read=4))) == (1, 0)
+    assert await meter.units(store.receipts.advance(Move(ANN, state.chat_id, read=4))) == (1, 1)
 
 
 async def test_a_page_of_history(store: DynamoStore, meter: Meter) -> None:

@@ -115,10 +115,10 @@ class DynamoReceipts:
 
     async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
         far = max(move.delivered, move.read)
-        head = self._heads.known(move.chat)
-        if far > head.sequence or not head.sequence:
-            head = await head_of_chat(self._dynamo, move.chat)
-            self._heads.saw(move.chat, head)
+        # Another process may have appended entries that this one has not seen, and the unread count
+        # in the answer includes every entry that was acknowledged before.
+        head = await head_of_chat(self._dynamo, move.chat)
+        self._heads.saw(move.chat, head)
         if far > head.sequence and await self._receipt(move.user, move.chat) is not None:
             raise ReceiptBeyondHead(f"the log ends at {head.sequence}")
         moved = await self._apply(move, await self._numbers([move]))
