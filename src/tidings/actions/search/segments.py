@@ -3,7 +3,8 @@
 
 A segment covers 1,024 entries in 16 blocks. For each author it has the sorted terms, and for each
 term the blocks with messages that have it, as bits. The terms are compressed in portions, and apart
-from the bits, because most searches need only one portion to see that a term is missing.
+from the blocks, because most searches need only one portion to see that a term is missing. Most
+terms are in a single block, so that its number is stored instead of its bits.
 """
 
 import unicodedata
@@ -12,7 +13,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import and_, or_
 from typing import Final
 
@@ -21,7 +22,7 @@ import msgspec
 from tidings.actions.search.queries import SearchQuery
 from tidings.model.entries import Entry
 
-FORMAT: Final = f"1/{unicodedata.unidata_version}"
+FORMAT: Final = f"2/{unicodedata.unidata_version}"
 """Version of the segments and of what a word is, which depends on the version of Unicode. Later
 versions sort after earlier ones."""
 SEGMENT_ENTRIES: Final = 1_024
@@ -36,6 +37,8 @@ PORTION_TERMS: Final = 256
 """Terms that are compressed together, at most 256. A search for a term decompresses only one
 portion."""
 SHARED_CHARS_MAX: Final = 255
+SEVERAL: Final = BLOCKS
+"""Stored for a term that is in several blocks, where others have the number of their block."""
 LAST_CHAR: Final = "\U0010ffff"
 """The last character, which no term contains."""
 
@@ -85,12 +88,15 @@ def pack(postings: Postings) -> bytes:
     """Return postings as they are encrypted and stored."""
     terms = sorted(postings)
     portions = [terms[at : at + PORTION_TERMS] for at in range(0, len(terms), PORTION_TERMS)]
-    bits = array("H", [postings[term] for term in terms])
+    bits = [postings[term] for term in terms]
+    places = bytes(each.bit_length() - 1 if each.bit_count() == 1 else SEVERAL for each in bits)
+    several = array("H", [each for each in bits if each.bit_count() > 1])
     return _encode(
         _SortedTerms(
             [portion[0] for portion in portions],
             [_pack_terms(portion) for portion in portions],
-            zlib.compress(bits.tobytes()),
+            _deflate(places, zlib.Z_HUFFMAN_ONLY),  # nothing in it repeats
+            _deflate(several.tobytes()),
         )
     )
 
@@ -99,18 +105,32 @@ def unpack(packed: bytes) -> Postings:
     """Return the postings from their stored form."""
     opened = _decode(packed)
     terms = [term for portion in opened.portions for term in _unpack_terms(portion)]
-    return dict(zip(terms, opened.blocks(), strict=True))
+    blocks = opened.blocks()
+    return {term: blocks.of(place, place + 1) for place, term in enumerate(terms)}
 
 
-def _pack_terms(terms: list[str]) -> bytes:
-    """Return sorted terms, each without the beginning that it shares with the term before it."""
+def _deflate(plain: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:
+    """Return compressed bytes without a header and a checksum, because encryption has its own."""
+    work = zlib.compressobj(zlib.Z_BEST_COMPRESSION, wbits=-zlib.MAX_WBITS, strategy=strategy)
+    return work.compress(plain) + work.flush()
+
+
+def _inflate(packed: bytes) -> bytes:
+    return zlib.decompress(packed, wbits=-zlib.MAX_WBITS)
+
+
+def _pack_terms(terms: list[str]) -> tuple[bytes, bytes]:
+    """Return sorted terms, each without the beginning that it shares with the term before it.
+
+    The lengths of these beginnings come first, and the rests of the terms second.
+    """
     shared = bytearray()
     rests: list[str] = []
     for before, term in pairwise(["", *terms]):
         length = _shared(before, term)
         shared.append(length)
         rests.append(term[length:])
-    return zlib.compress(bytes([len(terms) - 1, *shared]) + "\n".join(rests).encode())
+    return _deflate(bytes(shared)), _deflate("\n".join(rests).encode())
 
 
 def _shared(one: str, other: str) -> int:
@@ -121,14 +141,12 @@ def _shared(one: str, other: str) -> int:
     return min(len(one), len(other))
 
 
-def _unpack_terms(portion: bytes, end: str = LAST_CHAR) -> list[str]:
+def _unpack_terms(portion: tuple[bytes, bytes], end: str = LAST_CHAR) -> list[str]:
     """Return the terms of a portion, up to the first term after `end`."""
-    plain = zlib.decompress(portion)
-    rests_at = plain[0] + 2
+    shared, rests = (_inflate(part) for part in portion)
     terms: list[str] = []
     term = ""
-    rests = plain[rests_at:].decode().split("\n")
-    for length, rest in zip(plain[1:rests_at], rests, strict=True):
+    for length, rest in zip(shared, rests.decode().split("\n"), strict=True):
         term = term[:length] + rest
         terms.append(term)
         if term > end:
@@ -147,21 +165,38 @@ def blocks_with(packed: bytes, query: SearchQuery) -> int:
                 return 0
             spans.append(span)
     blocks = opened.blocks()
-    return reduce(and_, (reduce(or_, blocks[first:last]) for first, last in spans), ALL_BLOCKS)
+    return reduce(and_, (blocks.of(first, last) for first, last in spans), ALL_BLOCKS)
+
+
+class _Blocks(msgspec.Struct, frozen=True):
+    """The blocks of sorted terms."""
+
+    places: bytes
+    """For each term the number of its only block, or `SEVERAL`."""
+    several: "array[int]"
+    """The bits of the terms that are in several blocks."""
+
+    def of(self, first: int, last: int) -> int:
+        """Return the blocks of the terms from one place up to another, as bits."""
+        start = self.places.count(SEVERAL, 0, first)
+        stop = start + self.places.count(SEVERAL, first, last)
+        single = (1 << place for place in self.places[first:last] if place != SEVERAL)
+        return reduce(or_, chain(single, self.several[start:stop]), 0)
 
 
 class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
     """Sorted terms in portions, and the blocks of all terms in the same order."""
 
     first_terms: list[str]
-    portions: list[bytes]
-    bits: bytes
+    portions: list[tuple[bytes, bytes]]
+    places: bytes
+    several: bytes
 
-    def blocks(self) -> "array[int]":
-        """Return the blocks of each term."""
-        bits = array("H")
-        bits.frombytes(zlib.decompress(self.bits))
-        return bits
+    def blocks(self) -> _Blocks:
+        """Return the blocks of all terms."""
+        several = array("H")
+        several.frombytes(_inflate(self.several))
+        return _Blocks(_inflate(self.places), several)
 
     def span(self, text: str, *, is_prefix: bool) -> tuple[int, int] | None:
         """Return the places of a term, or of all terms with this beginning, if there are any.
