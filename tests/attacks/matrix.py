@@ -190,6 +190,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "report_message": {**chat(202), "owner": Answer(400, "request.invalid")},
     "report_user": users(202, foreigner=NO_USER),
     "list_reports": tenant(200),
+    "unseal_report": tenant(200),
     "change_report": tenant(200),
     "list_invites": users(200),
     "accept_invite": chat(200, missing=NO_INVITE),

@@ -354,6 +354,7 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "hide_chat": lambda scene: {"hidden": True},
     "report_message": lambda scene: _REPORT,
     "report_user": lambda scene: _REPORT,
+    "unseal_report": lambda scene: {"reason": "a test"},
     "change_report": lambda scene: {"state": "dismissed"},
     "unseal_entries": lambda scene: {"reason": "a test"},
     "create_tenant_chat": lambda scene: {"type": "group", "name": "New", "members": ["guest"]},

@@ -21,7 +21,7 @@ __all__ = ["axe"]
 DESKTOP: Final[ViewportSize] = {"width": 1280, "height": 860}
 SMALL: Final = cast(ViewportSize, SMALL_WINDOW)
 TENANT: Final = "harbour"
-COLOURFUL: Final = ("sign-in", "audit", "chat", "missing", "suspend")
+COLOURFUL: Final = ("sign-in", "audit", "chat", "reports", "missing", "suspend")
 """Screens that together have all colours."""
 PICTURES: Final = ("overview-desktop-light", "chat-desktop-dark", "suspend-phone-light")
 SECRET: Final = "Meet me at the harbour"
@@ -30,8 +30,9 @@ SECRET: Final = "Meet me at the harbour"
 class Harbour:
     """A tenant with two people, who have a chat, and with an inbox."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: ServerProcess, tenant: str = TENANT) -> None:
         self.server = server
+        self.tenant = tenant
         self.http = httpx.AsyncClient(base_url=server.url, trust_env=False)
         self.key = ""
         self.chat = ""
@@ -46,7 +47,7 @@ class Harbour:
 
     async def settle(self) -> None:
         """Make all of it."""
-        at = f"/tenants/{TENANT}"
+        at = f"/tenants/{self.tenant}"
         await self.ask("PUT", at, {"name": "Harbour Inc.", "quotas": {"users": 500}})
         self.key = (await self.ask("POST", f"{at}/keys"))["key"]
         tokens = [
@@ -59,6 +60,8 @@ class Harbour:
         for number, text in enumerate((SECRET, "Which boat?", "The red one.")):
             message = {"client_message_id": f"m{number}", "content": text}
             await self.ask("POST", f"/chats/{self.chat}/messages", message, tokens[number % 2])
+        report = {"reason": "abuse", "comment": "Rude."}
+        await self.ask("POST", f"/chats/{self.chat}/messages/3/report", report, tokens[0])
         await self.ask("DELETE", f"/chats/{self.chat}/messages/4", None, tokens[0])
         await self.ask("PUT", f"{at}/inboxes/news", {"title": "News", "categories": ["tide"]})
         post = {
@@ -112,6 +115,7 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         ("tenant", at, "Messages a day"),
         ("users", f"{at}/users", "Ann"),
         ("user", f"{at}/users/ann", "Unread in news"),
+        ("reports", f"{at}/reports", "Message of bob"),
         ("explain", f"{at}/explain/{harbour.chat}.2/bob", "accepted"),
         ("trace", f"{at}/trace/ann", "What is delivered now?"),
         ("chats", f"{at}/chats", "Boats"),

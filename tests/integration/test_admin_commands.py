@@ -93,7 +93,7 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     [waiting] = await printed(say, "scheduled", "list", "acme", "alice")
     assert waiting.split("  ") == [made.json()["scheduled_id"], at, "pending", chat]
     assert (await printed(say, "connections", "acme", "alice")) == ["alice is not connected."]
-    assert await printed(say, "reports", "acme", "--state", "open") == []
+    assert await printed(say, "reports", "acme", "--state", "open", "--sealed") == []
     newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
     assert newest.split("  ")[2:4] == ["list_reports", "acme"]
     _, newest, *_ = await printed(say, "audit", "acme", "--limit", "2")

@@ -108,6 +108,7 @@ BODIES: dict[str, Json] = {
     "put_inbox": {"title": "News"},
     "stack_redact": {"id": "b1"},
     "unseal_entries": {"reason": "a test"},
+    "unseal_report": {"reason": "a test"},
     "change_settings": {"frozen": True},
     "change_report": {"state": "resolved"},
     "create_tenant_chat": {"type": "group", "name": "Crew", "members": ["bob"]},

@@ -66,6 +66,8 @@ async def test_a_tenant_sees_who_is_behind(rest: Rest) -> None:
     row = await ann.ok("GET", f"/v1/chats/{chat}")
     assert found == {
         "last_activity_at": row["last_activity_at"],
+        "frozen": False,
+        "slow_mode_seconds": 0,
         "chat_id": chat,
         "type": "group",
         "name": "Behind",

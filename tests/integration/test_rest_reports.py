@@ -51,6 +51,33 @@ async def gone(sender: Actor, chat: str) -> int:
     return sequence
 
 
+async def test_a_report_is_sealed_until_there_is_a_reason(rest: Rest) -> None:
+    backend = await rest.tenant()
+    lea, max_ = await rest.users("rp-lea", "rp-max")
+    chat = await lea.group("rp-max")
+    sequence = (await max_.send(chat, "m1", "bad words"))["sequence"]
+    body = {"reason": "abuse", "comment": "he does it all the time"}
+    made = await lea.ok("POST", f"/v1/chats/{chat}/messages/{sequence}/report", body)
+    bare = await lea.ok("POST", "/v1/users/rp-max/report", SPAM)
+
+    answer = await backend.call("GET", "/v1/tenants/acme/reports?sealed=true&state=open")
+    assert "bad words" not in answer.text and body["comment"] not in answer.text
+    sealed = {one["report_id"]: one["sealed"] for one in answer.json()["data"]}
+    assert (sealed[made["report_id"]], sealed[bare["report_id"]]) == (True, False)
+
+    path = f"/v1/tenants/acme/reports/{made['report_id']}/unseal"
+    for wrong in ({}, {"reason": " "}, {"reason": "\u202e"}):
+        assert await backend.refused("POST", path, wrong) == (400, "request.invalid")
+    shown = await backend.ok("POST", path, {"reason": "Ticket 4711"})
+    assert (shown["content"], shown["comment"]) == ("bad words", body["comment"])
+    assert shown["sealed"] is False
+    (act,) = (await backend.ok("GET", "/v1/tenants/acme/audit?limit=1"))["data"]
+    assert (act["action"], act["target"]) == ("unseal_report", made["report_id"])
+    assert act["fields"] == ["reason=Ticket 4711"]
+    missing = f"/v1/tenants/acme/reports/{chat}/unseal"
+    assert await backend.refused("POST", missing, {"reason": "x"}) == (404, "report.not_found")
+
+
 async def test_a_report_is_handled_with_an_action(rest: Rest) -> None:
     backend = await rest.tenant()
     cid, dot, eve = await rest.users("rp-cid", "rp-dot", "rp-eve")

@@ -3,7 +3,20 @@
 
 import { h } from "../elements/view.js";
 import { icon } from "./icons.js";
-import { button, card, counted, facts, label, link, mono, number, table, when } from "./parts.js";
+import {
+  button,
+  card,
+  counted,
+  facts,
+  label,
+  link,
+  mono,
+  number,
+  seconds,
+  table,
+  when,
+} from "./parts.js";
+import { freeze } from "./reports.js";
 import { Screen } from "./screen.js";
 
 const PAGE = 50;
@@ -39,7 +52,11 @@ export class ChatScreen extends Screen {
   }
 
   aside() {
-    return this.#chat ? label(this.#chat.type === "group" ? "Group" : "Direct", "accent") : null;
+    if (!this.#chat) return null;
+    return [
+      label(this.#chat.type === "group" ? "Group" : "Direct", "accent"),
+      this.#chat.frozen ? [" ", label("Frozen", "bad")] : null,
+    ];
   }
 
   async load() {
@@ -67,6 +84,10 @@ export class ChatScreen extends Screen {
           ["Messages", number(chat.message_count)],
           ["End of the log", number(chat.head)],
           ["Last activity", when(chat.last_activity_at)],
+          chat.slow_mode_seconds > 0 && [
+            "Slow mode",
+            `one message in ${seconds(chat.slow_mode_seconds)}`,
+          ],
         ]),
         { actions: link(this.to("trace", this.id), "Live trace") },
       ),
@@ -186,7 +207,22 @@ export class ChatScreen extends Screen {
   }
 
   #dangers() {
+    const { frozen } = this.#chat;
     return card("Moderation", [
+      h("div", { class: "danger-row" }, [
+        h(
+          "p",
+          null,
+          frozen
+            ? "The chat is frozen: members can read and redact, but not write."
+            : "Freeze the chat: members can read and redact, but not write.",
+        ),
+        button(
+          frozen ? "Unfreeze" : "Freeze",
+          () => void freeze(this, this.id, !frozen),
+          frozen ? "" : "danger",
+        ),
+      ]),
       h("div", { class: "danger-row" }, [
         h("p", null, "Delete the chat for everybody, with all its messages. Nobody can undo this."),
         button("Delete", () => void this.#delete(), "danger"),

@@ -9,7 +9,7 @@ import { button, trouble } from "./parts.js";
 
 /**
  * @typedef {{name: string, label: string, hint?: string, value?: string | number | null,
- *   type?: "text" | "number" | "area" | "check" | "pick", options?: readonly (readonly [string, string])[],
+ *   type?: "text" | "number" | "datetime-local" | "area" | "check" | "pick", options?: readonly (readonly [string, string])[],
  *   isOptional?: boolean, placeholder?: string}} Field
  * @typedef {Record<string, string>} Values - What was typed; a box that is ticked is "on".
  */

@@ -8,6 +8,7 @@ const PATHS = {
   bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",
   chat: "M5 5h14a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z",
   close: "M6 6l12 12M18 6L6 18",
+  flag: "M6 21V4h12l-3 4 3 4H6",
   gauge: "M4 18a9 9 0 1 1 16 0zM12 14l4-5",
   home: "M4 11l8-7 8 7v9h-5v-6H9v6H4z",
   key: "M8 12a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM11 13l9-9M16 8l3 3",

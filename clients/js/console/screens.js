@@ -12,6 +12,7 @@ import { JobScreen } from "./job.js";
 import { KeysScreen } from "./keys.js";
 import { NotificationScreen, NotificationsScreen } from "./notifications.js";
 import { OverviewScreen, SettingsScreen } from "./overview.js";
+import { ReportsScreen } from "./reports.js";
 import { TenantScreen } from "./tenant.js";
 import { TenantsScreen } from "./tenants.js";
 import { TracedScreen, TraceScreen } from "./trace.js";
@@ -34,6 +35,7 @@ export const SCREENS = [
   TracedScreen,
   UsersScreen,
   UserScreen,
+  ReportsScreen,
   ChatsScreen,
   ChatScreen,
   MessageScreen,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** One user: profile, devices, chats and counts; end sessions, deactivate, erase, delete. */
+/** One user: profile, devices, chats and counts; end sessions, ban, deactivate, erase, delete. */
 
 import { h } from "../elements/view.js";
 import { chatTable } from "./chats.js";
@@ -17,6 +17,7 @@ import {
   table,
   when,
 } from "./parts.js";
+import { ban, endBan } from "./reports.js";
 import { Pages, Screen } from "./screen.js";
 
 /** @typedef {import("./server.js").Method} Method */
@@ -47,7 +48,8 @@ export class UserScreen extends Screen {
 
   aside() {
     if (!this.#user) return null;
-    return this.#user.deactivated ? label("Deactivated", "bad") : label("Active", "good");
+    if (this.#user.deactivated) return label("Deactivated", "bad");
+    return isBanned(this.#user) ? label("Banned", "bad") : label("Active", "good");
   }
 
   above() {
@@ -100,6 +102,7 @@ export class UserScreen extends Screen {
         ["E-mail", user.email ?? "–"],
         ["Last seen", when(user.last_seen_at)],
         ["Created", when(user.created_at)],
+        isBanned(user) && ["Banned until", when(user.banned_until)],
         Object.keys(user.metadata).length > 0 && ["Metadata", mono(JSON.stringify(user.metadata))],
       ]),
     );
@@ -178,9 +181,16 @@ export class UserScreen extends Screen {
     ) =>
       h("div", { class: "danger-row" }, [
         h("p", null, text),
-        button(verb, act, verb === "Activate" ? "" : "danger"),
+        button(verb, act, ["Activate", "End the ban"].includes(verb) ? "" : "danger"),
       ]);
     return card("Access and data", [
+      isBanned(user)
+        ? row("The user can write again.", "End the ban", () => void endBan(this, this.id))
+        : row(
+            "The user can read, but not write, until a time that you choose.",
+            "Ban",
+            () => void ban(this, this.id),
+          ),
       user.deactivated
         ? row(
             "The user gets access again, with new tokens.",
@@ -261,6 +271,9 @@ export class UserScreen extends Screen {
     return this.remove({ title: `Delete ${this.id}`, text, name: this.id }, this.#at());
   }
 }
+
+/** @param {any} user */
+const isBanned = ({ banned_until }) => !!banned_until && Date.parse(banned_until) > Date.now();
 
 /** @param {string | null} address */
 const small = (address) => (address ? h("small", null, address) : null);

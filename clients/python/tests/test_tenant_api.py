@@ -165,9 +165,14 @@ async def test_reports_are_listed_and_handled() -> None:
     transport = httpx.MockTransport(answer)
     api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
     [found] = (await api.reports("open", limit=5)).data
+    await api.reports(sealed=True)
+    assert await api.unseal_report(found.report_id, "Ticket 4711") == found
     assert await api.change_report(found.report_id, action="redact") == found
+    unseal = "http://server/v1/tenants/acme/reports/01R/unseal"
     assert asked == [
         ("GET", "http://server/v1/tenants/acme/reports?limit=5&state=open", b""),
+        ("GET", "http://server/v1/tenants/acme/reports?limit=50&sealed=true", b""),
+        ("POST", unseal, b'{"reason":"Ticket 4711"}'),
         ("PATCH", "http://server/v1/tenants/acme/reports/01R", b'{"action":"redact"}'),
     ]
     await api.close()

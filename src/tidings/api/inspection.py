@@ -94,6 +94,8 @@ class InspectedChat(msgspec.Struct, kw_only=True):
     message_count: int
     head: int
     last_activity_at: str
+    frozen: bool
+    slow_mode_seconds: int
 
 
 @operation(
@@ -192,6 +194,8 @@ def inspected_chat(state: ChatState) -> InspectedChat:
         message_count=state.number,
         head=state.head,
         last_activity_at=rfc3339(state.active_at),
+        frozen=state.settings.frozen,
+        slow_mode_seconds=state.settings.slow_mode_seconds,
     )
 
 

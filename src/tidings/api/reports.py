@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations with which users report messages and users, and tenants handle the reports."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from tidings.actions.chat.reporting import OpenedReport
 from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.users import check_visible_text
 from tidings.actions.verbs import ChatVerbs
+from tidings.api.inspection import Reason
 from tidings.api.operations import Audited, operation
 from tidings.api.requests import Body
 from tidings.api.safety import TAG, named
@@ -84,15 +86,18 @@ async def report_user(
 
 
 class ReportsQuery(ListQuery, frozen=True):
-    """Which reports to return: all, or those in one state."""
+    """Which reports to return: all, or those in one state. A sealed list has no content and no
+    comments."""
 
     state: ReportState | None = None
+    sealed: Literal["true", "false"] = "false"
 
 
 class ReportRecord(msgspec.Struct, kw_only=True):
     """A report. `user_id` is the reported user, or the sender of the message. `content` is that of
     the message when it was reported; it is null if it was gone already, and `erased` is true if
-    the content of its sender was erased since then."""
+    the content of its sender was erased since then. `sealed` is true if the report has a content or
+    a comment that is not shown."""
 
     report_id: str
     state: ReportState
@@ -105,6 +110,7 @@ class ReportRecord(msgspec.Struct, kw_only=True):
     content: str | None
     content_type: str | None
     erased: bool
+    sealed: bool
     sent_at: str | None
     created_at: str
     expires_at: str
@@ -133,9 +139,35 @@ async def list_reports(
     caller: Caller, tenant: str, asked: ReportsQuery, verbs: ChatVerbs
 ) -> ReportList:
     """Return the reports of the last 90 days, newest first, with the content of the reported
-    messages. The audit trail records each request, before anything is read."""
+    messages unless the list is sealed. The audit trail records each request, before anything is
+    read."""
     found, cursor = await verbs.reports(caller, tenant, asked.state, asked.cursor, asked.limit)
-    return ReportList([report_record(opened) for opened in found], cursor)
+    record = sealed_record if asked.sealed == "true" else report_record
+    return ReportList([record(opened) for opened in found], cursor)
+
+
+class ReportUnsealing(Body, frozen=True):
+    """Why the tenant reads what others wrote."""
+
+    reason: Reason
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant}/reports/{report_id}/unseal",
+    tag=MODERATION_TAG,
+    summary="Read a report with content",
+    key="tenant",
+    refusals=(TenantNotFound, ReportNotFound),
+    audit=Audited(quoted=("reason",)),
+)
+async def unseal_report(
+    caller: Caller, tenant: str, report_id: str, data: ReportUnsealing, verbs: ChatVerbs
+) -> ReportRecord:
+    """Return a report with the content of the message and the comment. The audit trail records the
+    reason before anything is read."""
+    check_visible_text("reason", data.reason)
+    return report_record(await verbs.reports.one(caller, tenant, report_id))
 
 
 class ReportChange(Body, frozen=True):
@@ -191,6 +223,7 @@ def report_record(opened: OpenedReport) -> ReportRecord:
         content=None if message is None else message.content,
         content_type=(report.content_type or "text/plain") if is_of_message else None,
         erased=message is not None and message.gone == "erased",
+        sealed=False,
         sent_at=rfc3339(report.sent_at) if is_of_message else None,
         created_at=rfc3339(report.created_at),
         expires_at=rfc3339(report.expires_at),
@@ -200,4 +233,11 @@ def report_record(opened: OpenedReport) -> ReportRecord:
     )
 
 
-OPERATIONS: Final = (report_message, report_user, list_reports, change_report)
+def sealed_record(opened: OpenedReport) -> ReportRecord:
+    """Return the record of a report, without what users wrote."""
+    record = report_record(opened)
+    is_sealed = record.content is not None or record.comment is not None
+    return msgspec.structs.replace(record, content=None, comment=None, sealed=is_sealed)
+
+
+OPERATIONS: Final = (report_message, report_user, list_reports, unseal_report, change_report)

@@ -72,6 +72,7 @@ def add_reports_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_list_reports)
     parser.add_argument("tenant", metavar="TENANT", help="the tenant of the users")
     parser.add_argument("--state", choices=REPORT_STATES, help="only reports in this state")
+    parser.add_argument("--sealed", action="store_true", help="leave out what users wrote")
     parser.add_argument(
         "--limit",
         type=int,
@@ -284,6 +285,7 @@ def _list_reports(where: str, root_key: str, options: argparse.Namespace) -> Non
     where = f"{where}/tenants/{quote(options.tenant, safe='')}/reports"
     page = max(1, min(options.limit, PAGE_MAX))
     asked = {} if options.state is None else {"state": options.state}
+    asked |= {"sealed": "true"} if options.sealed else {}
     reports = islice(rows(where, root_key, asked, limit=page), max(0, options.limit))
     if options.json:
         _print_lines(reports)

@@ -113,6 +113,8 @@ class ReportedCase(msgspec.Struct, frozen=True, kw_only=True):
     content: str | None = None
     """The content of the message when it was reported."""
     erased: bool = False
+    sealed: bool = False
+    """Whether the report has a content or a comment that is not shown."""
     created_at: str
     expires_at: str
     note: str | None = None

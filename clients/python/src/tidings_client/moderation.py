@@ -36,12 +36,24 @@ class ModerationApi:
         await self._rest.request("DELETE", path)
 
     async def reports(
-        self, state: ReportState | None = None, *, limit: int = 50, cursor: str | None = None
+        self,
+        state: ReportState | None = None,
+        *,
+        sealed: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> ListPage[ReportedCase]:
-        """Return a page of what users have reported, newest first; the audit trail records it."""
+        """Return a page of what users have reported, newest first; the audit trail records it.
+        A sealed page has no content and no comments."""
         path = path_of("tenants", self._tenant, "reports")
         query = part_of(limit, cursor) | ({} if state is None else {"state": state})
+        query |= {"sealed": "true"} if sealed else {}
         return await self._rest.ask(ListPage[ReportedCase], "GET", path, query=query)
+
+    async def unseal_report(self, report: str, reason: str) -> ReportedCase:
+        """Return a report with content and comment. The audit trail records the reason."""
+        path = path_of("tenants", self._tenant, "reports", report, "unseal")
+        return await self._rest.ask(ReportedCase, "POST", path, {"reason": reason})
 
     async def change_report(
         self,

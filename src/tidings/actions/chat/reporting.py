@@ -179,6 +179,26 @@ class ReadReports:
         opened = [await self.opened(report) for report in page.rows]
         return opened, self.cursors.after(purpose, owner, page.end)
 
+    async def one(self, caller: Caller, tenant: str, report_id: str) -> OpenedReport:
+        """Return one report.
+
+        Raises:
+            ReportNotFound: The tenant has no such report.
+        """
+        require_tenant(caller, tenant)
+        return await self.opened(await self.find(tenant, report_id))
+
+    async def find(self, tenant: str, report_id: str) -> Report:
+        """Return a report as it is stored.
+
+        Raises:
+            ReportNotFound: The tenant has no such report.
+        """
+        found = await self.reports.find(tenant, report_id, self.clock.now())
+        if found is None:
+            raise ReportNotFound
+        return found
+
     async def opened(self, report: Report) -> OpenedReport:
         """Return a report with its decrypted texts."""
         message = report.message()
@@ -230,7 +250,7 @@ class ChangeReport:
             Invalid: The action needs a message, and the report is about a user.
         """
         require_tenant(caller, tenant)
-        report = await self._find(tenant, report_id)
+        report = await self.reading.find(tenant, report_id)
         if action is not None:
             await self._act(caller, report, action)
         changed: dict[str, object] = {"updated_at": self.reading.clock.now()}
@@ -246,14 +266,8 @@ class ChangeReport:
             after = msgspec.structs.replace(report, **changed)
             if await self.reading.reports.change(report, after):
                 return await self.reading.opened(after)
-            report = await self._find(tenant, report_id)
+            report = await self.reading.find(tenant, report_id)
         raise ChatBusy("others change the report at the same time")
-
-    async def _find(self, tenant: str, report_id: str) -> Report:
-        found = await self.reading.reports.find(tenant, report_id, self.reading.clock.now())
-        if found is None:
-            raise ReportNotFound
-        return found
 
     async def _act(self, caller: Caller, report: Report, action: ReportAction) -> None:
         if action == "ban":
