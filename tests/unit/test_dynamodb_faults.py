@@ -23,7 +23,7 @@ from tests.contract.builders import (
 )
 from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
-from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables
 from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState, Move, Receipt
 from tidings.model.entries import Entry
@@ -45,14 +45,8 @@ async def proxy(
 
 
 @pytest.fixture
-async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint, streams=False) as made:
-        yield made
-
-
-@pytest.fixture
-async def store(proxy: DynamoProxy, prefix: str) -> AsyncIterator[DynamoStore]:
-    async with open_tables(proxy.address, prefix) as opened:
+async def store(proxy: DynamoProxy, module_tables: str) -> AsyncIterator[DynamoStore]:
+    async with open_tables(proxy.address, module_tables) as opened:
         yield opened
 
 
@@ -139,10 +133,11 @@ async def test_a_chat_whose_answer_is_lost_is_made_once(
     store: DynamoStore, proxy: DynamoProxy
 ) -> None:
     proxy.plan("TransactWriteItems", "lose")
-    chat, entries = draft(ANN, BOB, kind="direct")
+    newcomer = user_key("acme", "newcomer")
+    chat, entries = draft(newcomer, BOB, kind="direct")
     made = await store.chats.create(chat, entries, request("k"), NOW)
     assert made == Created(chat.chat_id, is_new=True)
-    assert len(await store.chats.list_heads(ANN)) == 1
+    assert len(await store.chats.list_heads(newcomer)) == 1
 
 
 # A store that does not answer.
@@ -201,11 +196,11 @@ async def append_stubbornly(store: DynamoStore, chat: ChatState, entries: list[E
 
 
 async def test_two_processes_write_to_one_chat_without_a_hole(
-    dynamodb_endpoint: str, prefix: str
+    dynamodb_endpoint: str, module_tables: str
 ) -> None:
     async with (
-        open_tables(dynamodb_endpoint, prefix) as one,
-        open_tables(dynamodb_endpoint, prefix) as other,
+        open_tables(dynamodb_endpoint, module_tables) as one,
+        open_tables(dynamodb_endpoint, module_tables) as other,
     ):
         state = await a_chat(one, ANN, BOB, CAT)
         async with asyncio.TaskGroup() as group:
@@ -227,11 +222,11 @@ async def test_two_processes_write_to_one_chat_without_a_hole(
 
 
 async def test_of_two_processes_that_send_under_one_key_one_is_first(
-    dynamodb_endpoint: str, prefix: str
+    dynamodb_endpoint: str, module_tables: str
 ) -> None:
     async with (
-        open_tables(dynamodb_endpoint, prefix) as one,
-        open_tables(dynamodb_endpoint, prefix) as other,
+        open_tables(dynamodb_endpoint, module_tables) as one,
+        open_tables(dynamodb_endpoint, module_tables) as other,
     ):
         state = await a_chat(one, ANN)
         sends = [message(ANN, "same", cmid="m-1") for _ in range(2)]

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.builders import a_chat, append, message, reacted, removed
 from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
-from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables
 from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState
 from tidings.stores.dynamodb.store import DynamoStore
@@ -59,24 +59,23 @@ async def proxy(dynamodb_endpoint: str) -> AsyncIterator[DynamoProxy]:
 
 @pytest.mark.parametrize("what", READS)
 async def test_the_removed_get_nothing_that_was_read_for_them(
-    dynamodb_endpoint: str, proxy: DynamoProxy, what: str
+    dynamodb_endpoint: str, module_tables: str, proxy: DynamoProxy, what: str
 ) -> None:
     read, operation, table = READS[what]
-    async with some_tables(dynamodb_endpoint, streams=False) as prefix:
-        async with (
-            open_tables(proxy.address, prefix) as store,
-            open_tables(dynamodb_endpoint, prefix) as other,
-        ):
-            state = await a_chat(store, ANN, BOB, CAT)
-            await append(store, state, message(ANN))
-            await append(store, state, reacted(2, "x"))
-            assert await read(store, state)
-            kicked = []
+    async with (
+        open_tables(proxy.address, module_tables) as store,
+        open_tables(dynamodb_endpoint, module_tables) as other,
+    ):
+        state = await a_chat(store, ANN, BOB, CAT)
+        await append(store, state, message(ANN))
+        await append(store, state, reacted(2, "x"))
+        assert await read(store, state)
+        kicked = []
 
-            async def kick() -> None:
-                await append(other, state, removed(BOB), message(ANN, "not for Bob"))
-                kicked.append(BOB)
+        async def kick() -> None:
+            await append(other, state, removed(BOB), message(ANN, "not for Bob"))
+            kicked.append(BOB)
 
-            proxy.before(operation, prefix + table, kick)
-            assert not await read(store, state)
-            assert kicked
+        proxy.before(operation, module_tables + table, kick)
+        assert not await read(store, state)
+        assert kicked
