@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals of push, with stable codes, as in `model.refusals`."""
+
+from tidings.model.refusals import Forbidden
+
+
+class ProviderMissing(Forbidden):
+    """The packages that a provider of push needs are not installed on this server."""
+
+    code, title = "push.not_installed", "This server cannot send notices with this provider"
