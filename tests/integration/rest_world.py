@@ -179,6 +179,8 @@ def address(one: Operation, **parts: object) -> str:
         "session_id": NOWHERE,
         "tenant": TENANT,
         "user_id": "bob",
+        "webhook_id": "nowhere",
+        "delivery_id": f"{NOWHERE}.2",
         **parts,
     }
     return one.path.format(**{name: names[name] for name in one.path_parameters})

@@ -59,6 +59,9 @@ def group_cost(members: int) -> int:
     return _portions(members, limits.GROUP_MEMBERS_PER_TOKEN)
 
 
+WEBHOOK_COST: Final = 20
+"""Tokens that a request costs for which the server posts to a webhook endpoint, or replays many
+events."""
 EXPORT_COST: Final = 20
 """Tokens that the export of a person costs, because it reads all chats of the person."""
 

@@ -55,6 +55,8 @@ from tidings.actions.jobs.starting import GetJob
 from tidings.actions.jobs.tenant_deletion import DeleteInbox, DeleteTenant
 from tidings.actions.jobs.user_deletion import DeleteUser
 from tidings.actions.search.searching import Search
+from tidings.actions.webhooks.configuring import ConfigureWebhooks
+from tidings.actions.webhooks.deliveries import WebhookDeliveries
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,14 @@ class JobVerbs:
     delete_inbox: DeleteInbox
     delete_tenant: DeleteTenant
     receipts: ErasureReceipts
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookVerbs:
+    """The verbs for webhook endpoints, and for deliveries to them."""
+
+    configure: ConfigureWebhooks
+    deliveries: WebhookDeliveries
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
 from tidings.actions.state import StateVerbs
-from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, JobVerbs, LoginVerbs
+from tidings.actions.verbs import (
+    ChatVerbs,
+    FileVerbs,
+    InboxVerbs,
+    JobVerbs,
+    LoginVerbs,
+    WebhookVerbs,
+)
 from tidings.api import (
     attachments,
     audit,
@@ -44,6 +51,7 @@ from tidings.api import (
     tenants,
     unread,
     users,
+    webhooks,
 )
 from tidings.api.access import Access, HeadersMiddleware, PreflightMiddleware
 from tidings.api.audit import Recorder
@@ -77,6 +85,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *inboxes.OPERATIONS,
     *stack.OPERATIONS,
     *jobs.OPERATIONS,
+    *webhooks.OPERATIONS,
     *keys.OPERATIONS,
     *audit.OPERATIONS,
     *explain.OPERATIONS,
@@ -94,6 +103,7 @@ def make_app(
     login_verbs: LoginVerbs,
     job_verbs: JobVerbs,
     file_verbs: FileVerbs,
+    webhook_verbs: WebhookVerbs,
     state_verbs: StateVerbs,
     dead_letters: DeadLetterJobs,
     exports: PersonExports,
@@ -116,6 +126,7 @@ def make_app(
         "logins": login_verbs,
         "job_verbs": job_verbs,
         "files": file_verbs,
+        "webhooks": webhook_verbs,
         "state": state_verbs,
         "dead_letters": dead_letters,
         "exports": exports,

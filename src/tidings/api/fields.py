@@ -17,6 +17,7 @@ from tidings.actions.identity.signing_keys import KEY_ID
 from tidings.actions.identity.users import USER_PREFIX
 from tidings.actions.inbox.posted import ASIDE
 from tidings.actions.search.queries import QUERY_CHARS_MAX
+from tidings.actions.webhooks.deliveries import DELIVERY
 from tidings.model import limits
 from tidings.model.attachments import ATTACHMENT, ATTACHMENTS_MAX
 from tidings.model.before_send import SECRET_VERSION_MAX
@@ -41,6 +42,7 @@ from tidings.model.ids import (
 )
 from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
 from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
+from tidings.model.webhooks import WEBHOOK
 
 QUOTA_MAX: Final = 10**12
 _SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
@@ -185,6 +187,8 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "sequence": {"type": "integer", "minimum": 1, "maximum": SEQUENCE_MAX},
     "tenant": _path_matching(TENANT),
     "user_id": _path_matching(USER),
+    "webhook_id": _path_matching(WEBHOOK),
+    "delivery_id": _path_matching(DELIVERY),
 }
 """The schema of each path parameter, for the OpenAPI document."""
 

@@ -26,7 +26,7 @@ from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.search.indexing import Indexer
-from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs
+from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_blobs, open_store
@@ -39,6 +39,7 @@ from tidings.assembly.verbs import (
     make_identity,
     make_inbox_verbs,
 )
+from tidings.assembly.webhooks import make_webhook_verbs
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.delivery.chat_states import NoticeStates
@@ -68,6 +69,7 @@ class Core:
     verbs: ChatVerbs
     inbox: InboxVerbs
     files: FileVerbs
+    webhooks: WebhookVerbs
     logins: LoginVerbs
     blocks: BlockLists
     bans: Bans
@@ -130,6 +132,7 @@ def _open_identity(config: Config, base: Foundation, stack: AsyncExitStack) -> I
     identity = make_identity(root_key, base.store, base.vault.wrapping, base.quotas, base.clock)
     stack.push_async_callback(identity.watch.close)
     base.vault.follow(identity.watch)
+    base.webhooks.follow(identity.watch)
     return identity
 
 
@@ -160,6 +163,7 @@ def _make_core(
         verbs=chats,
         inbox=inbox,
         files=files,
+        webhooks=make_webhook_verbs(base),
         logins=logins,
         blocks=blocks,
         bans=identity.bans,

@@ -17,6 +17,9 @@ from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.search.indexing import Indexer
+from tidings.actions.webhooks.directory import WebhookDirectory
+from tidings.actions.webhooks.events import TenantEvents
+from tidings.actions.webhooks.reminders import Reminders
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.outgoing import LazySignedPosts
 from tidings.assembly.system import SystemChance, back_off
@@ -25,6 +28,7 @@ from tidings.config import Config, DynamoDb
 from tidings.keyrings import EnvironmentKeyring, FileKeyring
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
+from tidings.ports.outgoing import SignedPosts
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
@@ -45,6 +49,10 @@ class Foundation:
     quotas: TenantQuotas
     retention: Retention
     hooks: BeforeSendHooks
+    posts: SignedPosts
+    webhooks: WebhookDirectory
+    remind: Reminders
+    tenant_events: TenantEvents
     lines: SendLines
     start_job: StartJob
     profiles: ProfileCache
@@ -83,6 +91,8 @@ async def open_foundation(
     stack.push_async_callback(lines.close)
     posts = LazySignedPosts(config.network.outgoing_allow, clock, chance)
     stack.push_async_callback(posts.close)
+    webhooks = WebhookDirectory(store.webhooks)
+    remind = Reminders(store.due, clock, is_needed=not store.webhook_queue.is_fed_by_log)
     return Foundation(
         store=store,
         deliveries=deliveries,
@@ -94,6 +104,10 @@ async def open_foundation(
         quotas=quotas,
         retention=retention,
         hooks=BeforeSendHooks(retention, posts, vault.digest, check_content, clock),
+        posts=posts,
+        webhooks=webhooks,
+        remind=remind,
+        tenant_events=TenantEvents(webhooks, store.tenant_events, remind, clock),
         lines=lines,
         start_job=StartJob(store.tenant_jobs, clock),
         profiles=ProfileCache(store.users, clock),

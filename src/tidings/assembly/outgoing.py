@@ -30,6 +30,12 @@ class LazySignedPosts:
         posts = self._posts or await self._open()
         return await posts.post(url, body, secrets, timeout_ms)
 
+    async def send(
+        self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
+    ) -> int:
+        posts = self._posts or await self._open()
+        return await posts.send(url, post_id, body, secrets, timeout_ms)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._posts is not None:

@@ -75,6 +75,7 @@ def make_rest(
         login_verbs=core.logins,
         job_verbs=core.tenant_work.verbs,
         file_verbs=core.files,
+        webhook_verbs=core.webhooks,
         state_verbs=state,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),

@@ -319,8 +319,8 @@ webhook_seconds = _outside(
     "Time of a request to a webhook: accepted, refused (status 400 to 499), failed (any other "
     "status), or unanswered.",
     "outcome",
-    source="worker",
-    needs="`push = webhook`",
+    source="worker, api",
+    needs="`push = webhook`, or a webhook endpoint of a tenant",
     starts=("accepted", "refused", "failed", "unanswered"),
 )
 before_send_seconds = _outside(

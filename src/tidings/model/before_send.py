@@ -42,7 +42,7 @@ def before_send_in(settings: Mapping[str, object]) -> BeforeSend | None:
         raise Invalid(_FIELDS, "/before_send") from None
     if hook is None:
         return None
-    if not _is_web_address(hook.url):
+    if not is_web_address(hook.url):
         raise Invalid(
             "url: must be an address such as https://example.com/hook", "/before_send/url"
         )
@@ -55,7 +55,8 @@ def before_send_in(settings: Mapping[str, object]) -> BeforeSend | None:
     return hook
 
 
-def _is_web_address(url: str) -> bool:
+def is_web_address(url: str) -> bool:
+    """Return True if a text is an address to which the server can post."""
     if len(url) > URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:
         return False
     try:

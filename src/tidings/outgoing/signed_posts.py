@@ -7,7 +7,8 @@ secret. While a secret is being replaced, the receiver accepts a request if eith
 
 import hmac
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
@@ -48,8 +49,17 @@ class HttpSignedPosts:
         self._chance = chance
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
-    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
-        post_id = f"msg_{new_ulid(self._clock, self._chance)}"
+    async def send(
+        self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
+    ) -> int:
+        async with self._request(url, post_id, body, secrets, timeout_ms) as response:
+            return response.status
+
+    @asynccontextmanager
+    async def _request(
+        self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Post a signed request, and yield the answer; raise `PostFailed` if there is none."""
         headers = signed_headers(secrets, post_id, self._clock.now() // limits.SECOND_MS, body)
         try:
             async with self._session(is_secure=url.lower().startswith("https:")).post(
@@ -59,13 +69,18 @@ class HttpSignedPosts:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_ms / MS_PER_SECOND),
             ) as response:
-                answer = await response.content.read(ANSWER_BYTES_MAX + 1)
-                while len(answer) <= ANSWER_BYTES_MAX and not response.content.at_eof():
-                    answer += await response.content.read(ANSWER_BYTES_MAX + 1)
+                yield response
         except TimeoutError:
             raise PostFailed("no answer in time") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise PostFailed(type(error).__name__) from None
+
+    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
+        post_id = f"msg_{new_ulid(self._clock, self._chance)}"
+        async with self._request(url, post_id, body, secrets, timeout_ms) as response:
+            answer = await response.content.read(ANSWER_BYTES_MAX + 1)
+            while len(answer) <= ANSWER_BYTES_MAX and not response.content.at_eof():
+                answer += await response.content.read(ANSWER_BYTES_MAX + 1)
         if not 200 <= response.status < 300:
             raise PostFailed(f"status {response.status}")
         if len(answer) > ANSWER_BYTES_MAX:

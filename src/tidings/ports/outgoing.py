@@ -12,6 +12,18 @@ class PostFailed(Exception):
 class SignedPosts(Protocol):
     """Posts signed requests. It connects to no address that the operator does not allow."""
 
+    async def send(
+        self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
+    ) -> int:
+        """Post a JSON body under this id, signed with every secret; return the answer's status.
+
+        Redirects are not followed. The body of the answer is not read.
+
+        Raises:
+            PostFailed: There was no answer in time, or the address is not allowed.
+        """
+        ...
+
     async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
         """Post a JSON body, signed with every secret; return the body of the answer.
 

@@ -175,7 +175,16 @@ class Sessions(Protocol):
 
 
 RevokedKind = Literal[
-    "tenant_key", "user", "tenant", "session", "signing_key", "data_key", "author", "block", "ban"
+    "tenant_key",
+    "user",
+    "tenant",
+    "session",
+    "signing_key",
+    "data_key",
+    "author",
+    "block",
+    "ban",
+    "webhook",
 ]
 
 
@@ -190,7 +199,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     key is about to be destroyed. Kind `author` names a user whose data key was destroyed at `at`:
     what the user wrote until then is erased. Kind `block` revokes nothing: it names a user whose
     blocks have changed. Kind `ban` names a user who is banned until `at`, or not any more if that
-    is 0.
+    is 0. Kind `webhook` names a tenant whose webhook endpoints have changed.
     """
     at: int
 

@@ -27,6 +27,7 @@ from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
 from tidings.ports.tenant_jobs import ExportParts, TenantJobs
+from tidings.ports.webhooks import TenantEventLog, WebhookQueue, Webhooks
 
 CallClass = Literal["users", "credentials", "revocations"]
 """Class of a store call. Each class has its own connections to the store, so that users' requests,
@@ -173,3 +174,9 @@ class Store(Protocol):
     def due(self) -> DueItems: ...
     @property
     def scheduled(self) -> ScheduledMessages: ...
+    @property
+    def webhooks(self) -> Webhooks: ...
+    @property
+    def webhook_queue(self) -> WebhookQueue: ...
+    @property
+    def tenant_events(self) -> TenantEventLog: ...

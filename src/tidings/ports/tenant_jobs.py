@@ -10,7 +10,14 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-JobKind = Literal["user.delete", "inbox.delete", "tenant.delete", "user.export"]
+JobKind = Literal[
+    "user.delete",
+    "inbox.delete",
+    "tenant.delete",
+    "user.export",
+    "webhook.resume",
+    "webhook.replay",
+]
 JobState = Literal["running", "done"]
 
 PENDING_MAX: Final = 25

@@ -44,10 +44,12 @@ from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoS
 from tidings.stores.dynamodb.identity.tenant_jobs import DynamoExportParts, DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
+from tidings.stores.dynamodb.identity.webhooks import DynamoWebhooks
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
 from tidings.stores.dynamodb.inbox.due import DynamoDueItems
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
+from tidings.stores.dynamodb.inbox.webhook_queue import DynamoTenantEventLog, DynamoWebhookQueue
 from tidings.stores.dynamodb.patterns import READ_VALUE
 
 IMPORT: Final = value_key("import")
@@ -136,6 +138,9 @@ class DynamoStore:
     uploads: DynamoUploads
     due: DynamoDueItems
     scheduled: DynamoScheduled
+    webhooks: DynamoWebhooks
+    webhook_queue: DynamoWebhookQueue
+    tenant_events: DynamoTenantEventLog
     heads: Heads
     deliveries: DynamoDeliveryStore
 
@@ -183,7 +188,7 @@ async def open_store(
         heads = Heads(dynamo, epoch["value"], writes=writes_heads)
         deployment = DynamoDeployment(dynamo, epoch["value"], formats)
         runs = Runs(dynamo, heads, chance, failpoints, deployment)
-        store = _store(dynamo, runs, heads, deployment)
+        store = _store(dynamo, runs, heads, deployment, clock)
         try:
             yield store
         finally:
@@ -194,7 +199,9 @@ async def open_store(
             await formats.close()
 
 
-def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeployment) -> DynamoStore:
+def _store(
+    dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeployment, clock: Clock
+) -> DynamoStore:
     revocations = DynamoRevocations(dynamo)
     return DynamoStore(
         log=DynamoLog(dynamo, runs, heads, deployment),
@@ -228,6 +235,9 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, deployment: DynamoDeploymen
         uploads=DynamoUploads(dynamo),
         due=DynamoDueItems(dynamo),
         scheduled=DynamoScheduled(dynamo),
+        webhooks=DynamoWebhooks(dynamo, revocations),
+        webhook_queue=DynamoWebhookQueue(dynamo, clock),
+        tenant_events=DynamoTenantEventLog(dynamo),
         heads=heads,
         deliveries=DynamoDeliveryStore(dynamo, heads),
     )

@@ -41,6 +41,12 @@ from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSes
 from tidings.stores.sqlite.identity.tenant_jobs import SqliteExportParts, SqliteTenantJobs
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers
+from tidings.stores.sqlite.identity.webhooks import (
+    FollowedTenants,
+    SqliteTenantEventLog,
+    SqliteWebhookQueue,
+    SqliteWebhooks,
+)
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
@@ -82,6 +88,9 @@ class SqliteStore:
     uploads: SqliteUploads
     due: SqliteDueItems
     scheduled: SqliteScheduled
+    webhooks: SqliteWebhooks
+    webhook_queue: SqliteWebhookQueue
+    tenant_events: SqliteTenantEventLog
 
 
 @asynccontextmanager
@@ -107,9 +116,10 @@ async def open_store(
         checkpoints = Checkpoints(main, copier)
         writer = Writer(main, checkpoints, failpoints=failpoints, broken=broken)
         readers = Readers(lambda: connect(path))
+        followed = FollowedTenants(main)
         try:
             yield SqliteStore(
-                log=SqliteLog(writer, readers, failpoints),
+                log=SqliteLog(writer, readers, failpoints, followed),
                 chats=SqliteChats(writer, readers),
                 receipts=SqliteReceipts(writer, readers),
                 tenants=SqliteTenants(writer, readers),
@@ -140,6 +150,9 @@ async def open_store(
                 search_index=SqliteSearchIndex(writer, readers),
                 due=SqliteDueItems(writer, readers),
                 scheduled=SqliteScheduled(writer, readers),
+                webhooks=SqliteWebhooks(writer, readers, followed),
+                webhook_queue=SqliteWebhookQueue(writer, readers),
+                tenant_events=SqliteTenantEventLog(writer, readers),
             )
         finally:
             await writer.close()

@@ -14,6 +14,7 @@ import apsw
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.limits import AUDIT_MS, DAY_MS
+from tidings.model.webhooks import KEPT_MS
 from tidings.ports.store import Sweeping
 from tidings.stores.sqlite.chat.uploads import visit_files_of
 from tidings.stores.sqlite.engine.connections import Readers
@@ -39,6 +40,8 @@ _BY_TIME: Final = (
     ("scheduled", "user_id, scheduled_id", "expires_at", 0),
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
+    ("webhook_aside", "place, stream, sequence", "at", KEPT_MS),
+    ("tenant_events", "tenant, sequence", "at", KEPT_MS),
 )
 """Tables with an index by time, each with its key, the expression of the time, and how many
 milliseconds after that time a row is removed."""

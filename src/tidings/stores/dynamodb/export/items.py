@@ -77,6 +77,7 @@ from tidings.stores.dynamodb.identity.items import (
 from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
+from tidings.stores.dynamodb.identity.webhooks import WEBHOOK
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.due import due_item
 from tidings.stores.dynamodb.inbox.items import (
@@ -211,6 +212,8 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
         return RevocationFact(place=int(sk), **rest)
     if pk.startswith(TENANT_KEY):
         return TenantKeyFact(key_id=pk.removeprefix(TENANT_KEY), **rest)
+    if sk.startswith(WEBHOOK):
+        return None
     if sk == ISSUER:
         return to_issuer_fact(item)
     if sk.startswith(SIGNING):

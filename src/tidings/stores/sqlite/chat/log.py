@@ -19,6 +19,7 @@ from tidings.stores.sqlite.chat.runs import RunJob
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import COLUMNS, RECEIPT, columns_of, listed, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.identity.webhooks import FollowedTenants
 
 SCAN_ENTRIES_MAX: Final = 1_000
 """Maximum number of entries that are scanned to find the messages of one page."""
@@ -38,8 +39,11 @@ ORDER BY m.created_at DESC, m.chat_id DESC, m.sequence DESC LIMIT ?
 class SqliteLog:
     """Stores the entries of all chats, in order."""
 
-    def __init__(self, writer: Writer, readers: Readers, failpoints: Failpoints) -> None:
+    def __init__(
+        self, writer: Writer, readers: Readers, failpoints: Failpoints, followed: FollowedTenants
+    ) -> None:
         self._writer = writer
+        self._followed = followed
         self._readers = readers
         self._failpoints = failpoints
 
@@ -61,7 +65,7 @@ class SqliteLog:
         self.append_later(lambda: run)
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
-        self._writer.submit(RunJob(make_run, self._failpoints))
+        self._writer.submit(RunJob(make_run, self._failpoints, self._followed))
 
     async def state(self, chat: ChatId) -> ChatState | None:
         return await self._readers.read(lambda db: _state(db, chat))

@@ -27,6 +27,7 @@ from tidings.stores.sqlite.engine.rows import (
     to_row,
 )
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
+from tidings.stores.sqlite.identity.webhooks import OWE_ENTRIES, FollowedTenants
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
@@ -43,8 +44,14 @@ _reactions = msgspec.json.Decoder(dict[str, int])
 class RunJob:
     """Write job for one run: either all of its entries are written or none."""
 
-    def __init__(self, make_run: Callable[[], Run | None], failpoints: Failpoints) -> None:
+    def __init__(
+        self,
+        make_run: Callable[[], Run | None],
+        failpoints: Failpoints,
+        followed: FollowedTenants,
+    ) -> None:
         self._make_run = make_run
+        self._followed = followed
         self._run: Run | None = None
         self._failpoints = failpoints
 
@@ -67,9 +74,11 @@ class RunJob:
         for entry in run.entries:
             if entry.kind != "message" or entry.has_options:
                 return None
+        owed = self._followed.owed(run.entries)
         return [
             (_CLAIM, _claim_rows(run)),
             (INSERT_MESSAGE, [to_message_row(entry) for entry in run.entries]),
+            *([(OWE_ENTRIES, [owed])] if owed else ()),
         ]
 
     @property
@@ -91,6 +100,8 @@ class RunJob:
         for index, entry in enumerate(run.entries):
             db.execute(INSERT_ENTRY, to_row(entry))
             _apply(db, index, entry)
+        if (owed := self._followed.owed(run.entries)) is not None:
+            db.execute(OWE_ENTRIES, owed)
         return _KEPT
 
     def settle(self, outcome: Any) -> None:  # noqa: ANN401

@@ -3,6 +3,9 @@
 
 from typing import Final
 
+from tidings.stores.sqlite.engine.schema_due import SCHEDULED
+from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOKS
+
 # The sweeper visits each upload once or twice, so the index is partial and small.
 ATTACHMENTS: Final = """
 ALTER TABLE messages ADD COLUMN files BLOB;
@@ -24,3 +27,6 @@ CREATE TABLE uploads (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX uploads_to_visit ON uploads (visit_at) WHERE visit_at IS NOT NULL;
 """
+
+LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS)
+"""The steps after those of `schema_steps`, in order."""

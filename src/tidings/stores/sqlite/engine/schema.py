@@ -6,8 +6,7 @@ from typing import Final
 import apsw
 
 from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.engine.later_schema_steps import ATTACHMENTS
-from tidings.stores.sqlite.engine.schema_due import SCHEDULED
+from tidings.stores.sqlite.engine.later_schema_steps import LATER_STEPS
 from tidings.stores.sqlite.engine.schema_steps import (
     AUDIT_TABLE,
     BANS,
@@ -343,8 +342,7 @@ MIGRATIONS: Final = (
     SEARCH_INDEX,
     REPORTS,
     BANS,
-    ATTACHMENTS,
-    SCHEDULED,
+    *LATER_STEPS,
 )
 VERSION: Final = len(MIGRATIONS)
 ADDITIVE: Final[tuple[str, ...]] = ()

@@ -29,6 +29,7 @@ from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.sessions import revoked
 from tidings.stores.sqlite.identity.tenants import find_tenant
 from tidings.stores.sqlite.identity.users import find_user
+from tidings.stores.sqlite.identity.webhooks import OF_PLACE
 
 log = logging.getLogger("tidings.jobs")
 
@@ -227,7 +228,14 @@ _MARK_TENANT: Final = """
 INSERT INTO tenants (tenant, created_at, suspended_at, deleted_at) VALUES (?1, ?2, ?2, ?2)
 ON CONFLICT DO UPDATE SET suspended_at = coalesce(suspended_at, ?2), deleted_at = ?2
 """
-_OF_TENANT: Final = ("tenant_keys", "signing_keys", "token_issuers", "tenant_settings")
+_OF_TENANT: Final = (
+    "tenant_keys",
+    "signing_keys",
+    "token_issuers",
+    "tenant_settings",
+    "tenant_events",
+    "webhooks",
+)
 
 
 class SqliteTenantData:
@@ -256,6 +264,12 @@ class SqliteTenantData:
 
     async def forget(self, tenant: str) -> None:
         def write(db: apsw.Connection) -> None:
+            for table in OF_PLACE:
+                db.execute(
+                    f"DELETE FROM {table} WHERE place IN"
+                    " (SELECT place FROM webhooks WHERE tenant = ?)",
+                    (tenant,),
+                )
             for table in _OF_TENANT:
                 db.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
             db.execute(

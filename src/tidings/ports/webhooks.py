@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports for webhook endpoints: where they are stored, what they are owed, and a tenant's events.
+
+The queue is the store itself. For each endpoint it has a row for each chat of which the endpoint
+has not got everything yet, however many events of the chat are waiting.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tidings.model.webhooks import OwedStream, SetAside, TenantEvent, WebhookEndpoint
+from tidings.ports.people import Listed
+
+
+class Webhooks(Protocol):
+    """Stores the webhook endpoints of tenants. Writes are durable when they return.
+
+    Each change appends a revocation of kind `webhook` to the revocation feed, in the same
+    transaction. It names the tenant.
+    """
+
+    async def add(self, endpoint: WebhookEndpoint) -> bool:
+        """Store a new endpoint; return False, and change nothing, if there is one with this id."""
+        ...
+
+    async def change(self, before: WebhookEndpoint, after: WebhookEndpoint) -> bool:
+        """Replace an endpoint; return False, and change nothing, if it is no longer as `before`."""
+        ...
+
+    async def of(self, tenant: str) -> list[WebhookEndpoint]:
+        """Return all endpoints of a tenant in the order of their ids, from a strong read."""
+        ...
+
+    async def remove(self, endpoint: WebhookEndpoint, now: int) -> None:
+        """Remove an endpoint, with all that it is owed."""
+        ...
+
+
+class WebhookQueue(Protocol):
+    """Stores what endpoints are owed. Writes are durable when they return, and safe to repeat.
+
+    An endpoint is named by its `place`.
+    """
+
+    @property
+    def is_fed_by_log(self) -> bool:
+        """Whether appending to a chat's log also stores which endpoints are owed the entries."""
+        ...
+
+    async def owe(self, place: str, owed: OwedStream) -> None:
+        """Store that an endpoint is owed the events of a stream from `sent` to `head`.
+
+        If it is owed some of this stream already, only a later `head` is stored.
+        """
+        ...
+
+    async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
+        """Return streams that an endpoint is owed, in the order of their names, after a name.
+
+        If there are fewer than `limit`, no stream follows.
+        """
+        ...
+
+    async def advance(self, place: str, reached: OwedStream) -> None:
+        """Store that the events of a stream were delivered up to `reached.sent`.
+
+        If that is its head, and no later head was stored since, the endpoint is owed nothing more
+        of it.
+        """
+        ...
+
+    async def unfinished(self) -> list[tuple[str, str]]:
+        """Return the tenant and the id of endpoints that are owed something, after a start.
+
+        The engine returns none if it has a due item for each of these endpoints.
+        """
+        ...
+
+    async def set_aside(self, place: str, aside: SetAside) -> None:
+        """Store that an event was refused too often."""
+        ...
+
+    async def aside(self, place: str, after: str | None, limit: int) -> Listed[SetAside]:
+        """Return the events that were set aside by stream and sequence, after a position."""
+        ...
+
+    async def take_back(self, place: str, delivery_id: str) -> None:
+        """Remove an event from those that were set aside, because it was delivered."""
+        ...
+
+
+class TenantEventLog(Protocol):
+    """Stores the event log of each tenant for `KEPT_MS`. Writes are durable when they return.
+
+    Sequences grow, but not one by one: each is at least the time of its event, so that none is used
+    again after old events were removed.
+    """
+
+    async def append(
+        self, tenant: str, kind: str, data: Mapping[str, object], now: int, places: Sequence[str]
+    ) -> TenantEvent:
+        """Append an event, and store that these endpoints are owed it; return it with its
+        sequence.
+
+        Raises:
+            StoreUnavailable: The outcome is unknown, or too many callers append at once.
+        """
+        ...
+
+    async def get(self, tenant: str, sequence: int) -> TenantEvent | None:
+        """Return the event at a sequence; None if there is none, or none any more."""
+        ...
+
+    async def after(self, tenant: str, sequence: int) -> TenantEvent | None:
+        """Return the first event after a sequence, from a strong read; None if there is none."""
+        ...

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhook endpoints, what they are owed, and the event logs of tenants."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tests.contract.builders import new_chat_id
+from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tidings.model.webhooks import KEPT_MS, OwedStream, SetAside, WebhookEndpoint
+
+TENANT = "acme"
+CHAT = new_chat_id()
+
+
+def an_endpoint(webhook_id: str = "main", **fields: Any) -> WebhookEndpoint:
+    defaults = {
+        "tenant": TENANT,
+        "webhook_id": webhook_id,
+        "url": "https://example.com/hook",
+        "events": ("message.created",),
+        "enabled": True,
+        "since": NOW,
+        "salt": "salt",
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return WebhookEndpoint(**{**defaults, **fields})
+
+
+def changed(endpoint: WebhookEndpoint, **fields: Any) -> WebhookEndpoint:
+    return msgspec.structs.replace(endpoint, revision=endpoint.revision + 1, **fields)
+
+
+async def test_an_endpoint_is_kept_with_all_its_fields(engine: Engine) -> None:
+    endpoint = an_endpoint(
+        previous_salt="old", previous_until=5, disabled_at=6, disabled_by="gone", failing_since=7
+    )
+    async with engine.open() as store:
+        assert await store.webhooks.add(endpoint)
+        assert await store.webhooks.add(an_endpoint("b"))
+        assert await store.webhooks.add(an_endpoint(tenant="other"))
+    async with engine.open() as store:
+        assert await store.webhooks.of(TENANT) == [an_endpoint("b"), endpoint]
+        assert await store.webhooks.of("nobody") == []
+
+
+async def test_one_change_of_an_endpoint_wins(store: Store) -> None:
+    first = an_endpoint()
+    assert await store.webhooks.add(first)
+    assert not await store.webhooks.add(an_endpoint(url="https://example.com/other"))
+    second = changed(first, enabled=False)
+    assert await store.webhooks.change(first, second)
+    assert not await store.webhooks.change(first, changed(first, url="https://lost.example"))
+    assert await store.webhooks.of(TENANT) == [second]
+
+    await store.webhooks.remove(second, NOW)
+    assert await store.webhooks.of(TENANT) == []
+    assert not await store.webhooks.change(second, changed(second))
+
+
+async def test_every_change_is_in_the_revocation_feed(store: Store) -> None:
+    position = await store.revocations.head()
+    endpoint = an_endpoint()
+    await store.webhooks.add(endpoint)
+    await store.webhooks.change(endpoint, changed(endpoint))
+    await store.webhooks.remove(endpoint, NOW)
+    told = await store.revocations.after(position)
+    assert [(one.kind, one.subject) for one in told] == [("webhook", TENANT)] * 3
+
+
+async def owed(store: Store, endpoint: WebhookEndpoint, limit: int = 100) -> list[OwedStream]:
+    return await store.webhook_queue.owed(endpoint.place, "", limit)
+
+
+async def test_a_stream_is_owed_until_its_head_is_reached(engine: Engine) -> None:
+    endpoint = an_endpoint()
+    async with engine.open() as store:
+        await store.webhooks.add(endpoint)
+        queue, place = store.webhook_queue, endpoint.place
+        await queue.owe(place, OwedStream(CHAT, 3, 5))
+        await queue.owe(place, OwedStream(CHAT, 5, 8))
+        await queue.owe(place, OwedStream(CHAT, 5, 6))
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 3, 8)]
+
+        await queue.advance(place, OwedStream(CHAT, 5, 8))
+        await queue.owe(place, OwedStream(CHAT, 8, 9))
+        await queue.advance(place, OwedStream(CHAT, 8, 8))
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 8, 9)], "owed more meanwhile"
+    async with engine.open() as store:
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 8, 9)]
+        await store.webhook_queue.advance(endpoint.place, OwedStream(CHAT, 9, 9))
+        await store.webhook_queue.advance(endpoint.place, OwedStream(CHAT, 9, 9))
+        assert await owed(store, endpoint) == []
+
+
+async def test_owed_streams_come_in_pages(store: Store) -> None:
+    place, chats = an_endpoint().place, sorted(new_chat_id() for _ in range(7))
+    for chat in chats:
+        await store.webhook_queue.owe(place, OwedStream(chat, 0, 1))
+    await store.webhook_queue.owe(an_endpoint("other").place, OwedStream(CHAT, 0, 1))
+    found: list[str] = []
+    while page := await store.webhook_queue.owed(place, found[-1] if found else "", 3):
+        found += [one.stream for one in page]
+    assert found == chats
+
+
+async def test_events_that_were_set_aside(store: Store) -> None:
+    queue, place = store.webhook_queue, an_endpoint().place
+    aside = [
+        SetAside(
+            stream=CHAT, sequence=number, type="message.created", status=422, attempts=10, at=NOW
+        )
+        for number in (2, 3, 10)
+    ]
+    for one in reversed(aside):
+        await queue.set_aside(place, one)
+    page = await queue.aside(place, None, 2)
+    assert (page.rows, page.end) == (aside[:2], aside[1].delivery_id)
+    assert await queue.aside(place, page.end, 2) == type(page)(aside[2:], None)
+    await queue.take_back(place, aside[0].delivery_id)
+    assert (await queue.aside(place, None, 9)).rows == aside[1:]
+
+
+async def test_events_of_a_tenant_are_read_in_order(engine: Engine) -> None:
+    endpoint = an_endpoint(events=("user.deleted",))
+    async with engine.open() as store:
+        await store.webhooks.add(endpoint)
+        made = await asyncio.gather(
+            *(
+                store.tenant_events.append(TENANT, "user.deleted", {"n": n}, NOW, [endpoint.place])
+                for n in range(5)
+            )
+        )
+    async with engine.open() as store:
+        events, place = sorted(made, key=lambda event: event.sequence), 0
+        assert len({event.sequence for event in events}) == 5
+        for event in events:
+            assert await store.tenant_events.after(TENANT, place) == event
+            assert await store.tenant_events.get(TENANT, event.sequence) == event
+            place = event.sequence
+        assert await store.tenant_events.after(TENANT, place) is None
+        assert await store.tenant_events.after("other", 0) is None
+        first, last = events[0].sequence, events[-1].sequence
+        assert await owed(store, endpoint) == [OwedStream("events", first - 1, last)]
+        later = await store.tenant_events.append(TENANT, "user.deleted", {}, NOW + KEPT_MS, [])
+        assert later.sequence == NOW + KEPT_MS
+        assert await store.tenant_events.get(TENANT, later.sequence - 1) is None
+
+
+async def test_a_deleted_tenant_has_no_endpoints(store: Store) -> None:
+    await store.webhooks.add(an_endpoint())
+    await store.tenant_data.mark_deleted(TENANT, NOW)
+    await store.tenant_data.forget(TENANT)
+    assert await store.webhooks.of(TENANT) == []
