@@ -28,7 +28,6 @@ from tidings.config import Config, DynamoDb
 from tidings.keyrings import EnvironmentKeyring, FileKeyring
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
-from tidings.ports.outgoing import SignedPosts
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
@@ -49,7 +48,7 @@ class Foundation:
     quotas: TenantQuotas
     retention: Retention
     hooks: BeforeSendHooks
-    posts: SignedPosts
+    posts: LazySignedPosts
     webhooks: WebhookDirectory
     remind: Reminders
     tenant_events: TenantEvents

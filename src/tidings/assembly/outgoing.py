@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tidings.model.addresses import Networks
-from tidings.ports.outgoing import SignedPosts
+from tidings.ports.outgoing import EventPosts, SignedPosts
 from tidings.ports.world import Chance, Clock
 
 if TYPE_CHECKING:
@@ -51,4 +51,4 @@ class LazySignedPosts:
         return self._posts
 
 
-_conforms: type[SignedPosts] = LazySignedPosts
+_conforms: tuple[type[SignedPosts], type[EventPosts]] = (LazySignedPosts, LazySignedPosts)

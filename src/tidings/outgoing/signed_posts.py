@@ -16,7 +16,7 @@ import aiohttp
 from tidings.model import limits
 from tidings.model.addresses import Networks
 from tidings.outgoing.guard import guarded_socket
-from tidings.ports.outgoing import PostFailed, SignedPosts
+from tidings.ports.outgoing import EventPosts, PostFailed, SignedPosts
 from tidings.ports.world import Chance, Clock, new_ulid
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
@@ -109,4 +109,4 @@ class HttpSignedPosts:
         return self._sessions[is_secure]
 
 
-_conforms: type[SignedPosts] = HttpSignedPosts
+_conforms: tuple[type[SignedPosts], type[EventPosts]] = (HttpSignedPosts, HttpSignedPosts)

@@ -12,6 +12,21 @@ class PostFailed(Exception):
 class SignedPosts(Protocol):
     """Posts signed requests. It connects to no address that the operator does not allow."""
 
+    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
+        """Post a JSON body, signed with every secret; return the body of the answer.
+
+        Redirects are not followed. The answer is complete, and was given within the time.
+
+        Raises:
+            PostFailed: There was no answer in time, or no answer with a status from 200 to 299, or
+                the address is not allowed.
+        """
+        ...
+
+
+class EventPosts(Protocol):
+    """Posts signed events, under the same rules as `SignedPosts`."""
+
     async def send(
         self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
     ) -> int:
@@ -21,16 +36,5 @@ class SignedPosts(Protocol):
 
         Raises:
             PostFailed: There was no answer in time, or the address is not allowed.
-        """
-        ...
-
-    async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
-        """Post a JSON body, signed with every secret; return the body of the answer.
-
-        Redirects are not followed. The answer is complete, and was given within the time.
-
-        Raises:
-            PostFailed: There was no answer in time, or no answer with a status from 200 to 299, or
-                the address is not allowed.
         """
         ...

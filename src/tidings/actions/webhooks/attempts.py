@@ -21,7 +21,7 @@ from tidings.model.webhooks import (
     event_type,
 )
 from tidings.ports.log import Log
-from tidings.ports.outgoing import PostFailed, SignedPosts
+from tidings.ports.outgoing import EventPosts, PostFailed
 from tidings.ports.webhooks import TenantEventLog
 from tidings.ports.world import Clock
 from tidings.wire.records import mention_record
@@ -148,7 +148,7 @@ class EventReader:
 class WebhookAttempts:
     """Posts events to endpoints, signed as the Standard Webhooks specification says."""
 
-    def __init__(self, posts: SignedPosts, digest: Callable[..., bytes], clock: Clock) -> None:
+    def __init__(self, posts: EventPosts, digest: Callable[..., bytes], clock: Clock) -> None:
         self._posts = posts
         self._digest = digest
         self._clock = clock
