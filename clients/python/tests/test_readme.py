@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.support.people import Town
 from tests.support.phones import new_number
@@ -17,14 +18,19 @@ from tests.support.waiting import until
 README = Path(__file__).parents[1] / "README.md"
 
 
+def read(number: int) -> str:
+    """An example of the README."""
+    examples: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(examples) == 5
+    return examples[number]
+
+
 @asynccontextmanager
 async def running(
     number: int, town: Town, folder: Path, **environment: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """An example at work."""
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(examples) == 4
-    example: str = examples[number]
+    example = read(number)
     assert len([line for line in example.splitlines() if line]) <= 20
     script = folder / "example.py"
     script.write_text(
@@ -96,3 +102,9 @@ async def test_many_chats(town: Town, tmp_path: Path) -> None:
     async with running(3, town, tmp_path, TOKEN=bob.token) as app:
         assert await line_of(app) == "2 entries\n"
         assert await line_of(app) == "alice: Hello Bob!\n"
+
+
+def test_a_service_refuses_webhooks_that_are_not_genuine() -> None:
+    names: dict[str, Any] = {}
+    exec(read(4), names)
+    assert names["handle"]({"webhook-id": "m", "webhook-timestamp": "1"}, b"{}") == 400

@@ -17,6 +17,7 @@ from tidings_client.errors import (
     StorageTrouble,
     TidingsError,
     Unavailable,
+    WebhookRefused,
     WrongUser,
 )
 from tidings_client.events import (
@@ -91,6 +92,7 @@ from tidings_client.tenant_records import (
     TracePage,
     TraceStep,
 )
+from tidings_client.webhooks import WebhookEvent, WebhookReceiver
 
 __all__ = [
     "Api",
@@ -180,6 +182,9 @@ __all__ = [
     "Unread",
     "UnreadChanged",
     "UnreadTotalChanged",
+    "WebhookEvent",
+    "WebhookReceiver",
+    "WebhookRefused",
     "WrongUser",
 ]
 

@@ -7,6 +7,7 @@ TidingsError
 ├── Unavailable     no answer, so the outcome is unknown; repeat the request with the same key
 ├── OutboxFull      too many messages are waiting
 ├── ClientClosed    the client was closed; messages in the outbox stay there
+├── WebhookRefused  a request is not a genuine webhook
 ├── ClientStopped   the server told this client not to reconnect
 │   └── LoggedOut       nobody is logged in, or the session has ended: log in again
 └── StorageTrouble  the storage cannot be read or written
@@ -85,3 +86,7 @@ class WrongUser(StorageTrouble):
     def __init__(self, expected: str, actual: str) -> None:
         self.expected, self.actual = expected, actual
         super().__init__(f"the storage belongs to {expected}, and the token to {actual}")
+
+
+class WebhookRefused(TidingsError):
+    """The request is not a genuine webhook, or it is too old; answer with the status 400."""
