@@ -16,8 +16,12 @@ from tidings.model.setup_error import SetupError
 LOCK: Final = "lock"
 MASTER_KEY: Final = "master.key"
 ROOT_KEY: Final = "root.key"
+ATTACHMENTS: Final = "attachments"
+"""Folder with the bytes of attachments, here and among backups."""
 SERVER_FILE: Final = "server.json"
 """File with the URL of the server that has the folder open, for commands."""
+ATTACHMENTS_LOCK: Final = "attachments.lock"
+"""File that a backup locks, so that no attachment is deleted before it is copied."""
 LAST_BACKUP: Final = "last-backup"
 """File with the time of the newest backup, for the metrics of the server."""
 
@@ -60,6 +64,35 @@ def only_process(folder: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+@contextmanager
+def keep_attachments(folder: Path) -> Iterator[None]:
+    """Let nobody delete the bytes of attachments inside this context, which a backup uses.
+
+    This waits until a deletion that has begun is over.
+    """
+    with open(folder / ATTACHMENTS_LOCK, "a+", opener=_open_itself) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class AttachmentsLock:
+    """Lets the bytes of attachments be deleted only while no backup is made."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def deleting(self) -> Iterator[bool]:
+        """Yield whether bytes may be deleted; no backup begins before the context ends."""
+        with open(self._folder / ATTACHMENTS_LOCK, "a+", opener=_open_itself) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
 
 
 def _open_itself(path: str, flags: int) -> int:

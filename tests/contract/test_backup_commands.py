@@ -57,7 +57,7 @@ def test_a_backup_that_is_removed_during_a_check_is_not_damaged(
         bench.back_up()
     first, _ = bench.manifests()
 
-    def check(place: BackupFolder, manifest: Manifest) -> None:
+    def check(place: BackupFolder, manifest: Manifest, _: object) -> None:
         if manifest == first:
             place.remove(f"{first.backup_id}.backup")
             raise BackupDamaged("a part is gone")

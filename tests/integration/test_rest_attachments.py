@@ -2,6 +2,7 @@
 """Attachments over REST: sends, reads, links, and the end."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -226,7 +227,7 @@ async def test_redaction_expiry_and_deletion_take_the_file_away(rest: Rest, talk
     expiring = await ann.send(chat, "m2", "", attachments=[files[1]], ttl_seconds=30)
     kept = await sent(ann, chat, "m3", files[2])
     await ann.ok("DELETE", f"/v1/chats/{chat}/messages/{redacted['sequence']}")
-    gone = (409, "message.gone")
+    gone = (410, "attachment.gone")
     assert await ben.refused("GET", of(chat, redacted, files[0])) == gone
     rest.clock.time += 30_000
     assert await ben.refused("GET", of(chat, expiring, files[1])) == gone
@@ -242,6 +243,23 @@ async def test_redaction_expiry_and_deletion_take_the_file_away(rest: Rest, talk
     rest.clock.time += ERASED_FILES_MS
     await sweep(rest)
     assert blobs_of(rest, files[2]) == []
+
+
+async def test_a_sweep_waits_for_a_backup(
+    rest: Rest, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, b"x")
+    message = await sent(ann, chat, "m1", file)
+    await ann.ok("DELETE", f"/v1/chats/{chat}/messages/{message['sequence']}")
+    deletions = rest.core.files.sweep.deletions
+    with monkeypatch.context() as patched:
+        patched.setattr(type(deletions), "deleting", lambda _: nullcontext(False))
+        await sweep(rest)
+        assert not await rest.core.files.sweep.delete(UserKey("acme:ann"), [file])
+        assert len(blobs_of(rest, file)) == 1
+    await sweep(rest)
+    assert blobs_of(rest, file) == []
 
 
 async def test_a_sweep_while_a_chat_is_deleted_misses_nothing(
@@ -272,7 +290,7 @@ async def test_erasure_takes_the_files_away(rest: Rest, talk: Talk) -> None:
     file, unsent = await upload(eve, b"x"), await upload(eve, b"y")
     message = await sent(eve, chat, "m1", file)
     await tenant.ok("DELETE", "/v1/tenants/acme/users/erased/content")
-    assert await ben.refused("GET", of(chat, message, file)) == (409, "message.gone")
+    assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.gone")
     assert (await eve.call("HEAD", f"/v1/attachments/{unsent}")).status_code == 410
     body = {"client_message_id": "m2", "content": "", "attachments": [unsent]}
     refused = await eve.refused("POST", f"/v1/chats/{chat}/messages", body)
@@ -314,9 +332,9 @@ async def test_damaged_bytes_are_not_served(rest: Rest, talk: Talk) -> None:
     (blob,) = blobs_of(rest, file)
     stored = blob.read_bytes()
     blob.write_bytes(stored[:-1] + bytes([stored[-1] ^ 1]))
-    assert await ben.refused("GET", of(chat, message, file)) == (503, "store.unavailable")
+    assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.lost")
     blob.unlink()
-    assert await ben.refused("GET", of(chat, message, file)) == (503, "store.unavailable")
+    assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.lost")
 
 
 async def test_a_tenant_posts_a_file_of_the_user_in_whose_name_it_posts(

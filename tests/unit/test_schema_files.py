@@ -262,8 +262,8 @@ def test_the_server_can_do_what_its_patterns_say_and_no_more() -> None:
 
 def test_only_operators_scan_and_only_what_is_declared() -> None:
     scanned = {
-        "chats", "delivery_state", "idempotency_keys", "inbox", "keys", "listings", "sessions",
-        "tenants", "users",
+        "chats", "delivery_state", "idempotency_keys", "inbox", "keys", "listings", "reactions",
+        "sessions", "tenants", "users",
     }  # fmt: skip
     for table in TABLES:
         scans = {"Scan"} if table.name in scanned else set()

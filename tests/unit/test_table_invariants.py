@@ -31,6 +31,7 @@ OPERATORS_SCANS = {
     "scan_inbox",
     "scan_listings",
     "scan_receipts",
+    "scan_uploads",
     "scan_sessions",
     "scan_erasures",
 }

@@ -23,6 +23,7 @@ from tidings.model.attachments import (
 )
 from tidings.model.file_refusals import (
     AttachmentGone,
+    AttachmentLost,
     AttachmentNotFound,
     AttachmentsOff,
     AttachmentTooLarge,
@@ -35,7 +36,6 @@ from tidings.model.ids import ChatId, UserKey, rfc3339
 from tidings.model.refusals import (
     ChatNotFound,
     Invalid,
-    MessageGone,
     MessageNotFound,
     QuotaReached,
 )
@@ -49,7 +49,13 @@ FILES_PATH: Final = "/v1/files/{link}"
 _UPLOAD: Final = "/v1/attachments/{attachment_id}"
 _ATTACHMENT: Final = "/v1/chats/{chat_id}/messages/{sequence}/attachments/{attachment_id}"
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
-_READING: Final = (ChatNotFound, MessageNotFound, MessageGone, AttachmentNotFound)
+_READING: Final = (
+    ChatNotFound,
+    MessageNotFound,
+    AttachmentNotFound,
+    AttachmentGone,
+    AttachmentLost,
+)
 
 FileName = Annotated[
     str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": FILE_NAME_CHARS_MAX})

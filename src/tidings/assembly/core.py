@@ -29,7 +29,7 @@ from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
-from tidings.assembly.stores import open_blobs, open_store
+from tidings.assembly.stores import deletions_of, open_blobs, open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.tenant_jobs import TenantWork, make_tenant_work
 from tidings.assembly.verbs import (
@@ -123,7 +123,7 @@ async def open_core(
         texts = await stack.enter_async_context(open_texts(config, clock))
         identity = _open_identity(config, base, stack)
         logins = make_login_verbs(base, identity.signing, texts, config.sms_per_day)
-        blobs = await open_blobs(config, clock, chance)
+        blobs = await stack.enter_async_context(open_blobs(config, clock, chance))
         yield _make_core(config, base, audit, receipts, identity, logins, blobs)
 
 
@@ -150,7 +150,9 @@ def _make_core(
     chats = make_chat_verbs(base, inbox, receipts, blocks, identity.bans)
     erasures = Erasures(base.store.ledger, base.clock)
     bytes_max = None if config.attachments == "off" else config.attachments.bytes_max
-    files = make_file_verbs(base, chats.read, blobs, bytes_max, identity.credential_status)
+    files = make_file_verbs(
+        base, chats.read, blobs, deletions_of(config), bytes_max, identity.credential_status
+    )
     return Core(
         store=base.store,
         deliveries=base.deliveries,

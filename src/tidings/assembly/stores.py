@@ -8,14 +8,15 @@ from contextlib import (
     asynccontextmanager,
     nullcontext,
 )
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.blobs.folder import FolderBlobs
 from tidings.config import Config, DynamoDb
-from tidings.data_folder import only_process
+from tidings.data_folder import ATTACHMENTS, AttachmentsLock, only_process
 from tidings.model.setup_error import SetupError, optional_import
-from tidings.ports.attachments import Blobs
+from tidings.ports.attachments import Blobs, ByteDeletions
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.export_engines import Inspection, Source, Target
 from tidings.ports.store import Store
@@ -77,18 +78,61 @@ async def _tables(
             yield store, store.deliveries
 
 
-async def open_blobs(config: Config, clock: Clock, chance: Chance) -> Blobs:
-    """Open the place for the bytes of attachments.
+@asynccontextmanager
+async def open_blobs(config: Config, clock: Clock, chance: Chance) -> AsyncIterator[Blobs]:
+    """Open the place for the bytes of attachments: a bucket or a folder.
 
     Raises:
+        SetupError: A library is missing, or no credentials are found for the bucket.
         StoreUnavailable: The folder cannot be used.
     """
+    if config.blobs is not None:
+        async with _bucket(config.blobs, clock, chance) as bucket:
+            yield bucket
+        return
     place = config.attachments
     folder = None if place == "off" else place.folder
-    blobs = FolderBlobs(folder or config.data / "attachments", clock, chance)
+    blobs = FolderBlobs(folder or config.data / ATTACHMENTS, clock, chance)
     if place != "off":
         await blobs.open(is_alone=config.is_alone)
-    return blobs
+    yield blobs
+
+
+def _bucket(url: str, clock: Clock, chance: Chance) -> AbstractAsyncContextManager[Blobs]:
+    with optional_import():
+        from tidings.blobs.bucket import open_bucket_blobs
+    return open_bucket_blobs(url, clock=clock, chance=chance)
+
+
+class _AnyTime:
+    """Lets bytes be deleted at any time: backups of DynamoDB do not copy them."""
+
+    def deleting(self) -> AbstractContextManager[bool]:
+        return nullcontext(True)
+
+
+def deletions_of(config: Config) -> ByteDeletions:
+    """Return what decides when the bytes of attachments may be deleted."""
+    return _AnyTime() if isinstance(config.store, DynamoDb) else AttachmentsLock(config.data)
+
+
+@asynccontextmanager
+async def open_backup_blobs(name: str, *, is_written: bool) -> AsyncIterator[Blobs]:
+    """Open the place for the bytes of attachments in a folder or bucket with backups.
+
+    Raises:
+        SetupError: A library is missing, or no credentials are found for the bucket.
+        StoreUnavailable: The folder cannot be used.
+    """
+    clock, chance = SystemClock(), SystemChance()
+    if name.startswith("s3://"):
+        async with _bucket(f"{name.rstrip('/')}/{ATTACHMENTS}", clock, chance) as bucket:
+            yield bucket
+        return
+    blobs = FolderBlobs(Path(name) / ATTACHMENTS, clock, chance)
+    if is_written:
+        await blobs.open(is_alone=False)
+    yield blobs
 
 
 async def make_local_tables(config: Config) -> None:

@@ -155,7 +155,7 @@ def _parts_of_user(base: Foundation, files: FileVerbs) -> tuple[Part, ...]:
     return (
         SessionPart(store.personal_data),
         ContentPart(store.data_keys, base.vault, clock),
-        FilePart(store.uploads, files.sweep),
+        FilePart(store.uploads, files.sweep, base.clock),
         InvitePart(store.personal_data, store.scheduled),
         BlockPart(store.blocks, base.clock),
         ChatPart(store.chats, removing),

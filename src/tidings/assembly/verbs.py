@@ -74,7 +74,7 @@ from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
-from tidings.ports.attachments import Blobs
+from tidings.ports.attachments import Blobs, ByteDeletions
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
 from tidings.schema_checker import ProcessChecker
@@ -277,6 +277,7 @@ def make_file_verbs(
     base: Foundation,
     read: ReadPage,
     blobs: Blobs,
+    deletions: ByteDeletions,
     bytes_max: int | None,
     credential_status: CredentialStatus,
 ) -> FileVerbs:
@@ -291,6 +292,6 @@ def make_file_verbs(
         receive=ReceiveBytes(find, uploads, blobs, chance, transfers),
         put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
         read=ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status),
-        sweep=SweepAttachments(uploads, blobs, store.log, vault, clock),
+        sweep=SweepAttachments(uploads, blobs, store.log, vault, clock, deletions),
         cursors=vault.cursors,
     )

@@ -74,6 +74,20 @@ class _AnyCredentials(NamedTuple):
     token: str | None = None
 
 
+class CredentialSource:
+    """The credentials that the SDK finds, renewed before they expire."""
+
+    def __init__(self, found: Any) -> None:  # noqa: ANN401 - the SDK's, which has no types
+        self._found = found
+
+    async def current(self) -> Credentials:
+        """Return the credentials for the next request."""
+        if self._found is None:
+            return _AnyCredentials()
+        frozen: Credentials = await self._found.get_frozen_credentials()
+        return frozen
+
+
 class Poster:
     """Client that posts signed bodies to one endpoint over a bounded number of connections."""
 
@@ -82,7 +96,7 @@ class Poster:
         http: aiohttp.ClientSession,
         endpoint: str,
         signer: Signer,
-        credentials: Any,  # noqa: ANN401 - the SDK's, which has no types
+        credentials: CredentialSource,
         clock: Clock,
         connections: int,
         answer_seconds_max: float,
@@ -123,7 +137,7 @@ class Poster:
         self, operation: str, body: bytes, until: float
     ) -> tuple[int, str | None, bytes]:
         headers = self._signer.headers(
-            await self._current_credentials(), self._clock.now(), operation, body
+            await self._credentials.current(), self._clock.now(), operation, body
         )
         left = max(0.001, until - asyncio.get_running_loop().time())
         timeout = aiohttp.ClientTimeout(
@@ -142,12 +156,6 @@ class Poster:
             raise Unsent(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
-
-    async def _current_credentials(self) -> Credentials:
-        if isinstance(self._credentials, _AnyCredentials):
-            return self._credentials
-        frozen: Credentials = await self._credentials.get_frozen_credentials()
-        return frozen
 
 
 class Transport:
@@ -235,26 +243,9 @@ async def open_poster(
     Raises:
         SetupError: The endpoint needs credentials, and the SDK finds none.
     """
-    session = get_session()
-    credentials = await session.get_credentials()
-    if credentials is None:
-        if needs_credentials:
-            raise SetupError(_NO_CREDENTIALS)
-        credentials = _AnyCredentials()
-    url = URL(endpoint)
-    host = url.host_port_subcomponent or ""
-    trusted: ssl.SSLContext | bool = True
-    if url.scheme == "https":
-        # The SDK's setting for a custom CA bundle applies here too.
-        trusted = ssl.create_default_context(cafile=session.get_config_variable("ca_bundle"))
-    connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=30, ssl=trusted)
-    async with aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept"),
-        headers={"Accept-Encoding": "identity"},
-    ) as http:
+    credentials = await find_credentials(is_needed=needs_credentials)
+    host = URL(endpoint).host_port_subcomponent or ""
+    async with open_http(endpoint, connections) as http:
         yield Poster(
             http,
             endpoint,
@@ -264,3 +255,34 @@ async def open_poster(
             connections,
             answer_seconds_max,
         )
+
+
+async def find_credentials(*, is_needed: bool) -> CredentialSource:
+    """Return the credentials that the SDK finds, or dummy ones if none are needed.
+
+    Raises:
+        SetupError: Credentials are needed, and the SDK finds none.
+    """
+    found = await get_session().get_credentials()
+    if found is None and is_needed:
+        raise SetupError(_NO_CREDENTIALS)
+    return CredentialSource(found)
+
+
+@asynccontextmanager
+async def open_http(endpoint: str, connections: int) -> AsyncIterator[aiohttp.ClientSession]:
+    """Open a pool of connections to an endpoint, which send only the headers of each request."""
+    trusted: ssl.SSLContext | bool = True
+    if URL(endpoint).scheme == "https":
+        # The SDK's setting for a custom CA bundle applies here too.
+        bundle = get_session().get_config_variable("ca_bundle")
+        trusted = ssl.create_default_context(cafile=bundle)
+    connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=30, ssl=trusted)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept"),
+        headers={"Accept-Encoding": "identity"},
+    ) as http:
+        yield http

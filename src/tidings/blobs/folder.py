@@ -3,30 +3,26 @@
 
 A part is written under another name, synced, and then moved to its place, and the folder is synced
 too. A crash leaves at most a file in the folder `unfinished`, which is emptied at the next start.
-The ids of attachments and the names of parts are made by the server, and checked here again, so
-that no path leaves the folder.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from tidings.blobs.names import checked_id, checked_name, is_place
 from tidings.data_folder import sync_folder
-from tidings.model.attachments import ATTACHMENT
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.attachments import Blobs
+from tidings.ports.attachments import Blobs, StoredParts
 from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.attachments")
 
 UNFINISHED: Final = "unfinished"
-PART_NAME: Final = re.compile(r"[0-9a-f]{16}")
 UNFINISHED_SECONDS: Final = 3_600
 """Age from which an unfinished part is deleted, if other processes may use the folder too."""
 _SHARD_CHARS: Final = 2
@@ -51,10 +47,12 @@ class FolderBlobs:
 
     async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
         draft = self._folder / UNFINISHED / self._chance.token(16).hex()
-        await self._do(lambda: _write(draft, self._place(attachment_id) / _checked(name), pieces))
+        await self._do(
+            lambda: _write(draft, self._place(attachment_id) / checked_name(name), pieces)
+        )
 
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
-        path = self._place(attachment_id) / _checked(name)
+        path = self._place(attachment_id) / checked_name(name)
         return await self._do(lambda: _read(path, start, size))
 
     async def names(self, attachment_id: str) -> list[str]:
@@ -62,18 +60,16 @@ class FolderBlobs:
 
     async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
         place = self._place(attachment_id)
-        await self._do(lambda: _delete(place, [_checked(name) for name in names]))
+        await self._do(lambda: _delete(place, [checked_name(name) for name in names]))
 
-    async def all(self) -> AsyncIterator[str]:
-        shards = await self._do(lambda: _names(self._folder))
-        for shard in sorted(shards):
+    async def all(self) -> AsyncIterator[StoredParts]:
+        for shard in sorted(await self._do(lambda: _names(self._folder))):
             if len(shard) == _SHARD_CHARS:
-                for name in sorted(await self._do(lambda: _names(self._folder / shard))):  # noqa: B023 - awaited at once
-                    yield name
+                for stored in await self._do(lambda: _stored_in(self._folder / shard)):  # noqa: B023 - awaited at once
+                    yield stored
 
     def _place(self, attachment_id: str) -> Path:
-        assert ATTACHMENT.fullmatch(attachment_id), "the server makes the ids"
-        return self._folder / attachment_id[-_SHARD_CHARS:] / attachment_id
+        return self._folder / checked_id(attachment_id)[-_SHARD_CHARS:] / attachment_id
 
     def _clear(self, *, is_alone: bool) -> None:
         drafts = self._folder / UNFINISHED
@@ -94,11 +90,6 @@ class FolderBlobs:
             extra = {"action": "attachments_unavailable"}
             log.error("the folder of attachments cannot be used: %s", error, extra=extra)
             raise StoreUnavailable from error
-
-
-def _checked(name: str) -> str:
-    assert PART_NAME.fullmatch(name), "the server makes the names"
-    return name
 
 
 def _write(draft: Path, path: Path, pieces: Sequence[bytes]) -> None:
@@ -140,8 +131,18 @@ def _read(path: Path, start: int, size: int) -> bytes | None:
 def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _stored_in(shard: Path) -> list[StoredParts]:
+    """Return what a shard has; files of somebody else are left out."""
+    found = []
+    for attachment_id in sorted(_names(shard)):
+        names = tuple(sorted(_names(shard / attachment_id)))
+        if names and all(is_place(attachment_id, name) for name in names):
+            found.append(StoredParts(attachment_id, names))
+    return found
 
 
 def _delete(place: Path, names: Sequence[str]) -> None:

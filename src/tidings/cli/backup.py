@@ -14,10 +14,13 @@ from tidings import __version__
 from tidings.actions.export.exporting import Unproven
 from tidings.assembly.foundation import backup_proof
 from tidings.assembly.system import SystemClock
+from tidings.cli.backup_files import open_files, open_stored_files
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import LAST_BACKUP, replace_private_file
 from tidings.model.ids import from_rfc3339, rfc3339
+from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError, optional_import
+from tidings.stores.sqlite.backup.files import FileBackup
 from tidings.stores.sqlite.backup.manifest import (
     MANIFEST,
     BackupDamaged,
@@ -82,6 +85,11 @@ def add_restore_options(parser: argparse.ArgumentParser) -> None:
         help="the erasures.jsonl of the old data folder; the server carries out its erasures again",
     )
     parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="restore without the files of attachments that are missing or damaged in the backup",
+    )
+    parser.add_argument(
         "--unsigned",
         action="store_true",
         help="accept a backup without checking its signature; its checksums are still checked",
@@ -126,20 +134,26 @@ def backup(config: Config, options: argparse.Namespace) -> int:
         SetupError: The operator has to change something first.
     """
     began = monotonic()
-    done = back_up(config, open_place(options.target), options.keep)
+    done = back_up(config, options.target, options.keep)
     made = done.manifest
     print(
         f"Backup {made.backup_id}: {made.chats:,} chats, {made.entries:,} entries, "
-        f"{_size(made.pages * made.page_size)}; wrote and verified {_size(made.new_bytes)} "
-        f"in {monotonic() - began:.1f} s."
+        f"{_size(made.pages * made.page_size)}, files {_size(made.file_bytes)}; wrote and verified "
+        f"{_size(made.new_bytes)} in {monotonic() - began:.1f} s."
     )
+    if done.missing_files:
+        print(
+            f"tidings: {len(done.missing_files):,} attachments have lost their bytes, "
+            f"{done.missing_files[0]} among them: `tidings verify` lists them",
+            file=sys.stderr,
+        )
     for backup_id in done.removed:
         print(f"Removed {backup_id}.")
     print(KEY_IS_ELSEWHERE)
     return 0
 
 
-def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResult:
+def back_up(config: Config, target: str, keep: int | None) -> BackupResult:
     """Make a backup at low priority.
 
     Raises:
@@ -150,6 +164,7 @@ def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResul
             "the tables on DynamoDB have point-in-time recovery and daily backups: see "
             "docs/operations/restore-dynamodb.md"
         )
+    place = open_place(target)
     if isinstance(place, BackupFolder) and place.folder.resolve() == config.data.resolve():
         raise SetupError(f"{config.data} is the data folder: name another folder for the backups")
     proof = backup_proof(config)
@@ -161,7 +176,8 @@ def back_up(config: Config, place: BackupPlace, keep: int | None) -> BackupResul
         os.nice(NICENESS)
     with _told("the backup failed, earlier backups have not changed"):
         began_at = SystemClock().now()
-        done = take_backup(config.data, place, proof, SystemClock(), __version__, keep)
+        with open_files(config, target) as files:
+            done = take_backup(config.data, place, proof, SystemClock(), __version__, keep, files)
     # If the clock was wrong once, the times in manifests stay ahead of it. The age must not.
     _record_time(config.data, began_at)
     return done
@@ -185,15 +201,24 @@ def restore(config: Config, options: argparse.Namespace) -> int:
     proof = None if options.unsigned else backup_proof(config)
     if options.list or options.check:
         with _told("the backups cannot be listed"):
-            return _list(place, proof, is_checked=options.check)
+            with open_stored_files(options.source) as files:
+                return _list(place, proof, files, is_checked=options.check)
     chosen = choose(place, proof, options.backup, options.at)
     began = monotonic()
-    done = restore_chosen(place, proof, chosen, config.data, options.erasures)
+    done = restore_chosen(
+        config, options.source, proof, chosen, options.erasures, skips_damaged=options.skip_damaged
+    )
     print(
         f"Restored {chosen.backup_id} into {config.data}: {chosen.chats:,} chats, "
         f"{chosen.entries:,} entries, in {monotonic() - began:.1f} s. "
         f"The new epoch is {done.epoch}; the ledger has {done.erasures:,} erasures."
     )
+    if done.lost_files:
+        print(
+            f"tidings: {len(done.lost_files):,} parts of attachments could not be restored, "
+            f"the first is: {done.lost_files[0]}",
+            file=sys.stderr,
+        )
     if not done.has_keys:
         print("tidings: the file of keys is missing: all content reads as erased", file=sys.stderr)
     if proof is None:
@@ -206,19 +231,35 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
 
 def restore_chosen(
-    place: BackupPlace, proof: Proof | None, chosen: Manifest, folder: Path, ledger: str | None
+    config: Config,
+    source: str,
+    proof: Proof | None,
+    chosen: Manifest,
+    ledger: str | None,
+    *,
+    skips_damaged: bool = False,
 ) -> RestoreResult:
-    """Restore a backup with the erasures of the newest backup and of a ledger.
+    """Restore a backup with its files, the erasures of the newest backup, and those of a ledger.
 
     Raises:
         SetupError: The folder is not empty, the backup is damaged, or the ledger is none.
     """
+    place = open_place(source)
     with _told(f"{chosen.backup_id} cannot be restored"):
         ledgers = [Path(ledger).read_bytes()] if ledger is not None else []
         if any(content.strip() and not parse_lines(content) for content in ledgers):
             raise SetupError(f"{ledger} is not a ledger of erasures")
         ledgers.append(_newest_ledger(place, proof))
-        return restore_backup(place, chosen, folder, ledgers, SystemClock().now())
+        with open_files(config, source) as files:
+            return restore_backup(
+                place,
+                chosen,
+                config.data,
+                ledgers,
+                SystemClock().now(),
+                files,
+                skips_damaged=skips_damaged,
+            )
 
 
 def _newest_ledger(place: BackupPlace, proof: Proof | None) -> bytes:
@@ -259,7 +300,7 @@ def choose(
     )
 
 
-def _list(place: BackupPlace, proof: Proof | None, *, is_checked: bool) -> int:
+def _list(place: BackupPlace, proof: Proof | None, files: FileBackup, *, is_checked: bool) -> int:
     damaged, found = 0, backup_ids(place)
     if not found:
         raise SetupError("there is no backup")
@@ -267,7 +308,7 @@ def _list(place: BackupPlace, proof: Proof | None, *, is_checked: bool) -> int:
         try:
             manifest = read_manifest(place, backup_id, proof)
             if is_checked:
-                check_backup(place, manifest)
+                check_backup(place, manifest, files)
         except (BackupDamaged, Unproven) as reason:
             if place.size(backup_id + MANIFEST) < 0:
                 continue  # another backup has removed this one meanwhile
@@ -282,6 +323,7 @@ def _line(manifest: Manifest) -> str:
     return (
         f"{manifest.backup_id}  {rfc3339(manifest.at)}  {manifest.chats:,} chats  "
         f"{manifest.entries:,} entries  {_size(manifest.pages * manifest.page_size)}  "
+        f"files {_size(manifest.file_bytes)}  "
         f"added {_size(manifest.new_bytes)}"
     )
 
@@ -297,5 +339,7 @@ def _told(what: str) -> Iterator[None]:
         yield
     except (BackupDamaged, Unproven) as reason:
         raise SetupError(f"{what}: {reason}", DAMAGED) from None
+    except StoreUnavailable as reason:
+        raise SetupError(f"{what}: {reason.__cause__ or reason}") from reason
     except (OSError, *DISK_TROUBLE) as error:
         raise SetupError(f"{what}: {error}") from error

@@ -23,7 +23,7 @@ from tidings.actions.export.history import HistoryImport
 from tidings.actions.export.history_lines import BadHistory, BadLine, check_history
 from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.actions.identity.audit import Intent
-from tidings.assembly.system import SystemClock
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
@@ -117,13 +117,16 @@ def export(config: Config, options: argparse.Namespace) -> int:
 
 async def _export(config: Config, file: str) -> Exported:
     from tidings.assembly.foundation import export_proof
-    from tidings.assembly.stores import open_source
+    from tidings.assembly.stores import open_blobs, open_source
 
-    proof = export_proof(config)
+    proof, clock = export_proof(config), SystemClock()
     with _written(file) as out:
-        async with open_source(config) as source:
+        async with (
+            open_source(config) as source,
+            open_blobs(config, clock, SystemChance()) as blobs,
+        ):
             with TallyLine("exported") as line:
-                return await export_all(source, SystemClock().now(), out.write, line, proof)
+                return await export_all(source, clock.now(), out.write, line, proof, blobs)
 
 
 def import_(config: Config, options: argparse.Namespace) -> int:
@@ -158,7 +161,7 @@ def import_(config: Config, options: argparse.Namespace) -> int:
 
 async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
     from tidings.assembly.foundation import export_proof
-    from tidings.assembly.stores import open_target
+    from tidings.assembly.stores import open_blobs, open_target
 
     proof = None if unsigned else export_proof(config)
     if file != STANDARD:
@@ -166,9 +169,12 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
         with _read(file) as lines:
             check(lines, proof)
     with _read(file) as lines:
-        async with open_target(config) as target:
+        async with (
+            open_target(config) as target,
+            open_blobs(config, SystemClock(), SystemChance()) as blobs,
+        ):
             with TallyLine("imported") as line:
-                return await import_all(target, lines, line, proof)
+                return await import_all(target, lines, line, proof, blobs)
 
 
 def _import_history(config: Config, options: argparse.Namespace) -> int:

@@ -18,15 +18,14 @@ import msgspec
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.export.verifying import Verified, verify_all
 from tidings.assembly.foundation import backup_proof, master_keys
-from tidings.assembly.stores import open_inspection, repair_tables
+from tidings.assembly.stores import open_blobs, open_inspection, repair_tables
 from tidings.assembly.system import SystemChance, SystemClock
-from tidings.cli.backup import back_up, backup_count, open_place, restore_chosen
+from tidings.cli.backup import back_up, backup_count, restore_chosen
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import LOCK, is_in_use, only_process, replace_private_file
 from tidings.model.ids import ChatId, rfc3339
 from tidings.model.setup_error import SetupError
-from tidings.stores.sqlite.backup.place import BackupPlace
 
 if TYPE_CHECKING:
     from tidings.stores.dynamodb.export.repairing import Repaired
@@ -57,6 +56,7 @@ class Drill(msgspec.Struct, frozen=True):
     chats: int
     entries: int
     database_bytes: int
+    file_bytes: int
     written_bytes: int
     backup_seconds: float
     restore_seconds: float
@@ -146,10 +146,18 @@ def _wrapping(config: Config) -> Wrapping | None:
 
 
 async def _verify(config: Config, wrapping: Wrapping | None, path: Path | None) -> Verified:
-    async with open_inspection(config) as store:
+    blobs = open_blobs(config, SystemClock(), SystemChance())
+    async with open_inspection(config) as store, blobs as files:
         verified = _reached(path, store.epoch)
         with VerifyProgress(path, store.epoch) as line:
-            async for violation in verify_all(store, SystemClock().now(), wrapping, line, verified):
+            async for violation in verify_all(
+                store,
+                SystemClock().now(),
+                wrapping,
+                line,
+                verified,
+                files if config.attachments != "off" else None,
+            ):
                 if verified.violations <= SHOWN_MAX:
                     print(f"{violation.where}: {violation.what}")
         return verified
@@ -210,16 +218,17 @@ def drill(config: Config, options: argparse.Namespace) -> int:
     if options.scratch is not None and not Path(options.scratch).is_dir():
         raise SetupError(f"{options.scratch} is not a folder: name another one with --scratch")
     with _scratch(options.scratch) as scratch:
-        result = _drill(config, open_place(options.target), options.keep, scratch)
+        result = _drill(config, options.target, options.keep, scratch)
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
         print(
             f"Drill of {result.backup_id}: {result.chats:,} chats, {result.entries:,} entries, "
-            f"{result.database_bytes / 1e6:,.1f} MB. Backup {result.backup_seconds:.1f} s "
-            f"({result.written_bytes / 1e6:,.1f} MB written), restore {result.restore_seconds:.1f} "
-            f"s, verification {result.verify_seconds:.1f} s with {result.violations:,} violations. "
-            f"The logs end as in the backup. The data is {result.age_seconds:.1f} s old."
+            f"{result.database_bytes / 1e6:,.1f} MB, files {result.file_bytes / 1e6:,.1f} MB. "
+            f"Backup {result.backup_seconds:.1f} s ({result.written_bytes / 1e6:,.1f} MB written), "
+            f"restore {result.restore_seconds:.1f} s, verification {result.verify_seconds:.1f} s "
+            f"with {result.violations:,} violations. The logs end as in the backup. "
+            f"The data is {result.age_seconds:.1f} s old."
         )
     return VIOLATED if result.violations else 0
 
@@ -236,22 +245,21 @@ def _scratch(parent: str | None) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _drill(config: Config, place: BackupPlace, keep: int | None, scratch: Path) -> Drill:
+def _drill(config: Config, target: str, keep: int | None, scratch: Path) -> Drill:
     began = monotonic()
-    manifest = back_up(config, place, keep).manifest
+    manifest = back_up(config, target, keep).manifest
     backed_up = monotonic()
-    folder = scratch / "restored"
-    restore_chosen(place, backup_proof(config), manifest, folder, None)
+    elsewhere = _elsewhere(config, scratch / "restored")
+    restore_chosen(elsewhere, target, backup_proof(config), manifest, None)
     restored = monotonic()
-    verified = asyncio.run(
-        _verify(msgspec.structs.replace(config, data=folder), _wrapping(config), None)
-    )
+    verified = asyncio.run(_verify(elsewhere, _wrapping(config), None))
     return Drill(
         backup_id=manifest.backup_id,
         at=rfc3339(manifest.at),
         chats=manifest.chats,
         entries=manifest.entries,
         database_bytes=manifest.pages * manifest.page_size,
+        file_bytes=manifest.file_bytes,
         written_bytes=manifest.new_bytes,
         backup_seconds=round(backed_up - began, 3),
         restore_seconds=round(restored - backed_up, 3),
@@ -259,3 +267,11 @@ def _drill(config: Config, place: BackupPlace, keep: int | None, scratch: Path) 
         age_seconds=round((SystemClock().now() - manifest.at) / 1000, 3),
         violations=verified.violations,
     )
+
+
+def _elsewhere(config: Config, folder: Path) -> Config:
+    """Return the settings of a deployment whose data and files are in another folder."""
+    place = config.attachments
+    if place != "off":
+        place = msgspec.structs.replace(place, folder=None)
+    return msgspec.structs.replace(config, data=folder, attachments=place, blobs=None)

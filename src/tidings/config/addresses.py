@@ -19,6 +19,7 @@ PREFIX_CHARS_MAX: Final = 100
 SECRET_CHARS_MIN: Final = 32
 
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._/-]{0,200})?")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,50}")
 _SENDER: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9-]{1,11}")
 FILE_SUFFIX: Final = "_file"
@@ -72,6 +73,13 @@ def region(text: str) -> str:
     """Parse the name of an AWS region."""
     if _REGION.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a region such as eu-central-1")
+    return text
+
+
+def bucket(text: str) -> str:
+    """Parse a place in a bucket."""
+    if _BUCKET.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a place such as s3://bucket/prefix")
     return text
 
 

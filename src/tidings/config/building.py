@@ -41,6 +41,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "registry": "memory",
     "push": "off",
     "sms_per_day": DAY_CODES_DEFAULT,
+    "blobs": None,
     "plain_engines": "refuse",
     "plain_webhooks": "refuse",
 }
@@ -83,7 +84,8 @@ def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """
     values = {**_DEFAULTS, **parsed}
     # Several processes need a place that all of them can reach.
-    has_place = values["bus"] == "memory" or "attachments_folder" in values
+    has_place = values["bus"] == "memory" or values["blobs"] is not None
+    has_place = has_place or "attachments_folder" in values
     values.setdefault("attachments", "folder" if has_place else "off")
     values.setdefault("jobs", "store" if values["bus"] == "memory" else "kafka")
     values.setdefault("sms", "off" if make_network(values).is_public else "log")
@@ -108,6 +110,7 @@ def make_config(parsed: Mapping[str, Any]) -> Config:
         sms=_section(Sns, "sms_", values) if values["sms"] == "sns" else _sender(values, "sms"),
         sms_per_day=values["sms_per_day"],
         attachments=_attachments(values),
+        blobs=values["blobs"],
     )
 
 

@@ -56,6 +56,7 @@ def combined_mistakes(settings: ParsedSettings) -> Iterator[str]:
     if values["push"] != "off" and settings.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={values['push']} is for delivery workers: it needs TIDINGS_BUS=kafka"
     yield from _pairs(settings.given)
+    yield from _blobs(settings)
     if "redis_url" in values:
         yield from _redis(values, urlsplit(values["redis_url"]))
     yield from plain_connections(values)
@@ -93,6 +94,15 @@ def _pairs(given: Collection[str]) -> Iterator[str]:
     for name, other in _PAIRS:
         if name in given and other not in given:
             yield f"{_variable(name)} has no effect without {_variable(other)}"
+
+
+def _blobs(settings: ParsedSettings) -> Iterator[str]:
+    if "blobs" not in settings.given:
+        return
+    if settings.values["attachments"] == "off":
+        yield "TIDINGS_BLOBS has no effect with TIDINGS_ATTACHMENTS=off"
+    if "attachments_folder" in settings.given:
+        yield "TIDINGS_BLOBS and TIDINGS_ATTACHMENTS_FOLDER are both set: files have one place"
 
 
 def _redis(values: Mapping[str, Any], url: SplitResult) -> Iterator[str]:

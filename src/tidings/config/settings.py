@@ -251,6 +251,8 @@ class Config(Section, frozen=True, kw_only=True):
     sms_per_day: int = DAY_CODES_DEFAULT
     attachments: Literal["off"] | AttachmentFolder = AttachmentFolder()
     """Where the bytes of attachments are."""
+    blobs: str | None = None
+    """The bucket for them, such as `s3://bucket/prefix`; None for a folder."""
     settings: tuple[Setting, ...] = ()
     """Every setting that is in effect, with its source; empty if they were not loaded."""
 

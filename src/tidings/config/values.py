@@ -186,6 +186,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
     "attachments": _one_of("folder", "off"),
+    "blobs": addresses.bucket,
     "attachments_folder": _data,
     "attachments_bytes_max": _bytes_max,
 }

@@ -101,7 +101,7 @@ ACTIONS: Final[dict[str, Action]] = {
         ("chat", "sequence", "author", "bound_to"),
     ),
     "attachment_damaged": Action(
-        "The bytes of a file are missing or were changed. The reader gets 503.", ("attachment",)
+        "The bytes of a file are missing or were changed. The reader gets 410.", ("attachment",)
     ),
     "attachments_unavailable": Action(
         "The bytes of files cannot be stored or read now. The request was refused with 503."

@@ -21,6 +21,7 @@ MIB: Final = 1024 * KIB
 
 ATTACHMENT: Final = CHAT
 """The id of an attachment is a ULID too."""
+ATTACHMENT_CHARS: Final = 26
 ATTACHMENTS_MAX: Final = 10
 """Attachments of one message."""
 ATTACHMENT_BYTES_DEFAULT: Final = 100 * MIB
@@ -57,6 +58,8 @@ USER_DOWNLOADS_AT_ONCE_MAX: Final = 16
 TYPES_MAX: Final = 100
 """Media types in a tenant's list of allowed types."""
 
+PART_NAME: Final = re.compile(r"[0-9a-f]{16}")
+"""Name of a part: 8 random bytes."""
 _NAME: Final = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}"
 MEDIA_TYPE: Final = re.compile(rf"{_NAME}/{_NAME}")
 """A media type without parameters, in lower case."""

@@ -29,9 +29,16 @@ class AttachmentTypeRefused(Refusal):
 
 
 class AttachmentGone(Refusal):
-    """The upload has expired, or the content of its owner was erased."""
+    """The upload has expired, the content of its owner was erased, or its message was redacted or
+    has expired."""
 
-    code, title = "attachment.gone", "The upload is gone"
+    code, title = "attachment.gone", "The file is gone"
+
+
+class AttachmentLost(Refusal):
+    """The bytes of the file are not stored, or they are damaged. A backup may have them."""
+
+    code, title = "attachment.lost", "The server has lost the bytes of the file"
 
 
 class RangeRefused(Refusal):

@@ -7,6 +7,7 @@ deletes those that nobody can read any more.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from tidings.model.attachments import BlobPart, Upload
@@ -19,6 +20,13 @@ class Visit(NamedTuple):
     owner: UserKey
     attachment_id: str
     at: int
+
+
+class StoredParts(NamedTuple):
+    """The names of the parts of an attachment that are stored."""
+
+    attachment_id: str
+    names: tuple[str, ...]
 
 
 class Uploads(Protocol):
@@ -76,6 +84,15 @@ class Uploads(Protocol):
         ...
 
 
+class ByteDeletions(Protocol):
+    """Decides when bytes may be deleted: not while a backup copies them."""
+
+    def deleting(self) -> AbstractContextManager[bool]:
+        """Return a context whose value says whether bytes may be deleted; no backup begins before
+        the context ends."""
+        ...
+
+
 class Blobs(Protocol):
     """Stores the parts of files, each under the id of its attachment and a name of its own.
 
@@ -114,8 +131,8 @@ class Blobs(Protocol):
         """
         ...
 
-    def all(self) -> AsyncIterator[str]:
-        """Iterate over the ids of all attachments with parts, for backups and checks.
+    def all(self) -> AsyncIterator[StoredParts]:
+        """Iterate over all parts, by attachment, for backups and checks.
 
         Raises:
             StoreUnavailable: They cannot be listed now.

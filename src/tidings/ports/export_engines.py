@@ -6,7 +6,8 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.ids import ChatId
+from tidings.model.attachments import Upload
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.export_facts import Fact, Written
 
 
@@ -55,6 +56,10 @@ class Inspection(Source, Protocol):
 
     def disagreements(self) -> AsyncIterator[Violation]:
         """Yield where data that the engine derives from the facts disagrees with them."""
+        ...
+
+    async def upload(self, owner: UserKey, attachment_id: str) -> Upload | None:
+        """Return an upload as it is now, not as it was when the facts were read."""
         ...
 
 

@@ -7,7 +7,7 @@ sessions, a tenant's own public keys, suspension and quotas of tenants, and deac
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
 change, settings of chats, blocks, reports, jobs of tenants, avatar, metadata, e-mail, verified
 number, hiding and bans of users, the ledger of erasures, replies, mentions, pins, silent messages,
-messages that a tenant posted, mutes except for mentions, and scheduled messages.
+messages that a tenant posted, mutes except for mentions, scheduled messages, and files.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -26,6 +26,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.reports import ReportAction, ReportReason, ReportState
 from tidings.model.roles import Role
 from tidings.ports.audit import Act, Actor, Outcome
+from tidings.ports.export_file_facts import FileFacts
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.sessions import RevokedKind
@@ -342,6 +343,7 @@ Fact = (
     | BlockFact
     | InviteFact
     | ReportFact
+    | FileFacts
     | ChatFact
     | ChatPart
     | InboxFacts

@@ -15,6 +15,7 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (file_refusals.AttachmentTypeRefused, 415),
     (file_refusals.RangeRefused, 416),
     (file_refusals.AttachmentGone, 410),
+    (file_refusals.AttachmentLost, 410),
     (refusals.Conflict, 409),
     (refusals.ChatBusy, 429),
     (refusals.InboxBusy, 429),

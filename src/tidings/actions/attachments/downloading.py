@@ -26,13 +26,14 @@ from tidings.model.attachments import (
     File,
     Upload,
 )
-from tidings.model.file_refusals import AttachmentNotFound, RangeRefused
-from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import (
-    CursorInvalid,
-    MessageGone,
-    StoreUnavailable,
+from tidings.model.file_refusals import (
+    AttachmentGone,
+    AttachmentLost,
+    AttachmentNotFound,
+    RangeRefused,
 )
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import CursorInvalid
 from tidings.ports.attachments import Blobs, Uploads
 from tidings.ports.world import Chance, Clock
 
@@ -98,7 +99,8 @@ class ReadAttachment:
 
         Raises:
             AttachmentNotFound: The message has no such attachment.
-            MessageGone: The content of the message is gone.
+            AttachmentGone: The content of the message is gone.
+            AttachmentLost: The bytes are missing or damaged.
             RangeRefused: The file ends before `first`.
             RateLimited: The user reads too many files at the same time.
         """
@@ -120,7 +122,7 @@ class ReadAttachment:
             raise AttachmentNotFound
         (entry,) = (await self.read.one(place.reader, place.chat, place.sequence)).entries
         if entry.gone is not None:
-            raise MessageGone
+            raise AttachmentGone
         for file in entry.attachments:
             if file.attachment_id == place.attachment_id:
                 upload = await self.uploads.get(entry.sender, file.attachment_id)
@@ -168,10 +170,10 @@ class ReadAttachment:
                         break
             except ValueError as error:
                 _report(attachment_id, str(error))
-                raise StoreUnavailable from error
+                raise AttachmentLost from error
             if at < min(end, (frame + FRAMES_AT_ONCE) * FRAME_BYTES):
                 _report(attachment_id, f"part {part.name} is missing or too short")
-                raise StoreUnavailable
+                raise AttachmentLost
 
     # Links.
 

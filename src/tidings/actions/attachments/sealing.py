@@ -27,6 +27,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(File).decode
 
 
+def sealed_size(size: int) -> int:
+    """Return the number of bytes that a part of this size has when it is encrypted."""
+    return size + -(-size // FRAME_BYTES) * FRAME_EXTRA_BYTES
+
+
 class FileCipher:
     """Encrypts and decrypts the frames of one file."""
 
@@ -56,7 +61,12 @@ class FileCipher:
                 raise ValueError(f"frame {number} of part {part} was changed") from None
 
     def _bound_to(self, part: str, number: int) -> bytes:
-        return f"{self._attachment_id}\0{part}\0{number}".encode()
+        return frame_bound_to(self._attachment_id, part, number)
+
+
+def frame_bound_to(attachment_id: str, part: str, number: int) -> bytes:
+    """Return what a frame is bound to."""
+    return f"{attachment_id}\0{part}\0{number}".encode()
 
 
 async def seal_file(vault: Vault, owner: UserKey, file: File) -> Sealed:

@@ -9,6 +9,7 @@ and then the upload, so a crash leaves nothing behind that a later visit would n
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ from tidings.model.attachments import Upload
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.attachments import Blobs, Uploads, Visit
+from tidings.ports.attachments import Blobs, ByteDeletions, Uploads, Visit
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
@@ -36,6 +37,7 @@ class SweepAttachments:
     log: Log
     vault: Vault
     clock: Clock
+    deletions: ByteDeletions
 
     async def sweep_when_due(self) -> None:
         """Sweep, then wait. If the store is unavailable, the next call tries again."""
@@ -46,15 +48,26 @@ class SweepAttachments:
         await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
-        """Make all visits that are due; return the number of deleted uploads."""
+        """Make all visits that are due; return the number of deleted uploads. While a backup is
+        made, the visits wait."""
         deleted = 0
         while visits := await self.uploads.due(self.clock.now(), VISITS_AT_ONCE):
-            for visit in visits:
-                deleted += await self._visit(visit)
+            with self.deletions.deleting() as may_delete:
+                if not may_delete:
+                    break
+                for visit in visits:
+                    deleted += await self._visit(visit)
         return deleted
 
-    async def delete(self, owner: UserKey, attachment_id: str) -> None:
-        """Delete an upload with its bytes."""
+    async def delete(self, owner: UserKey, attachment_ids: Sequence[str]) -> bool:
+        """Delete uploads with their bytes; return False if a backup is being made."""
+        with self.deletions.deleting() as may_delete:
+            if may_delete:
+                for attachment_id in attachment_ids:
+                    await self._delete(owner, attachment_id)
+        return may_delete
+
+    async def _delete(self, owner: UserKey, attachment_id: str) -> None:
         await self.blobs.delete(attachment_id, await self.blobs.names(attachment_id))
         await self.uploads.remove(owner, attachment_id)
 
@@ -68,7 +81,7 @@ class SweepAttachments:
             if message is not None and message.expires_at is not None:
                 next_at = message.expires_at
         if is_over:
-            await self.delete(visit.owner, visit.attachment_id)
+            await self._delete(visit.owner, visit.attachment_id)
             next_at = None
         elif upload is not None:
             await self._delete_strays(upload)

@@ -18,11 +18,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tidings.actions.export.files import bytes_of, has_good_names
 from tidings.model import ids
 from tidings.model.entries import Person
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.model.notifications import CATEGORY, INBOX
+from tidings.ports.attachments import Blobs
 from tidings.ports.export_engines import ExportProgress, Source
 from tidings.ports.export_facts import (
     AuditFact,
@@ -39,6 +41,7 @@ from tidings.ports.export_facts import (
     RequestKeyFact,
     SendKeyFact,
 )
+from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact, NotificationFact
 from tidings.ports.secrets import MasterKey, MasterKeys
 
@@ -53,6 +56,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "tenant": ids.TENANT,
     "user_id": _USER,
+    "owner": _USER,
     "sender": _SENDER,
     "inviter": _USER,
     "blocked": _USER,
@@ -61,6 +65,7 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "creator": _SENDER,
     "author": _AUTHOR,
     "chat_id": ids.CHAT,
+    "attachment_id": ids.CHAT,
     "session_id": ids.SESSION,
     "client_message_id": ids.CLIENT_MESSAGE_ID,
     "inbox": INBOX,
@@ -101,6 +106,8 @@ def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
         return "users"
     if isinstance(fact, EntryFact) and not all(map(_is_person, fact.people)):
         return "people"
+    if isinstance(fact, UploadFact) and not has_good_names(fact):
+        return "parts"
     if any(tenant_of(user) != tenant for user, tenant in _of_one_tenant(fact, chat)):
         return "tenant"
     return None
@@ -264,10 +271,12 @@ async def export_all(
     write: Callable[[bytes], object],
     report: Callable[[Tally], None],
     proof: ExportProof | None = None,
+    blobs: Blobs | None = None,
 ) -> Exported:
     """Write every fact that is valid at `now`, then a last line with the counts of facts.
 
-    `report` is called with the tally after each batch. The last line is signed if `proof` is given.
+    `report` is called with the tally after each batch. The last line is signed if `proof` is given,
+    and the bytes of files are written if `blobs` is given.
 
     Raises:
         ChangedDuringExport: Chats or inboxes changed. The file has no last line, so no import
@@ -277,10 +286,18 @@ async def export_all(
     not_done = 0
     write(_line(tally, ExportStart(version=VERSION, epoch=source.epoch)))
     async for facts in source.facts(now):
+        lines: list[bytes] = []
         for fact in facts:
             tally.count(fact)
             not_done += _not_done(fact)
-        write(b"".join(_line(tally, fact) for fact in facts))
+            lines.append(_line(tally, fact))
+            if isinstance(fact, UploadFact) and blobs is not None:
+                write(b"".join(lines))
+                lines.clear()
+                async for some in bytes_of(blobs, fact):
+                    tally.count(some)
+                    write(_line(tally, some))
+        write(b"".join(lines))
         report(tally)
     if changed := await source.changed():
         raise ChangedDuringExport(changed)

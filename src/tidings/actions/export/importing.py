@@ -12,9 +12,11 @@ from typing import Final, assert_never
 import msgspec
 
 from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally, bad_id
+from tidings.actions.export.files import PartReading
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, Head, finished
 from tidings.model.ids import UserKey, tenant_of
+from tidings.ports.attachments import Blobs
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     ChatFact,
@@ -33,6 +35,7 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
+from tidings.ports.export_file_facts import BytesFact, UploadFact
 
 STEP_FACTS: Final = 2_000
 
@@ -60,9 +63,11 @@ async def import_all(
     lines: Iterable[bytes],
     report: Callable[[Tally], None],
     proof: ExportProof | None = None,
+    blobs: Blobs | None = None,
 ) -> Imported:
     """Write all facts of an export into an empty store, or resume an import that was stopped.
 
+    The bytes of files go to `blobs`; without it they are left out.
     The signature is checked only if `proof` is given; otherwise the caller must trust the file.
 
     Raises:
@@ -80,7 +85,10 @@ async def import_all(
             _compare(reading.tally, begun)
             continue
         step += facts
-        if len(step) >= STEP_FACTS:
+        if (part := reading.files.pop()) is not None and blobs is not None:
+            await blobs.put(part.attachment_id, part.name, [part.data])
+        # A resumed import reads a part from its beginning.
+        if len(step) >= STEP_FACTS and not reading.files.is_open:
             await target.write(step, reading.tally.progress)
             step = []
             report(reading.tally)
@@ -121,6 +129,7 @@ class _FileReading:
         self.tally = Tally()
         self._proof = proof
         self.master_keys: set[str] = set()
+        self.files = PartReading()
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
         self._users: Counter[str] = Counter()
@@ -146,6 +155,8 @@ class _FileReading:
                 raise self._damaged("another export begins here")
             self.tally.count(line)
             yield self._take(line)
+        if self.files.is_open:
+            raise self._damaged("the file before this line is incomplete")
         self.closing = line
         yield [*self._whole_chat(), *self._user_counts()]
 
@@ -185,8 +196,16 @@ class _FileReading:
         if isinstance(fact, UserFact):
             self._users[tenant_of(fact.user_id)] += fact.deleted_at is None
             return [fact]
+        if isinstance(fact, BytesFact):
+            if not self.files.take(fact):
+                raise self._damaged("not a line that may follow the line before it")
+            return []
+        if self.files.is_open:
+            raise self._damaged("the file before this line is incomplete")
         before = [*self._whole_chat(), *self._user_counts()]
-        if isinstance(fact, ChatFact):
+        if isinstance(fact, UploadFact):
+            self.files.begin(fact)
+        elif isinstance(fact, ChatFact):
             self._chat = _ChatReading(fact)
         elif isinstance(fact, SecretFact):
             self.master_keys.add(fact.master_key_id)

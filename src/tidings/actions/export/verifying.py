@@ -14,11 +14,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.actions.content.wrapping import NONCE_BYTES, CannotUnwrap, data_key_purpose
+from tidings.actions.export.verifying_files import FileChecks
 from tidings.model.entries import ACTIVITY, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.model.roles import Role
 from tidings.model.scheduled import Scheduled
+from tidings.ports.attachments import Blobs
 from tidings.ports.export_engines import Inspection, Violation
 from tidings.ports.export_facts import (
     ChatFact,
@@ -28,6 +30,7 @@ from tidings.ports.export_facts import (
     MemberFact,
     ReactionFact,
 )
+from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     NotificationFact,
@@ -62,17 +65,24 @@ async def verify_all(
     unwrapping: Unwrapping | None,
     report: Callable[[Verified], None],
     begun: Verified,
+    blobs: Blobs | None = None,
 ) -> AsyncIterator[Violation]:
     """Yield every violation in the stored data; `begun` is updated, and reported after each batch.
 
     With `unwrapping`, all content of chats is decrypted too, which shows that it was not changed.
+    With `blobs`, so are the bytes of files.
     """
     checks = FactChecks(unwrapping)
+    files = None if blobs is None else FileChecks(store, blobs, checks.keys, now)
     async for facts in store.facts(now, begun.after):
         for fact in facts:
             for violation in checks.take(fact):
                 begun.violations += 1
                 yield violation
+            if files is not None and isinstance(fact, UploadFact):
+                async for violation in files.check(fact):
+                    begun.violations += 1
+                    yield violation
         begun.facts += len(facts)
         begun.chats, begun.entries = checks.chats, checks.entries
         begun.after = checks.last_chat or begun.after
@@ -83,6 +93,10 @@ async def verify_all(
     async for violation in store.disagreements():
         begun.violations += 1
         yield violation
+    if files is not None:
+        async for violation in files.orphans():
+            begun.violations += 1
+            yield violation
     report(begun)
 
 
@@ -93,7 +107,7 @@ class FactChecks:
         self.chats = 0
         self.entries = 0
         self.last_chat: ChatId | None = None
-        self._keys = _DataKeys(unwrapping)
+        self.keys = _DataKeys(unwrapping)
         self._chat: _ChatChecks | None = None
         self._announced: dict[tuple[str, str], int] = {}
 
@@ -101,18 +115,18 @@ class FactChecks:
         """Yield the violations that a fact shows."""
         match fact:
             case DataKeyFact():
-                yield from self._keys.take(fact)
+                yield from self.keys.take(fact)
             case ChatFact():
                 yield from self.finish()
                 self.chats += 1
-                self._chat = _ChatChecks(fact, self._keys)
+                self._chat = _ChatChecks(fact, self.keys)
             case MemberFact() | EntryFact() | ReactionFact() if self._chat is not None:
                 self.entries += isinstance(fact, EntryFact)
                 yield from self._chat.take(fact)
             case ScheduledFact():
                 bound_to = f"{fact.user_id}\0{fact.chat_id}\0{converted(Scheduled, fact).sent_as}"
                 where = f"{fact.user_id} {fact.scheduled_id}"
-                yield from self._keys.check_box(where, fact.user_id, fact, bound_to)
+                yield from self.keys.check_box(where, fact.user_id, fact, bound_to)
             case NotificationFact():
                 yield from _check_notification(fact)
             case BroadcastFact():
@@ -182,17 +196,27 @@ class _DataKeys:
         """Check that content can be decrypted as bound to a text, or was erased."""
         if sealed.box is None:
             return
-        generation, secret = self._keys.get(author, (0, None))
+        generation, _ = self._keys.get(author, (0, None))
         if sealed.box_key > generation:
             yield Violation(where, f"its data key, generation {sealed.box_key}, is missing")
-        if secret is None or sealed.box_key != generation:
-            return  # erased, or there is no master key to decrypt it with
         try:
-            AESGCM(secret).decrypt(
-                sealed.box[:NONCE_BYTES], sealed.box[NONCE_BYTES:], bound_to.encode()
-            )
-        except (InvalidTag, ValueError):
+            self.open_box(author, sealed.box_key, sealed.box, bound_to)
+        except ValueError:
             yield Violation(where, "its content was changed")
+
+    def open_box(self, author: UserKey, generation: int, box: bytes, bound_to: str) -> bytes | None:
+        """Return the content of a box; None if it was erased, or if there is no master key.
+
+        Raises:
+            ValueError: The box was changed.
+        """
+        last, secret = self._keys.get(author, (0, None))
+        if secret is None or generation != last:
+            return None
+        try:
+            return AESGCM(secret).decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], bound_to.encode())
+        except InvalidTag:
+            raise ValueError("the box was changed") from None
 
 
 class _ChatChecks:

@@ -115,12 +115,17 @@ class ContentPart:
             raise NotYet(self.clock.now() + limits.SECOND_MS) from None
 
 
+BACKUP_WAIT_MS: Final = 10 * limits.SECOND_MS
+"""Time after which a job tries again to delete files, if a backup is being made."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilePart:
     """Removes the user's files, with their bytes."""
 
     uploads: Uploads
     sweep: SweepAttachments
+    clock: Clock
     phase: str = "files_removed"
 
     async def find(self, user: UserKey) -> Found:
@@ -128,8 +133,8 @@ class FilePart:
         return Found(names, {"files": len(names)})
 
     async def remove(self, user: UserKey, names: Sequence[str]) -> None:
-        for name in names:
-            await self.sweep.delete(user, name)
+        if not await self.sweep.delete(user, names):
+            raise NotYet(self.clock.now() + BACKUP_WAIT_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,10 @@ LIST_VISITS: Final = Pattern("list_visits", "Query", _UPLOADS, "uploads whose vi
 KEEP_VISITS: Final = Pattern(
     "keep_visits", "BatchWriteItem", _UPLOADS, "the next visits of uploads, and those that are over"
 )
+SCAN_UPLOADS: Final = Pattern("scan_uploads", "Scan", _UPLOADS, "an export needs every upload")
+IMPORT_UPLOAD: Final = Pattern(
+    "import_upload", "PutItem", _UPLOADS, "an import writes uploads and their visits"
+)
 FORGET_UPLOAD: Final = Pattern(
     "forget_upload", "DeleteItem", _UPLOADS, "remove an upload whose bytes are deleted"
 )

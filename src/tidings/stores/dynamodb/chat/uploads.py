@@ -46,11 +46,11 @@ class DynamoUploads:
         await self._dynamo.put(patterns.PUT_UPLOAD, upload_item(upload))
 
     async def get(self, owner: UserKey, attachment_id: str) -> Upload | None:
-        item = await self._dynamo.get(patterns.READ_UPLOAD, _key(owner, attachment_id))
+        item = await self._dynamo.get(patterns.READ_UPLOAD, upload_key(owner, attachment_id))
         return to_upload(item) if item else None
 
     async def find(self, owner: UserKey, attachment_ids: Sequence[str]) -> list[Upload]:
-        keys = [_key(owner, name) for name in attachment_ids]
+        keys = [upload_key(owner, name) for name in attachment_ids]
         return [to_upload(i) for i in await self._dynamo.batch_get(patterns.READ_UPLOADS, keys)]
 
     async def replace_parts(self, upload: Upload, parts: Sequence[BlobPart]) -> bool:
@@ -66,7 +66,7 @@ class DynamoUploads:
         return await self._change(upload, update, condition, values)
 
     async def _change(self, upload: Upload, update: str, condition: str, values: Item) -> bool:
-        key, condition = _key(upload.owner, upload.attachment_id), f"{_FREE} AND {condition}"
+        key, condition = upload_key(upload.owner, upload.attachment_id), f"{_FREE} AND {condition}"
         try:
             await self._dynamo.update(patterns.CHANGE_UPLOAD, key, update, condition, values)
         except ConditionFailed as failed:
@@ -124,7 +124,7 @@ class DynamoUploads:
         )
 
     async def remove(self, owner: UserKey, attachment_id: str) -> None:
-        await self._dynamo.delete(patterns.FORGET_UPLOAD, _key(owner, attachment_id))
+        await self._dynamo.delete(patterns.FORGET_UPLOAD, upload_key(owner, attachment_id))
 
 
 def plan_attachments(plan: TransactionPlan, index: int, message: Entry) -> None:
@@ -136,7 +136,7 @@ def plan_attachments(plan: TransactionPlan, index: int, message: Entry) -> None:
     }
     used = Declined(index, "attachment_used")
     for name in attached_ids(message.files):
-        key, condition = _key(message.sender, name), f"{_FREE} AND #expires_at > :now"
+        key, condition = upload_key(message.sender, name), f"{_FREE} AND #expires_at > :now"
         plan.add(Update("reactions", key, _TAKE, condition, values), used)
     if message.expires_at is not None:
         for item in visits_of(message.sender, message.files, message.expires_at):
@@ -146,6 +146,11 @@ def plan_attachments(plan: TransactionPlan, index: int, message: Entry) -> None:
 def visits_of(sender: UserKey, files: bytes | None, at: int) -> list[Item]:
     """Build the items that let the sweeper visit the files of a message at this time."""
     return [visit_item(Visit(sender, name, at)) for name in attached_ids(files)]
+
+
+def upload_key(owner: UserKey, attachment_id: str) -> Item:
+    """Return the key of an upload."""
+    return {"message_id": uploads_of(owner), "reaction": attachment_id}
 
 
 def uploads_of(owner: UserKey) -> str:
@@ -166,7 +171,7 @@ def upload_item(upload: Upload) -> Item:
     fields["parts"] = _text(upload.parts)
     if upload.thumbnail is not None:
         fields["thumbnail"] = _text(upload.thumbnail)
-    return {**fields, **_key(upload.owner, upload.attachment_id)}
+    return {**fields, **upload_key(upload.owner, upload.attachment_id)}
 
 
 def to_upload(item: Item) -> Upload:
@@ -185,10 +190,6 @@ def _visits(shard: int) -> str:
 def _to_visit(item: Item) -> Visit:
     at, owner, attachment_id = item["reaction"].split("#")
     return Visit(UserKey(owner), attachment_id, int(at))
-
-
-def _key(owner: UserKey, attachment_id: str) -> Item:
-    return {"message_id": uploads_of(owner), "reaction": attachment_id}
 
 
 def _text(value: BlobPart | Iterable[BlobPart]) -> str:

@@ -49,6 +49,7 @@ from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_rea
 from tidings.stores.dynamodb.chat.pages import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
+from tidings.stores.dynamodb.export.exporting_files import upload_facts
 from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.export.items import (
     OfTenants,
@@ -114,6 +115,8 @@ class DynamoSource:
         yield await self._invites(now)
         yield self._blocks
         yield await self._reports(now)
+        async for uploads in upload_facts(self._dynamo):
+            yield uploads
         chats = await self._chat_ids()
         self._chats = chats[bisect_right(chats, after or "") :]
         self._heads = array("q")

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
+from tidings.model.attachments import LATE_BYTES_MS, Upload
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
@@ -22,6 +23,7 @@ from tidings.model.reports import Report
 from tidings.model.roles import Invite
 from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
+from tidings.ports.attachments import Visit
 from tidings.ports.audit import AuditEntry
 from tidings.ports.erasing import LedgerEntry
 from tidings.ports.export_engines import ExportProgress, Target
@@ -47,6 +49,7 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
+from tidings.ports.export_file_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.people import TenantKey
@@ -57,10 +60,11 @@ from tidings.stores.dynamodb.chat.deletions import deletion_items
 from tidings.stores.dynamodb.chat.delivering import fill_missing
 from tidings.stores.dynamodb.chat.invites import invite_item
 from tidings.stores.dynamodb.chat.items import body_item, claim_item, entry_item, reaction_key
-from tidings.stores.dynamodb.chat.link_patterns import IMPORT_LINK
+from tidings.stores.dynamodb.chat.link_patterns import IMPORT_LINK, IMPORT_UPLOAD
 from tidings.stores.dynamodb.chat.links import mention_items, pin_key, reply_item
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
+from tidings.stores.dynamodb.chat.uploads import upload_item, visit_item
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.export.items import (
@@ -183,7 +187,7 @@ class DynamoTarget:
 
 def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
-        case DataKeyFact() | ChatFact():
+        case DataKeyFact() | ChatFact() | BytesFact():
             return
         case UserFact():
             yield identity_patterns.FILL_LISTING, listings.user_listing(fact.user_id)
@@ -201,6 +205,11 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
         case ReportFact():
             for item in report_items(converted(Report, fact)):
                 yield patterns.IMPORT_KEY, item
+        case UploadFact():
+            # The sweeper looks at the message, and comes again when the message expires.
+            at = fact.expires_at + LATE_BYTES_MS
+            yield IMPORT_UPLOAD, visit_item(Visit(fact.owner, fact.attachment_id, at))
+            yield IMPORT_UPLOAD, upload_item(converted(Upload, fact))
         case MemberFact():
             membership, receipt = member_items(fact)
             yield patterns.IMPORT_MEMBER, membership

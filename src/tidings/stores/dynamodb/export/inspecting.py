@@ -7,6 +7,7 @@ never found ahead of a log that grows meanwhile.
 
 from collections.abc import AsyncIterator, Sequence
 
+from tidings.model.attachments import Upload
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.scheduled import Scheduled
 from tidings.ports.due import due_of
@@ -24,6 +25,7 @@ from tidings.ports.people import Tenant, TenantKey
 from tidings.stores.dynamodb.chat.heads import EPOCH_CHARS
 from tidings.stores.dynamodb.chat.items import member_key
 from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
+from tidings.stores.dynamodb.chat.uploads import DynamoUploads
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.exporting import DynamoSource, epoch_of
@@ -79,6 +81,10 @@ class DynamoInspection(DynamoSource):
         async for page in whole_table(self._dynamo, SCAN_RECEIPTS):
             for chat, user in await without_member(self._dynamo, page):
                 yield Violation(f"{chat} {user}", "a receipt without a member")
+
+    async def upload(self, owner: UserKey, attachment_id: str) -> Upload | None:
+        """Return an upload as it is now, not as it was when the facts were read."""
+        return await DynamoUploads(self._dynamo).get(owner, attachment_id)
 
     def _listing(self, fact: Fact) -> tuple[str, str] | None:
         """Return the key of the item that lists the object of a fact, if it must be listed."""

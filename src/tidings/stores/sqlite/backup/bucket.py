@@ -37,7 +37,7 @@ class BackupBucket:
     def names(self) -> list[str]:
         with _told():
             pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._prefix
+                Bucket=self._bucket, Prefix=self._prefix, Delimiter="/"
             )
             keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
         return sorted(filter(FILE_NAME.fullmatch, (key.removeprefix(self._prefix) for key in keys)))

@@ -7,6 +7,7 @@ A backup consists of files whose names begin with its id:
 - `.index`: for each page of the database its digest, and where it is stored;
 - `.keys`: the pages with the wrapped data keys of authors, which are in no other file;
 - `.erasures`: the ledger of erasures;
+- `.files`: for each part of a file of an attachment its digest; the parts are in `attachments`;
 - `.backup`: the manifest, which names and digests the others. A backup exists if its manifest does.
 """
 
@@ -25,6 +26,7 @@ PAGES: Final = ".pages"
 INDEX: Final = ".index"
 KEYS: Final = ".keys"
 ERASURES: Final = ".erasures"
+FILES: Final = ".files"
 
 DIGEST_BYTES: Final = 16
 KEY_PAGE: Final = 2**32 - 1
@@ -71,6 +73,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     erasures: BackupPart
     new_bytes: int
     """Number of bytes that this backup added to the place."""
+    files: BackupPart | None = None
+    """The index of files; None in a backup without files."""
+    file_parts: int = 0
+    file_bytes: int = 0
+    """Size of all parts of files, encrypted."""
+
+    @property
+    def parts(self) -> tuple[BackupPart, ...]:
+        """The files of this backup that are read as a whole."""
+        return (self.index, self.keys, self.erasures, *([self.files] if self.files else []))
 
 
 class ManifestEnd(msgspec.Struct, frozen=True):
@@ -162,8 +174,7 @@ def read_manifest(place: BackupPlace, backup_id: str, proof: Proof | None) -> Ma
 
 def _refuse_foreign(manifest: Manifest, backup_id: str) -> None:
     """Refuse a manifest that belongs to another file, or names files outside of the place."""
-    parts = (manifest.index, manifest.keys, manifest.erasures)
-    names = (*manifest.packs, *(part.name for part in parts))
+    names = (*manifest.packs, *(part.name for part in manifest.parts))
     are_known = all(FILE_NAME.fullmatch(name) for name in names)
     if manifest.backup_id != backup_id or not are_known or manifest.page_size < _PAGE_BYTES_MIN:
         raise BackupDamaged(f"{backup_id}{MANIFEST} is not the manifest of this backup")

@@ -13,7 +13,7 @@ from tidings.model.setup_error import SetupError
 
 PART: Final = ".part"
 """Ending of a file that is not complete."""
-FILE_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z\.(backup|erasures|index|keys|pages)")
+FILE_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z\.(backup|erasures|files|index|keys|pages)")
 """Names of the files of backups. Other files in the place belong to somebody else."""
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 

@@ -15,8 +15,9 @@ from typing import Final
 import apsw
 import msgspec
 
-from tidings.data_folder import LOCK, MASTER_KEY, ROOT_KEY, only_process, sync_folder
+from tidings.data_folder import ATTACHMENTS, LOCK, MASTER_KEY, ROOT_KEY, only_process, sync_folder
 from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.backup.files import FileBackup, FileIndex
 from tidings.stores.sqlite.backup.manifest import (
     KEY_PAGE,
     BackupDamaged,
@@ -34,7 +35,7 @@ from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING, connec
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, parse_lines, read_lines
 from tidings.stores.sqlite.identity.secrets import renew_epoch
 
-_MAY_EXIST: Final = frozenset({LOCK, MASTER_KEY, ROOT_KEY, LEDGER, RESTORING})
+_MAY_EXIST: Final = frozenset({LOCK, MASTER_KEY, ROOT_KEY, LEDGER, RESTORING, ATTACHMENTS})
 """Files that may be in the folder before a restore."""
 _EMPTY_LEAF: Final = b"\x0a\0\0\0\0"
 """Beginning of a page of an index without entries."""
@@ -57,15 +58,25 @@ class RestoreResult(msgspec.Struct, frozen=True):
     """False if the file of keys was missing; then all content reads as erased."""
     erasures: int
     """Number of erasures in the ledger, which the server carries out again if it has to."""
+    lost_files: tuple[str, ...] = ()
+    """Parts of files that the backup should have, and that are missing or were changed."""
 
 
 def restore(
-    place: BackupPlace, manifest: Manifest, folder: Path, ledgers: Iterable[bytes], now: int
+    place: BackupPlace,
+    manifest: Manifest,
+    folder: Path,
+    ledgers: Iterable[bytes],
+    now: int,
+    files: FileBackup | None = None,
+    *,
+    skips_damaged: bool = False,
 ) -> RestoreResult:
     """Restore a backup into a folder without a store, with a new epoch.
 
     `ledgers` are ledgers of erasures from later than the backup, if there are any. Scheduled
-    messages that were due before `now` are not sent any more.
+    messages that were due before `now` are not sent any more. The files of attachments are restored
+    if `files` is given; with `skips_damaged`, those that cannot be used are left out.
 
     Raises:
         SetupError: The folder is not empty.
@@ -85,13 +96,18 @@ def restore(
             _forget_keys(path, manifest.page_size)
         epoch = _finish(path, manifest, now)
         erasures = _restore_ledger(place, manifest, folder, ledgers)
+        lost: list[str] = []
+        if files is not None and manifest.files is not None:
+            parts = FileIndex(read_part(place, manifest.files))
+            lost = files.restore(parts, skips_damaged=skips_damaged)
         path.rename(folder / DATABASE)
         sync_folder(folder)
-        return RestoreResult(epoch, has_keys, erasures)
+        return RestoreResult(epoch, has_keys, erasures, tuple(lost))
 
 
-def check_backup(place: BackupPlace, manifest: Manifest) -> None:
-    """Read every part of a backup and compare its digest.
+def check_backup(place: BackupPlace, manifest: Manifest, files: FileBackup | None = None) -> None:
+    """Read every part of a backup and compare its digest, with the files of attachments if `files`
+    is given.
 
     Raises:
         BackupDamaged: A part is missing or was changed.
@@ -99,6 +115,10 @@ def check_backup(place: BackupPlace, manifest: Manifest) -> None:
     read_part(place, manifest.erasures)
     for _ in _pages(place, manifest, read_index(place, manifest), has_keys=True):
         pass
+    if manifest.files is not None:
+        parts = FileIndex(read_part(place, manifest.files))
+        if files is not None:
+            files.check(parts)
 
 
 def _refuse_used(folder: Path) -> None:

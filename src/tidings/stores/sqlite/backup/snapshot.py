@@ -16,6 +16,7 @@ from typing import Final
 import apsw
 import msgspec
 
+from tidings.stores.sqlite.chat.uploads import all_uploads
 from tidings.stores.sqlite.engine.connections import open_to_read
 
 STEP_PAGES: Final = 1_000
@@ -127,6 +128,20 @@ class Snapshot:
         marks = ", ".join("?" * len(KEY_TREES))
         rows = self._db.execute(f"SELECT pageno FROM dbstat WHERE name IN ({marks})", KEY_TREES)
         return {page for (page,) in rows}
+
+    def file_parts(self) -> dict[str, bool]:
+        """Return the keys of all parts of files, each with whether a message has the file.
+
+        A key is the id of the attachment and the name of the part. It is empty for a store from
+        before there were files.
+        """
+        if not self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'uploads'").get:
+            return {}
+        return {
+            upload.attachment_id + name: upload.chat_id is not None
+            for upload in all_uploads(self._db)
+            for name in upload.part_names
+        }
 
     def copy(self, take: Callable[[int, bytes], None]) -> None:
         """Call `take` with the number and content of every page."""

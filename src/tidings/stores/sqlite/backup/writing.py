@@ -12,11 +12,15 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from tidings.data_folder import keep_attachments
+from tidings.model.attachments import ATTACHMENT_CHARS
 from tidings.model.ids import rfc3339
 from tidings.model.setup_error import SetupError
 from tidings.ports.world import Clock
+from tidings.stores.sqlite.backup.files import FileBackup, FileCopies, FileIndex
 from tidings.stores.sqlite.backup.manifest import (
     ERASURES,
+    FILES,
     FORMAT,
     INDEX,
     KEY_PAGE,
@@ -72,12 +76,23 @@ class BackupResult(msgspec.Struct, frozen=True):
     new_pages: int
     removed: tuple[str, ...]
     """Ids of older backups that were removed."""
+    missing_files: tuple[str, ...] = ()
+    """Ids of attachments of messages whose bytes the deployment lacks."""
 
 
 def take_backup(
-    folder: Path, place: BackupPlace, proof: Proof, clock: Clock, version: str, keep: int | None
+    folder: Path,
+    place: BackupPlace,
+    proof: Proof,
+    clock: Clock,
+    version: str,
+    keep: int | None,
+    files: FileBackup | None = None,
 ) -> BackupResult:
     """Back up the store in a folder; then remove all but the newest `keep` backups.
+
+    The files of attachments are copied after the snapshot of the store, if `files` is given.
+    Meanwhile the server deletes none.
 
     Raises:
         SetupError: There is no store in the folder, another backup into the place is running, or
@@ -90,23 +105,29 @@ def take_backup(
         _refuse_another_deployment(place, last, folder, proof)
         base = _base(place, last)
         writing = _Writing(place, base, max(clock.now(), 0 if last is None else last.at + 1))
-        writing.copy(folder)
+        with keep_attachments(folder):
+            writing.copy(folder)
+            if files is not None:
+                writing.copy_files(files, read_files(place, last))
         manifest = writing.manifest(folder, version)
         verify_new(place, manifest)
         with place.create(manifest.backup_id + MANIFEST) as file:
             file.write(encode_manifest(manifest, proof))
         read_manifest(place, manifest.backup_id, proof)
         removed = _retire(place, keep)
-        return BackupResult(manifest, writing.new_pages, removed)
+        if files is not None:
+            _retain_files(place, files)
+        return BackupResult(manifest, writing.new_pages, removed, writing.missing_files)
 
 
 class _Writing:
     """Writes the parts of one backup, except its manifest."""
 
     _of_snapshot: SnapshotFacts
-    """Set by `copy`, like the two attributes below."""
+    """Set by `copy`, like the three attributes below."""
     _key_pages: set[int]
     _index: PageIndex
+    _file_parts: dict[str, bool]
 
     def __init__(self, place: BackupPlace, base: Base, now: int) -> None:
         self._place = place
@@ -114,7 +135,20 @@ class _Writing:
         self._at = now
         self._id = id_of(now)
         self._keys: dict[int, bytes] = {}
+        self._files: FileCopies | None = None
         self.new_pages = 0
+
+    @property
+    def missing_files(self) -> tuple[str, ...]:
+        """Ids of attachments of messages whose bytes the deployment lacks."""
+        missing = () if self._files is None else self._files.missing
+        # The user may have replaced the bytes of a file that is not sent.
+        ids = {key[:ATTACHMENT_CHARS] for key in missing if self._file_parts[key]}
+        return tuple(sorted(ids))
+
+    def copy_files(self, files: FileBackup, base: FileIndex) -> None:
+        """Copy the bytes of files that the place lacks."""
+        self._files = files.copy(self._file_parts, base)
 
     def copy(self, folder: Path) -> None:
         """Store the pages of a snapshot that the base does not have.
@@ -128,6 +162,7 @@ class _Writing:
                 if self._of_snapshot.page_size != self._base.page_size:
                     self._base = Base(PageIndex.empty(0))
                 self._key_pages = snapshot.key_pages()
+                self._file_parts = snapshot.file_parts()
                 self._index = PageIndex.empty(self._of_snapshot.pages)
                 snapshot.copy(lambda page, data: self._take(file, page, data))
 
@@ -138,7 +173,11 @@ class _Writing:
         erasures = self._part(ERASURES, ledger.read_bytes() if ledger.exists() else b"")
         keys = self._part(KEYS, encode_keys(self._keys))
         index = self._part(INDEX, bytes(self._index))
-        new_pages = self.new_pages * self._of_snapshot.page_size
+        new_bytes = self.new_pages * self._of_snapshot.page_size
+        files = None
+        if self._files is not None:
+            files = self._part(FILES, bytes(self._files.index))
+            new_bytes += self._files.new_bytes + files.size
         return Manifest(
             format=FORMAT,
             backup_id=self._id,
@@ -149,7 +188,10 @@ class _Writing:
             index=index,
             keys=keys,
             erasures=erasures,
-            new_bytes=new_pages + index.size + keys.size + erasures.size,
+            new_bytes=new_bytes + index.size + keys.size + erasures.size,
+            files=files,
+            file_parts=0 if self._files is None else len(self._files.index),
+            file_bytes=0 if self._files is None else sum(r.size for r in self._files.index),
         )
 
     def _take(self, file: BinaryIO, page: int, data: bytes) -> None:
@@ -234,14 +276,24 @@ def _base(place: BackupPlace, last: Manifest | None) -> Base:
     return Base(index, packs, numbers, last.page_size)
 
 
+def read_files(place: BackupPlace, manifest: Manifest | None) -> FileIndex:
+    """Return the index of files of a backup; it is empty if it cannot be used."""
+    if manifest is None or manifest.files is None:
+        return FileIndex()
+    try:
+        return FileIndex(read_part(place, manifest.files))
+    except BackupDamaged:
+        return FileIndex()
+
+
 def verify_new(place: BackupPlace, manifest: Manifest) -> None:
     """Read back what a backup has written, and compare the digests.
 
     Raises:
         BackupDamaged: A part differs from what was written.
     """
-    read_part(place, manifest.keys)
-    read_part(place, manifest.erasures)
+    for part in manifest.parts:
+        read_part(place, part)
     index = read_index(place, manifest)
     own = len(manifest.packs) - 1
     expected = {slot: digest for digest, pack, slot in index if pack == own}
@@ -268,6 +320,20 @@ def _retire(place: BackupPlace, keep: int | None) -> tuple[str, ...]:
     return tuple(old)
 
 
+def _retain_files(place: BackupPlace, files: FileBackup) -> None:
+    """Remove the parts of files that no backup needs. Nothing is removed if an index cannot be
+    read."""
+    used: set[str] = set()
+    for backup_id in backup_ids(place):
+        try:
+            manifest = read_manifest(place, backup_id, None)
+            if manifest.files is not None:
+                used |= {each.key for each in FileIndex(read_part(place, manifest.files))}
+        except BackupDamaged:
+            return
+    files.retain(used)
+
+
 def _can_be_read(place: BackupPlace, backup_id: str) -> bool:
     try:
         read_manifest(place, backup_id, None)
@@ -284,7 +350,7 @@ def remove_unused(place: BackupPlace) -> None:
             manifest = read_manifest(place, backup_id, None)
         except BackupDamaged:
             return
-        parts = (manifest.index.name, manifest.keys.name, manifest.erasures.name)
+        parts = {part.name for part in manifest.parts}
         used |= {backup_id + MANIFEST, *manifest.packs, *parts}
     for name in place.names():
         if name not in used and not name.endswith(MANIFEST):

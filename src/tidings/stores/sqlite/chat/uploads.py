@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uploads on SQLite: their rows, and the statements that give them to messages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
@@ -107,6 +107,11 @@ def find_uploads(
     one = f"{_SELECT} WHERE {_KEY}"
     rows = [db.execute(one, (owner, name)).fetchone() for name in attachment_ids]
     return [_to_upload(row) for row in rows if row is not None]
+
+
+def all_uploads(db: apsw.Connection) -> Iterator[Upload]:
+    """Yield all uploads, in the order of an export."""
+    return map(_to_upload, db.execute(f"{_SELECT} ORDER BY owner, attachment_id"))
 
 
 def take_uploads(db: apsw.Connection, index: int, message: Entry) -> None:

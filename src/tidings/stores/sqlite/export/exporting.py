@@ -41,6 +41,7 @@ from tidings.ports.export_facts import (
     UserFact,
     entry_fact,
 )
+from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
@@ -60,6 +61,7 @@ from tidings.ports.export_inbox_facts import (
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
 from tidings.stores.sqlite.chat.scheduled import ALL_SCHEDULED, from_scheduled_row
+from tidings.stores.sqlite.chat.uploads import all_uploads
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_entry
 from tidings.stores.sqlite.engine.schema import migrate
@@ -220,6 +222,8 @@ class SqliteSource:
         yield from self._select(BlockFact, "blocks ORDER BY user_id, blocked")
         unexpired = "reports WHERE expires_at > ? ORDER BY tenant, report_id"
         yield from self._select(ReportFact, unexpired, now)
+        for upload in all_uploads(self._db):
+            yield converted(UploadFact, upload)
 
     def _of_chats(self, now: int, after: str) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats WHERE chat_id > ? ORDER BY chat_id", after):

@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from tidings.data_folder import only_process
+from tidings.model.attachments import LATE_BYTES_MS, Upload
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
@@ -49,6 +50,7 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
+from tidings.ports.export_file_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     CopyFact,
@@ -71,6 +73,7 @@ from tidings.stores.sqlite.chat.scheduled import (
     due_row,
     to_scheduled_row,
 )
+from tidings.stores.sqlite.chat.uploads import KEEP_UPLOAD, upload_row
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import (
     INSERT_ENTRY,
@@ -124,7 +127,7 @@ _TABLES: Final = (
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
     "login_codes", "budgets", "invites", "blocks", "reports", "audit", "chat_deletions",
-    "tenant_jobs", "known_erasures", "mentions",
+    "tenant_jobs", "known_erasures", "mentions", "uploads",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
@@ -299,11 +302,15 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             # transactions could finish it. Its client got no answer, and creates a new chat when
             # it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
+        case UploadFact():
+            # The sweeper looks at the message, and comes again when the message expires.
+            visit_at = fact.expires_at + LATE_BYTES_MS
+            return [(KEEP_UPLOAD, upload_row(converted(Upload, fact), visit_at))]
         case ErasureFact():
             return [(NOTE_ERASURE, msgspec.structs.astuple(fact))]
         case TenantJobFact():
             return [(KEEP_JOB, to_job_row(converted(TenantJob, fact)))]
-        case ChatFact() | UserCount():
+        case ChatFact() | UserCount() | BytesFact():
             return []
         case AuditFact():
             return [(KEEP, entry_to_row(converted(AuditEntry, fact)))]

@@ -6,9 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import apsw
+
+from tidings.model.attachments import Upload
+from tidings.model.ids import UserKey
 from tidings.model.limits import REPLY_COUNT_MAX
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_engines import Inspection, Violation
+from tidings.stores.sqlite.chat.uploads import find_uploads
 from tidings.stores.sqlite.engine.connections import DATABASE, open_to_read
 from tidings.stores.sqlite.engine.schema import VERSION, refuse_newer
 from tidings.stores.sqlite.export.exporting import SqliteSource
@@ -80,6 +85,10 @@ _RULES: Final = {
 class SqliteInspection(SqliteSource):
     """Reads all facts from a snapshot of a store that a server may be using."""
 
+    def __init__(self, db: apsw.Connection, epoch: str, folder: Path) -> None:
+        super().__init__(db, epoch)
+        self._folder = folder
+
     async def disagreements(self) -> AsyncIterator[Violation]:
         """Yield where the file or the derived data disagrees with the facts."""
         for (text,) in self._db.execute(f"PRAGMA integrity_check({_DAMAGE_MAX})"):
@@ -88,6 +97,12 @@ class SqliteInspection(SqliteSource):
         for what, places in _RULES.items():
             for (where,) in self._db.execute(places):
                 yield Violation(str(where), what)
+
+    async def upload(self, owner: UserKey, attachment_id: str) -> Upload | None:
+        """Return an upload as it is now, not as it is in the snapshot."""
+        with open_to_read(self._folder) as db:
+            found = find_uploads(db, owner, [attachment_id])
+        return found[0] if found else None
 
 
 @asynccontextmanager
@@ -106,7 +121,7 @@ async def open_inspection(folder: Path) -> AsyncIterator[SqliteInspection]:
             )
         refuse_unfinished(db)
         epoch = str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
-        yield SqliteInspection(db, epoch)
+        yield SqliteInspection(db, epoch, folder)
 
 
 _conforms: type[Inspection] = SqliteInspection

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of attachments in a bucket, on S3 or a compatible service: one object for each part.
+
+A part has at most 4 MiB, so it is one request, and needs no multipart upload that could be left
+unfinished. The service shows an object only when it is complete.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from tidings.aws.objects import ObjectBucket, open_bucket
+from tidings.aws.transport import RequestError
+from tidings.blobs.names import checked_id, checked_name, is_place
+from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
+from tidings.ports.attachments import Blobs, StoredParts
+from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.attachments")
+
+SCHEME: Final = "s3://"
+
+
+class BucketBlobs:
+    """Stores parts as objects `<prefix><id>/<name>`."""
+
+    def __init__(self, bucket: ObjectBucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+
+    async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
+        with _translated():
+            await self._bucket.put(self._key(attachment_id, name), pieces)
+
+    async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
+        with _translated():
+            return await self._bucket.get(self._key(attachment_id, name), start, size)
+
+    async def names(self, attachment_id: str) -> list[str]:
+        place = f"{self._prefix}{checked_id(attachment_id)}/"
+        with _translated():
+            return [key.removeprefix(place) async for key in self._bucket.keys(place)]
+
+    async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
+        with _translated():
+            for name in names:
+                await self._bucket.delete(self._key(attachment_id, name))
+
+    async def all(self) -> AsyncIterator[StoredParts]:
+        last = StoredParts("", ())
+        with _translated():
+            async for key in self._bucket.keys(self._prefix):
+                attachment_id, _, name = key.removeprefix(self._prefix).partition("/")
+                if not is_place(attachment_id, name):
+                    continue  # somebody else's object
+                if attachment_id == last.attachment_id:
+                    last = last._replace(names=(*last.names, name))
+                    continue
+                if last.names:
+                    yield last
+                last = StoredParts(attachment_id, (name,))
+        if last.names:
+            yield last
+
+    def _key(self, attachment_id: str, name: str) -> str:
+        return f"{self._prefix}{checked_id(attachment_id)}/{checked_name(name)}"
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        extra = {"action": "attachments_unavailable"}
+        log.error("the bucket of attachments cannot be used: %s", error, extra=extra)
+        raise StoreUnavailable from error
+
+
+@asynccontextmanager
+async def open_bucket_blobs(
+    url: str, *, clock: Clock, chance: Chance
+) -> AsyncIterator[BucketBlobs]:
+    """Open a place such as `s3://bucket/prefix`, with the settings that AWS tools use.
+
+    Raises:
+        SetupError: The name of the bucket is missing, or no credentials are found for AWS.
+    """
+    name, prefix = split_url(url)
+    async with open_bucket(name, clock=clock, chance=chance) as bucket:
+        yield BucketBlobs(bucket, prefix)
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Return the bucket and the prefix in `s3://bucket/prefix`.
+
+    Raises:
+        SetupError: The name of the bucket is missing.
+    """
+    name, _, prefix = url.removeprefix(SCHEME).partition("/")
+    if not url.startswith(SCHEME) or not name:
+        raise SetupError(f"{url} names no bucket: write {SCHEME}bucket/prefix")
+    return name, f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+
+
+_conforms: type[Blobs] = BucketBlobs

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places for the bytes of attachments: a folder, and a bucket."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.support.buckets import a_bucket_url, an_account
+from tests.support.clock import ManualClock
+from tidings.assembly.system import SystemChance, SystemClock
+from tidings.aws import objects
+from tidings.blobs.bucket import open_bucket_blobs, split_url
+from tidings.blobs.folder import FolderBlobs
+from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
+from tidings.ports.attachments import Blobs
+
+ONE, OTHER, NONE = "0" * 25 + "1", "0" * 25 + "2", "0" * 26
+A, B, C = "a" * 16, "b" * 16, "c" * 16
+PART = 16 * (256 * 1024 + 28)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Blobs]:
+    if request.param == "folder":
+        opened = FolderBlobs(tmp_path / "attachments", ManualClock(), SystemChance())
+        await opened.open(is_alone=True)
+        yield opened
+        return
+    with an_account(request.getfixturevalue("aws_endpoint")):
+        async with a_bucket(a_bucket_url()) as bucket:
+            yield bucket
+
+
+def a_bucket(url: str) -> AbstractAsyncContextManager[Blobs]:
+    return open_bucket_blobs(url, clock=SystemClock(), chance=SystemChance())
+
+
+async def test_parts_are_stored_read_listed_and_deleted(blobs: Blobs) -> None:
+    await blobs.put(ONE, A, [b"hello ", b"world"])
+    await blobs.put(ONE, B, [b"!"])
+    await blobs.put(OTHER, A, [b"?"])
+    assert await blobs.read(ONE, A, 0, 100) == b"hello world"
+    assert await blobs.read(ONE, A, 6, 3) == b"wor"
+    assert await blobs.read(ONE, A, 11, 3) == b""
+    assert await blobs.read(ONE, C, 0, 1) is None
+    assert sorted(await blobs.names(ONE)) == [A, B]
+    assert [stored async for stored in blobs.all()] == [(ONE, (A, B)), (OTHER, (A,))]
+    await blobs.delete(ONE, [A, C])
+    assert await blobs.names(ONE) == [B]
+    await blobs.delete(ONE, [B])
+    assert (await blobs.names(ONE), await blobs.names(NONE)) == ([], [])
+    assert [stored.attachment_id async for stored in blobs.all()] == [OTHER]
+
+
+async def test_a_part_of_the_largest_size_is_read_in_ranges(blobs: Blobs) -> None:
+    frames = [bytes([number]) * (PART // 16) for number in range(16)]
+    await blobs.put(ONE, A, frames)
+    assert await blobs.read(ONE, A, 0, PART + 1) == b"".join(frames)
+    assert await blobs.read(ONE, A, PART // 16 - 1, 2) == b"\0\1"
+
+
+async def test_more_parts_than_a_service_lists_at_once(
+    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "KEYS_AT_ONCE", 2)
+    names = [f"{number:016x}" for number in range(5)]
+    for name in names:
+        await blobs.put(ONE, name, [b"x"])
+    assert sorted(await blobs.names(ONE)) == names
+    assert [stored async for stored in blobs.all()] == [(ONE, tuple(names))]
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "", "A" * 16, "a" * 17])
+async def test_no_name_leaves_the_place(blobs: Blobs, name: str) -> None:
+    with pytest.raises(AssertionError):
+        await blobs.read(ONE, name, 0, 1)
+    with pytest.raises(AssertionError):
+        await blobs.names(name)
+
+
+async def test_a_bucket_that_cannot_be_used(
+    aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in ("s3://", "s3:///prefix", "https://bucket"):
+        with pytest.raises(SetupError, match="names no bucket"):
+            split_url(url)
+    monkeypatch.setattr(objects, "PAUSE_SECONDS_FIRST", 0.0)
+    for endpoint in (aws_endpoint, "http://127.0.0.1:1"):
+        with an_account(endpoint):
+            async with a_bucket("s3://nowhere/x") as bucket:
+                with pytest.raises(StoreUnavailable):
+                    await bucket.put(ONE, A, [b"x"])
+                with pytest.raises(StoreUnavailable):
+                    await bucket.read(ONE, A, 0, 1)
+                with pytest.raises(StoreUnavailable):
+                    await bucket.delete(ONE, [A])
+                with pytest.raises(StoreUnavailable):
+                    [stored async for stored in bucket.all()]
