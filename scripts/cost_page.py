@@ -26,6 +26,7 @@ EVERYONE: Final = 10_000
 """Number of users of the tenant. Only the cost of the other design depends on it."""
 COPIES: Final = 50
 COPIES_MOST: Final = 1_000
+BY_PREFERENCE: Final = "post to 100 users, where users have preferences"
 
 CONTACTS: Final = 50
 USERS: Final = 50
@@ -119,6 +120,10 @@ def inbox_cases() -> Iterator[InboxCase]:
     by_seconds = inbox_costs.read_posted_before(COPIES)
     yield InboxCase(f"read all of {COPIES}, by seconds", by_seconds, marked)
     yield InboxCase("an inbox read again, at most once a second", inbox_costs.look_anew())
+    for is_first in (True, False):
+        name = "first preferences in an inbox" if is_first else "preferences in an inbox"
+        yield InboxCase(name, inbox_costs.put_preferences(is_first=is_first))
+    yield InboxCase(BY_PREFERENCE, inbox_costs.post_by_preference(100, TEXT))
 
 
 class IdentityCase(NamedTuple):

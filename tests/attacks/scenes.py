@@ -365,6 +365,7 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "stack_post": lambda scene: NOTICE,
     "stack_redact": lambda scene: {"id": scene.names["notification_id"]},
     "mark_notifications_read": lambda scene: {"ids": [scene.names["notification_id"]]},
+    "put_preferences": lambda scene: {"categories": {"offers": {"push": False}}},
     "stack_mark_read": lambda scene: {"ids": [scene.names["notification_id"]]},
 }
 

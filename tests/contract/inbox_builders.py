@@ -10,6 +10,8 @@ import msgspec
 
 from tests.contract.engines import Store
 from tests.support.clock import NOW
+from tidings.actions.inbox.preferences import Reachable
+from tidings.actions.inbox.settings import InboxConfigs
 from tidings.model.ids import ChatId, UserKey, ulid
 from tidings.model.limits import DAY_MS, SECOND_MS
 from tidings.model.notifications import Broadcast, Copy, Notification
@@ -190,3 +192,9 @@ async def take_so_many(store: Store, count: int, most: int = 100) -> list[Taken]
 def in_order(jobs: Sequence[Job]) -> list[Job]:
     """By what they are called, to compare with others."""
     return sorted(jobs, key=lambda job: (job.tenant, job.notification_id, job.number))
+
+
+def a_reachable(store: Store) -> Reachable:
+    """Whom notifications may reach, by what this store has."""
+    configs = InboxConfigs(store.inbox_settings, store.tenants, store.tenant_jobs)
+    return Reachable(configs, store.preferences)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cost_page import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
+from scripts.cost_page import AUDIENCES, BY_PREFERENCE, COPIES, COPIES_MOST, TEXT, post_name
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
@@ -20,6 +20,7 @@ from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
 from tidings.model.notifications import Copy, InboxConfig, Posting
+from tidings.model.preferences import CategoryChoice, Preferences
 
 TENANT = "acme"
 INBOX = "default"
@@ -115,6 +116,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await redactions(inbox)
             await reads(inbox)
             await look_anew(inbox)
+            await preferences(inbox)
             return ground.bills
 
 
@@ -196,3 +198,23 @@ async def look_anew(inbox: InboxGround) -> None:
         await process.core.inbox.views.get(TENANT, INBOX)
 
     await inbox.step("an inbox read again, at most once a second", look)
+
+
+async def preferences(inbox: InboxGround) -> None:
+    """The last cases: from now on some users of the inbox have preferences."""
+    user, *others = some_people(101)
+    off = Preferences(categories={CATEGORY: CategoryChoice(push=False)})
+
+    async def choose(process: Process) -> None:
+        await process.core.inbox.preferences.put(user, INBOX, off)
+
+    await inbox.step("first preferences in an inbox", choose)
+    await inbox.step("preferences in an inbox", choose)
+    for other in others:  # the engine of this test charges nothing for items that do not exist
+        await inbox.ground.home.store.preferences.put(other, INBOX, off)
+    async with inbox.process(lambda p: post(p, None)) as process:
+        inbox.ground.start(process)
+        await post(process, others)
+        answer = process.meter.reading()
+        await deliver(process, 1)
+    inbox.ground.keep(BY_PREFERENCE, answer, process)

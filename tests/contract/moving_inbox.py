@@ -20,10 +20,11 @@ from tests.contract.inbox_builders import (
 )
 from tests.contract.moving_ground import LATER
 from tests.support.clock import NOW
-from tests.support.users import ANN, BOB
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import InboxConfig
+from tidings.model.preferences import CategoryChoice, CategoryRule, Preferences, QuietHours
 from tidings.model.scheduled import DONE_KEPT_MS
 from tidings.ports.bus import DeadLetter
 from tidings.ports.due import due_of
@@ -38,6 +39,13 @@ POSTED: Final = tuple(new_id() for _ in range(4))
 REDACTED: Final = new_id()
 EXPIRED: Final = new_id()
 SINGLY: Final = (12, 100, 9, 11)
+CHOSEN: Final = Preferences(
+    categories={
+        "offers": CategoryChoice(push=False),
+        "a": CategoryChoice(in_app=False, email=True),
+    },
+    quiet_hours=QuietHours(start="22:00", end="07:00", timezone="Europe/Berlin"),
+)
 
 
 async def fill_inbox(store: Store) -> None:
@@ -84,10 +92,13 @@ async def _say(store: Store) -> None:
         late_joiners=False,
         keep_days=7,
         message_schema={"type": "object", "properties": {"b": {}, "a": {}}},
+        category_rules={"offers": CategoryRule(email=False), "a": CategoryRule(required=True)},
     )
     for tenant, inbox in ((TENANT, "news-2"), (TENANT, "all"), (OTHER_TENANT, INBOX)):
         await store.inbox_settings.put_config(tenant, inbox, InboxConfig(title=inbox))
     await store.inbox_settings.put_config(TENANT, INBOX, whole)
+    for inbox in (INBOX, "all"):
+        assert await store.preferences.begin(TENANT, inbox)
 
 
 async def _post(store: Store) -> None:
@@ -127,6 +138,8 @@ async def _deliver(store: Store) -> None:
     await store.copies.deliver((BOB,), "all", a_copy(received_at=NOW + 3))
     await store.copies.mark_read(BOB, INBOX, POSTED[1:3], NOW + 4)
     await store.copies.read_broadcasts(ANN, INBOX, SINGLY, NOW + 5)
+    await store.preferences.put(ANN, INBOX, CHOSEN)
+    await store.preferences.put(CAT, "all", CHOSEN)
     await store.copies.read_broadcasts(ANN, INBOX, (9, 8), NOW + 6)
     await store.copies.read_before(BOB, INBOX, NOW + 7, 5)
     await store.copies.read_broadcasts(BOB, INBOX, (4, 6), NOW + 8)

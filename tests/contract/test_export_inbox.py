@@ -55,7 +55,7 @@ COUNTS: Final = {
     "announcement": 6,
     "post_key": 3,
     "copy": 10,
-    "read_state": 3,
+    "read_state": 4,
     "job": 5,
     "job_set_aside": 2,
     "scheduled": 5,

@@ -24,6 +24,7 @@ async def running_jobs(core: Core) -> AsyncIterator[None]:
         dead_letters=core.store.dead_letters,
         notifications=core.store.notifications,
         copies=core.store.copies,
+        reachable=core.inbox.reachable,
         views=core.inbox.views,
         bus=core.bus,
         clock=core.clock,

@@ -32,10 +32,12 @@ async def test_an_inbox_is_what_was_put(rest: Rest) -> None:
     assert made.json() == {
         "inbox": "put", "title": "News", "description": "", "schema_version": "1.0",
         "categories": None, "late_joiners": None, "keep_days": None, "message_schema": None,
+        "category_rules": None,
     }  # fmt: skip
     wish = {
         "title": "Other", "description": "Words", "schema_version": "3", "categories": ["a", "b"],
         "late_joiners": False, "keep_days": 7, "message_schema": {"type": "object"},
+        "category_rules": {"a": {"required": True, "in_app": True, "push": True, "email": False}},
     }  # fmt: skip
     again = await acme.call("PUT", path, wish)
     assert (again.status_code, again.json()) == (200, {"inbox": "put", **wish})

@@ -63,6 +63,8 @@ class Box:
         self.waiting: list[str] = []
         """Those whose users have yet to get them."""
         self.marks: dict[str, Marks] = {}
+        self.off: dict[str, set[str]] = {}
+        """Categories that each user does not want."""
         self.entries = 0
         self.entry_time = 0
 
@@ -99,7 +101,8 @@ class Box:
         post = self.posts[name]
         assert post.users is not None
         for user in post.users:
-            post.had.setdefault(user, now)
+            if post.category not in self.off.get(user, ()):
+                post.had.setdefault(user, now)
         if name in self.waiting:
             self.waiting.remove(name)
 
@@ -135,10 +138,16 @@ class Box:
         posts = [
             post
             for post in self.posts.values()
-            if self._has(post, user, joined_at) and not post.is_gone(now)
+            if self._has(post, user, joined_at)
+            and not post.is_gone(now)
+            and not self._is_off(post, user)
         ]
         posts.sort(key=lambda post: (post.time, post.name), reverse=True)
         return [self._row(post, user) for post in posts]
+
+    def _is_off(self, post: Post, user: str) -> bool:
+        """Broadcasts are judged when they are read; copies were judged when they were made."""
+        return post.users is None and post.category in self.off.get(user, ())
 
     def _has(self, post: Post, user: str, joined_at: int) -> bool:
         if post.users is None:

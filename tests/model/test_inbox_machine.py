@@ -20,6 +20,7 @@ from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs
 from tidings.model.ids import UserKey, ulid, user_key
 from tidings.model.notifications import Copy, InboxConfig, Posting
+from tidings.model.preferences import CategoryChoice, Preferences
 from tidings.model.refusals import NotificationNotFound, RequestConflict
 
 TENANT: Final = "acme"
@@ -38,6 +39,7 @@ EVERYTHING: Final = {
     "to users", "broadcast", "repeat", "RequestConflict", "redacted", "redacted again",
     "redacted before delivery", "NotificationNotFound", "read", "read before", "late joiner",
     "expired", "restart", "delivered", "hidden from a late joiner",
+    "chosen", "not wanted",
 }  # fmt: skip
 SEEDS: Final = (0, 1)
 """The second meets everything."""
@@ -137,7 +139,9 @@ class InboxMachine(RuleBasedStateMachine):
                 received_at=self.now,
                 expires_at=job.expires_at,
             )
-            users = [user_key(TENANT, user) for user in job.users]
+            listed = [user_key(TENANT, user) for user in job.users]
+            users = self.product.run(self.verbs.reachable.wanting(listed, job.inbox, job.category))
+            self.happened["not wanted"] += len(users) < len(listed)
             self.product.run(core.store.copies.deliver(users, job.inbox, copy))
             self.product.run(
                 core.store.notifications.finish_job(
@@ -206,6 +210,16 @@ class InboxMachine(RuleBasedStateMachine):
         left = self.product.run(self.verbs.read.before(self._key(who), inbox, self.now - ago))
         assert (left.total, left.categories) == self._unread(inbox, who)
         self.happened["read before"] += 1
+
+    @rule(inbox=boxes, user=picks, off=st.sets(st.sampled_from(["red", "blue"]), max_size=2))
+    def choose(self, inbox: str, user: int, off: set[str]) -> None:
+        who = self._user(user)
+        self.boxes[inbox].off[who] = off
+        chosen = Preferences(
+            categories={name: CategoryChoice(in_app=False) for name in sorted(off)}
+        )
+        self.product.run(self.verbs.preferences.put(self._key(who), inbox, chosen))
+        self.happened["chosen"] += 1
 
     @precondition(lambda self: len(self.joined) < len(FIRST) + len(LATE))
     @rule()

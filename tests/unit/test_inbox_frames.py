@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.users import ANN, BOB, CAT
@@ -20,6 +21,7 @@ from tidings.gateway.notices import InboxFrames
 from tidings.model.ids import UserKey, user_key
 from tidings.model.inbox_reading import UnreadCount
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Posting
+from tidings.model.preferences import CategoryChoice, Preferences
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Retracted
 from tidings.ports.inboxes import Notifications
@@ -44,6 +46,7 @@ async def frames(bench: GatewayBench) -> AsyncIterator[InboxFrames]:
         views=inbox.views,
         showing=inbox.showing,
         copies=bench.core.store.copies,
+        reachable=inbox.reachable,
         recounts=InboxUnreadCounts(bench.hub, inbox.unread),
     )
     yield made
@@ -81,6 +84,22 @@ async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
     await done(frames)
     assert [len(line.of("notification")) for line in lines] == [1, 0, 0]
     assert [len(line.of("retracted")) for line in lines] == [1, 1, 1]
+
+
+async def test_a_broadcast_goes_to_those_who_want_its_category(
+    bench: GatewayBench, frames: InboxFrames
+) -> None:
+    lines = await live(bench, ANN, BOB)
+    off = Preferences(categories={"offers": CategoryChoice(in_app=False)})
+    await bench.core.inbox.preferences.put(ANN, "news", off)
+    for category in ("offers", "other", None):
+        told = msgspec.structs.replace(EVERYONE, category=category)
+        await bench.core.inbox.post("acme", "news", told, None)
+    await done(frames)
+    seen = [[frame["category"] for frame in line.of("notification")] for line in lines]
+    assert [sorted(map(str, one)) for one in seen] == [
+        ["None", "other"], ["None", "offers", "other"],
+    ]  # fmt: skip
 
 
 async def test_a_copy_taken_back_while_its_text_is_looked_up_is_not_shown(

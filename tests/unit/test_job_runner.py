@@ -17,6 +17,7 @@ from tests.contract.inbox_builders import (
     TENANT,
     a_copy,
     a_notification,
+    a_reachable,
     a_retraction,
     some_jobs,
 )
@@ -75,6 +76,7 @@ async def a_job_runner(folder: Path) -> AsyncIterator[RunningJobs]:
             dead_letters=store.dead_letters,
             notifications=store.notifications,
             copies=store.copies,
+            reachable=a_reachable(store),
             views=LogViews(store.notifications, clock),
             bus=bus,
             clock=clock,

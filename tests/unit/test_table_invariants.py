@@ -12,7 +12,12 @@ from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns
-from tidings.stores.dynamodb.inbox import due_patterns, inbox_patterns, webhook_patterns
+from tidings.stores.dynamodb.inbox import (
+    due_patterns,
+    inbox_patterns,
+    preference_patterns,
+    webhook_patterns,
+)
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
 
@@ -55,6 +60,7 @@ DECLARED_IN = {
     "head_patterns.py": head_patterns,
     "due_patterns.py": due_patterns,
     "webhook_patterns.py": webhook_patterns,
+    "preference_patterns.py": preference_patterns,
     "link_patterns.py": link_patterns,
     "repair_patterns.py": repair_patterns,
 }

@@ -12,15 +12,19 @@ from tests.integration.engines import engine as engine
 from tests.support.people import Town
 from tests.support.waiting import until
 from tidings_client import (
+    CategoryPreference,
+    CategoryRule,
     Client,
     Connected,
     ConnectionList,
     InboxConfig,
+    InboxPreferences,
     InboxUnreadChanged,
     NewNotification,
     Notification,
     NotificationRetracted,
     Posted,
+    QuietHours,
     Refused,
     RootApi,
     TenantApi,
@@ -95,6 +99,31 @@ async def test_an_inbox_is_what_was_put(tenant: TenantApi) -> None:
     with pytest.raises(Refused) as refused:
         await tenant.post_to_users("offers", ["alice"], saying("t", "hats"))
     assert refused.value.status == 400
+
+
+async def test_a_user_chooses_what_reaches_them(town: Town, tenant: TenantApi) -> None:
+    rules = {"safety": CategoryRule(required=True), "offers": CategoryRule(email=False)}
+    await tenant.put_inbox("news", InboxConfig(title="News", category_rules=rules))
+    async with a_client(town) as alice:
+        inbox = alice.inbox("news")
+        night = QuietHours(start="22:00", end="06:30", timezone="Asia/Tokyo")
+        wish = InboxPreferences(
+            categories={"offers": CategoryPreference(in_app=False)}, quiet_hours=night
+        )
+        chosen = await inbox.choose(wish)
+        assert chosen.quiet_hours == night
+        assert chosen.categories["offers"] == CategoryPreference(
+            in_app=False, push=True, email=False, required=False
+        )
+        assert chosen.categories["safety"].required
+        assert await inbox.preferences() == chosen
+        assert await inbox.choose(chosen) == chosen
+        off = InboxPreferences(categories={"safety": CategoryPreference(push=False)})
+        with pytest.raises(Refused, match=r"preferences\.required"):
+            await inbox.choose(off)
+        await post(tenant, "an offer", "offers")
+        await post(tenant, "a warning", "safety")
+        assert await titles(alice) == ["a warning"]
 
 
 async def test_the_list_page_by_page(town: Town, tenant: TenantApi) -> None:

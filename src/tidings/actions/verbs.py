@@ -47,6 +47,7 @@ from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
+from tidings.actions.inbox.preferences import OwnPreferences, Reachable
 from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
@@ -154,8 +155,8 @@ class LoginVerbs:
 
 @dataclass(frozen=True, slots=True)
 class InboxVerbs:
-    """The verbs for inboxes, and the two objects with which delivery reads a notification
-    (`views`, `showing`)."""
+    """The verbs for inboxes, and the objects with which delivery reads a notification (`views`,
+    `showing`) and finds out whom it may reach (`reachable`)."""
 
     settings: Settings
     configs: InboxConfigs
@@ -167,5 +168,7 @@ class InboxVerbs:
     list: ListNotifications
     read: MarkRead
     unread: CountUnread
+    preferences: OwnPreferences
     views: LogViews
     showing: NotificationReader
+    reachable: Reachable

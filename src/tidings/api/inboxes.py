@@ -10,6 +10,7 @@ from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs, JobVerbs
 from tidings.api import fields
+from tidings.api.category_rules import CategoryRuleBody, category_rules
 from tidings.api.fields import (
     Category,
     Description,
@@ -59,6 +60,7 @@ class InboxChange(Body, frozen=True, kw_only=True):
     late_joiners: bool | None = None
     keep_days: KeepDays | None = None
     message_schema: dict[str, Any] | None = None
+    category_rules: dict[Category, CategoryRuleBody] | None = None
 
 
 @operation(
@@ -219,6 +221,7 @@ async def put_inbox(
         late_joiners=data.late_joiners,
         keep_days=data.keep_days,
         message_schema=data.message_schema,
+        category_rules=category_rules(data.category_rules),
     )
     is_new = await inbox_verbs.configs.put(tenant, inbox, config)
     return Answer(inbox_record(inbox, config), status=201 if is_new else 200)

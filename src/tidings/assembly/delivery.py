@@ -88,6 +88,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
             dead_letters=core.store.dead_letters,
             notifications=core.store.notifications,
             copies=core.store.copies,
+            reachable=core.inbox.reachable,
             views=core.inbox.views,
             bus=core.bus,
             clock=core.clock,

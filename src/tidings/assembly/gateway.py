@@ -215,6 +215,7 @@ def _inbox_frames(core: Core, hub: Hub, journal: DeliveryJournal) -> InboxFrames
         views=core.inbox.views,
         showing=core.inbox.showing,
         copies=core.store.copies,
+        reachable=core.inbox.reachable,
         recounts=InboxUnreadCounts(hub, core.inbox.unread),
         handed=journal.handed_notification,
     )

@@ -66,6 +66,7 @@ from tidings.actions.inbox.posted import (
     RetractNotification,
 )
 from tidings.actions.inbox.posting import PostNotification
+from tidings.actions.inbox.preferences import OwnPreferences, Reachable
 from tidings.actions.inbox.reading import ListNotifications, MarkRead
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
@@ -134,8 +135,10 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
         read=MarkRead(configs, copies, views, showing, bus, clock, unread),
         unread=unread,
+        preferences=OwnPreferences(configs, store.preferences, copies, bus),
         views=views,
         showing=showing,
+        reachable=Reachable(configs, store.preferences),
     )
 
 

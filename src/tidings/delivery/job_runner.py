@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.preferences import Reachable
 from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
@@ -97,6 +98,7 @@ class JobRunner:
         dead_letters: DeadLetters,
         notifications: Notifications,
         copies: Copies,
+        reachable: Reachable,
         views: LogViews,
         bus: Bus,
         clock: Clock,
@@ -109,6 +111,7 @@ class JobRunner:
         self._dead_letters = dead_letters
         self._notifications = notifications
         self._copies = copies
+        self._reachable = reachable
         self._views = views
         self._bus = bus
         self._clock = clock
@@ -218,7 +221,8 @@ class JobRunner:
         declared.notification_seconds.of[()].observe(took_ms / SECOND_MS)
 
     async def _make_copies(self, job: Job, now: int) -> None:
-        users = [user_key(job.tenant, user) for user in job.users]
+        listed = [user_key(job.tenant, user) for user in job.users]
+        users = await self._reachable.wanting(listed, job.inbox, job.category)
         copy = Copy(
             notification_id=job.notification_id,
             category=job.category,

@@ -14,6 +14,7 @@ from typing import Any, Final, assert_never, get_args
 
 from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.preferences import Reachable
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_counts import InboxUnreadCounts
@@ -65,6 +66,7 @@ class InboxFrames:
         views: LogViews,
         showing: NotificationReader,
         copies: Copies,
+        reachable: Reachable,
         recounts: InboxUnreadCounts,
         handed: Callable[[str], None] = lambda _notification: None,
     ) -> None:
@@ -77,6 +79,7 @@ class InboxFrames:
         self._views = views
         self._showing = showing
         self._copies = copies
+        self._reachable = reachable
         self._recounts = recounts
         self._handed = handed
         self._free = asyncio.Semaphore(AT_ONCE)
@@ -136,6 +139,7 @@ class InboxFrames:
             shown = await self._showing.broadcast_text(broadcast)
             if shown is None:
                 return
+            users = await self._reachable.wanting(users, inbox, broadcast.category)
             frame = frame or _frame(inbox, shown, broadcast.posted_at)
             if (await self._views.now(event.tenant, inbox)).is_retracted(broadcast.notification_id):
                 return

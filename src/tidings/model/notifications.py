@@ -13,6 +13,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER
+from tidings.model.preferences import CategoryRule, Preferences
 from tidings.model.refusals import ContentTooLarge, Invalid, SchemaVersionConflict
 
 INBOX: Final = USER
@@ -45,6 +46,11 @@ class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     message_schema: dict[str, object] | None = None
     """JSON Schema of all fields of a message except title, body and link; None if there are no
     others."""
+    category_rules: dict[str, CategoryRule] | None = None
+    """Defaults of the users' preferences, by category."""
+    has_preferences: bool = False
+    """Whether some users have preferences of their own. The engine sets it: a new configuration
+    does not change it."""
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +118,10 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's read marks in an inbox, except those of single copies. They only move forward."""
+    """A user's read marks in an inbox, except those of single copies. They only move forward.
+
+    The user's preferences are here too.
+    """
 
     before: int = 0
     """Copies made up to this time are read."""
@@ -120,6 +129,9 @@ class ReadState(msgspec.Struct, frozen=True, kw_only=True):
     """Broadcasts up to this sequence are read."""
     singly: dict[int, int] = {}
     """Later broadcasts that the user marked as read one by one: the time of reading by sequence."""
+    preferences: Preferences | None = None
+    """The user's preferences, which are stored with the marks because they are read together; None
+    for the defaults."""
 
 
 NOTHING_READ: Final = ReadState()

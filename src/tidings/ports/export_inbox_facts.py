@@ -11,7 +11,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.notifications import Broadcast, ReadState
+from tidings.model.notifications import NOTHING_READ, Broadcast, ReadState
+from tidings.model.preferences import CategoryRule, Preferences
 from tidings.model.scheduled import State
 
 
@@ -45,6 +46,8 @@ class InboxFact(FactBase, frozen=True, kw_only=True, tag="inbox"):
     late_joiners: bool | None = None
     keep_days: int | None = None
     message_schema: dict[str, object] | None = None
+    category_rules: dict[str, CategoryRule] | None = None
+    has_preferences: bool = False
 
 
 class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
@@ -111,7 +114,7 @@ class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
 
 
 class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
-    """A user's read marks in an inbox that are not stored with the copies."""
+    """A user's read marks in an inbox that are not stored with the copies, and the preferences."""
 
     user_id: UserKey
     inbox: str
@@ -119,6 +122,7 @@ class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
     announced: int = 0
     singly: dict[int, int] = msgspec.field(default_factory=dict)
     """When each single broadcast was read, by sequence, ascending."""
+    preferences: Preferences | None = None
 
 
 class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
@@ -190,8 +194,9 @@ def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> Broadcas
 
 
 def read_state_facts(user: UserKey, inbox: str, state: ReadState) -> Iterable[ReadStateFact]:
-    """Yield a user's read marks in an inbox as a fact, or nothing if there are no marks."""
+    """Yield a user's read marks and preferences in an inbox as a fact, or nothing if there are
+    none."""
     # Engines store the single marks in different orders, and the order has no meaning.
     singly = dict(sorted(state.singly.items()))
-    if state.before or state.announced or singly:
+    if state != NOTHING_READ:
         yield converted(ReadStateFact, state, user_id=user, inbox=inbox, singly=singly)

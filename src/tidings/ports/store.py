@@ -23,6 +23,7 @@ from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.log import Log
 from tidings.ports.moderation import Blocks, Reports
 from tidings.ports.people import Tenants, UserStore
+from tidings.ports.preferences import PreferenceStore
 from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
@@ -148,6 +149,8 @@ class Store(Protocol):
     def notifications(self) -> Notifications: ...
     @property
     def copies(self) -> Copies: ...
+    @property
+    def preferences(self) -> PreferenceStore: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

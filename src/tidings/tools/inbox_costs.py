@@ -143,6 +143,27 @@ def progress(content: int) -> Cost:
     return Cost([_reads("show_notifications", body), _reads("read_progress", 1)])
 
 
+def put_preferences(*, is_first: bool) -> Cost:
+    """Return the cost of a user's new preferences.
+
+    The first preferences in an inbox also mark the inbox, so that delivery reads preferences from
+    then on.
+    """
+    begun = [_writes("begin_preferences", 1)] if is_first else []
+    return Cost([*begun, _writes("put_preferences", 1)])
+
+
+def post_by_preference(users: int, content: int) -> Cost:
+    """Return the cost of a post to listed users in an inbox in which some users have preferences.
+
+    It reads the preferences of every listed user, whether the user has some or not.
+    """
+    portions = math.ceil(users / limits.JOB_USERS_MAX)
+    posted = post(users, content, in_store=True)
+    asked = _reads("read_preferences", users * relaxed_units(1), portions)
+    return Cost(posted.to_the_answer, [*posted.afterwards, asked])
+
+
 def look_anew() -> Cost:
     """Return the cost of reading an inbox again, which a process does at most once per second."""
     return Cost([_reads("read_inbox", 1), _reads("read_broadcasts", 1)])

@@ -9,6 +9,7 @@ from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import InboxItem, UnreadCount
 from tidings.model.limits import SECOND_MS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification, Text
+from tidings.model.preferences import CategoryRule
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):
@@ -22,6 +23,7 @@ class InboxRecord(msgspec.Struct, kw_only=True):
     late_joiners: bool | None
     keep_days: int | None
     message_schema: dict[str, Any] | None
+    category_rules: dict[str, CategoryRule] | None
 
 
 class PostedRecord(msgspec.Struct):
@@ -111,6 +113,7 @@ def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
         late_joiners=config.late_joiners,
         keep_days=config.keep_days,
         message_schema=config.message_schema,
+        category_rules=config.category_rules,
     )
 
 

@@ -75,6 +75,7 @@ from tidings_client.listed import (
     ReportedCase,
 )
 from tidings_client.login import PhoneLogin
+from tidings_client.preferences import CategoryPreference, InboxPreferences, QuietHours
 from tidings_client.records import Profile, ProfileChange
 from tidings_client.root_api import DeploymentState, RootApi
 from tidings_client.sending import Sent
@@ -83,6 +84,7 @@ from tidings_client.tenant_api import TenantApi
 from tidings_client.tenant_records import (
     AuditPage,
     AuditRecord,
+    CategoryRule,
     Explanation,
     InboxConfig,
     Moment,
@@ -100,6 +102,8 @@ __all__ = [
     "AuditPage",
     "AuditRecord",
     "Backoff",
+    "CategoryPreference",
+    "CategoryRule",
     "ChatChanged",
     "ChatCreated",
     "ChatDeleted",
@@ -124,6 +128,7 @@ __all__ = [
     "Inbox",
     "InboxConfig",
     "InboxMissed",
+    "InboxPreferences",
     "InboxUnreadChanged",
     "Link",
     "ListPage",
@@ -154,6 +159,7 @@ __all__ = [
     "ProfileChange",
     "ProfileChanged",
     "Progress",
+    "QuietHours",
     "Reacted",
     "ReceiptMoved",
     "Redacted",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from tidings_client.events import Notification
+from tidings_client.preferences import InboxPreferences
 from tidings_client.rest import Rest, path_of
 
 PAGE_DEFAULT: Final = 50
@@ -117,6 +118,19 @@ class Inbox:
     async def read_before(self, time: datetime) -> Unread:
         """Mark all notifications up to this time as read; return the number of unread ones."""
         return await self._mark({"before": time.astimezone(UTC).isoformat()})
+
+    async def preferences(self) -> InboxPreferences:
+        """Return what applies to the user: the user's choices, and the tenant's defaults."""
+        return await self._rest.ask(InboxPreferences, "GET", self._path("preferences"))
+
+    async def choose(self, preferences: InboxPreferences) -> InboxPreferences:
+        """Replace the user's preferences; return what applies now.
+
+        Categories that are left out get the tenant's defaults. A category that the tenant requires
+        cannot be switched off: the code is `preferences.required`.
+        """
+        body = msgspec.to_builtins(preferences)
+        return await self._rest.ask(InboxPreferences, "PUT", self._path("preferences"), body)
 
     async def _mark(self, change: dict[str, Any]) -> Unread:
         return await self._rest.ask(Unread, "PUT", self._path("read"), change)

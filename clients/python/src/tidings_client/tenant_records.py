@@ -6,6 +6,18 @@ from typing import Any, Literal
 import msgspec
 
 
+class CategoryRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What applies to a category unless a user has chosen something else.
+
+    Users cannot switch off a category that is `required`.
+    """
+
+    required: bool = False
+    in_app: bool = True
+    push: bool = True
+    email: bool = True
+
+
 class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of an inbox. For a field that is None, the tenant's settings apply."""
 
@@ -19,6 +31,8 @@ class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     keep_days: int | None = None
     message_schema: dict[str, Any] | None = None
     """A JSON Schema for the fields of a message besides title, body and link."""
+    category_rules: dict[str, CategoryRule] | None = None
+    """The defaults of the users' preferences, by category."""
 
 
 class NewNotification(msgspec.Struct, frozen=True, kw_only=True):

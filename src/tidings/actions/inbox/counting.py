@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.preferences import chosen_broadcasts
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.model import limits
@@ -102,10 +103,11 @@ class CountUnread:
     async def _look(self, user: UserKey, inbox: str, most: int) -> _Look:
         """Read the data that the counts depend on, with only the newest `most` copies."""
         tenant = tenant_of(user)
-        await self.configs.get(tenant, inbox)
+        config = await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)
-        broadcasts = await broadcasts_for(self.showing, user, view)
         state = await self.copies.read_state(user, inbox)
+        shown = await broadcasts_for(self.showing, user, view)
+        broadcasts = chosen_broadcasts(shown, config, state.preferences)
         copies = await self.copies.newest(user, inbox, before=None, limit=most)
         return _Look(view, copies, broadcasts, state, self.clock.now())
 

@@ -9,6 +9,7 @@ import msgspec
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread, broadcasts_for
+from tidings.actions.inbox.preferences import chosen_broadcasts
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
@@ -22,7 +23,12 @@ from tidings.model.inbox_reading import (
     first_copy_below,
     merged,
 )
-from tidings.model.notifications import NOTIFICATION, broadcast_sequence, check_category
+from tidings.model.notifications import (
+    NOTIFICATION,
+    InboxConfig,
+    broadcast_sequence,
+    check_category,
+)
 from tidings.model.refusals import CursorInvalid, Invalid
 from tidings.ports.bus import Bus, InboxRead
 from tidings.ports.inboxes import Copies
@@ -92,14 +98,14 @@ class ListNotifications:
         tenant = tenant_of(user)
         if wanted.category is not None:
             check_category(wanted.category)
-        await self.configs.get(tenant, inbox)
+        config = await self.configs.get(tenant, inbox)
         purpose = _purpose(inbox, wanted)
         start = self._start(purpose, user, wanted.cursor)
         # Read the log first: notifications that are retracted by now must not be shown.
         view = await self.views.get(tenant, inbox)
-        found = await self._listed(user, inbox, view, wanted, start)
+        found = await self._listed(user, inbox, config, view, wanted, start)
         if found is None:
-            found = await self._listed(user, inbox, view, wanted, start, is_whole=True)
+            found = await self._listed(user, inbox, config, view, wanted, start, is_whole=True)
         assert found is not None, "there is nothing below the whole list"
         listed, copies = found
         page = listed[: wanted.limit]
@@ -115,6 +121,7 @@ class ListNotifications:
         self,
         user: UserKey,
         inbox: str,
+        config: InboxConfig,
         view: LogView,
         wanted: ListFilter,
         start: _Start | None,
@@ -135,15 +142,16 @@ class ListNotifications:
             before = first_copy_below(below) if below else None
             copies = await self.copies.newest(user, inbox, before=before, limit=most)
         now = self.clock.now()
+        state = await self.copies.read_state(user, inbox)
+        shown = await broadcasts_for(self.showing, user, view)
         broadcasts = [
             broadcast
-            for broadcast in await broadcasts_for(self.showing, user, view)
+            for broadcast in chosen_broadcasts(shown, config, state.preferences)
             if (below is None or (broadcast.posted_at, broadcast.notification_id) < below)
             and not view.hides(broadcast.notification_id, broadcast.expires_at, now)
         ]
         if not wanted.is_filtered:
             broadcasts = broadcasts[-wanted.limit - 1 :]  # the newest are last
-        state = await self.copies.read_state(user, inbox)
         received = merged(copies, broadcasts, state)
         positions = [item.position for item in received if item.broadcast is None]
         listed = [

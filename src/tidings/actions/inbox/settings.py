@@ -259,6 +259,7 @@ def check_config(config: InboxConfig) -> None:
     if not config.schema_version:
         raise Invalid("schema_version must not be empty", "/schema_version")
     _check_categories(config.categories or ())
+    _check_rules(config)
     _check_keep_days(config.keep_days, "/keep_days")
     if config.message_schema is not None:
         check_schema(config.message_schema)
@@ -271,6 +272,18 @@ def _check_categories(categories: tuple[str, ...]) -> None:
         )
     for index, category in enumerate(categories):
         check_category(category, f"/categories/{index}")
+
+
+def _check_rules(config: InboxConfig) -> None:
+    rules = config.category_rules or {}
+    if len(rules) > limits.CATEGORIES_MAX:
+        most = limits.CATEGORIES_MAX
+        raise Invalid(f"category_rules must contain at most {most} names", "/category_rules")
+    for name in rules:
+        check_category(name, "/category_rules")
+        if config.categories is not None and name not in config.categories:
+            pointer = f"/category_rules/{name}"
+            raise Invalid("category_rules: not a category of this inbox", pointer)
 
 
 def _check_keep_days(days: int | None, pointer: str) -> None:

@@ -28,6 +28,7 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import SCHEDULED, USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
+from tidings.model.notifications import NOTHING_READ
 from tidings.model.refusals import ChatNotFound, UserNotFound
 from tidings.ports.attachments import Uploads
 from tidings.ports.chats import Chats
@@ -264,7 +265,7 @@ class InboxPart:
             names = [f"{inbox}/{copy.notification_id}" for copy in copies]
             return Found(names, {"notifications": len(names)})
         marks = await self.copies.read_state(user, inbox)
-        if marks.before or marks.announced or marks.singly:
+        if marks != NOTHING_READ:
             return Found([f"{inbox}/"], {"inboxes": 1})
         return NOTHING
 

@@ -14,7 +14,7 @@ from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns
-from tidings.stores.dynamodb.inbox import due_patterns, inbox_patterns, webhook_patterns
+from tidings.stores.dynamodb.inbox.pattern_modules import OF_INBOXES
 
 # The log.
 
@@ -393,8 +393,8 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    of_chats = (deletion_patterns, head_patterns, link_patterns, due_patterns)
-    others = (inbox_patterns, identity_patterns, *of_chats, webhook_patterns, repair_patterns)
+    of_chats = (deletion_patterns, head_patterns, link_patterns)
+    others = (*OF_INBOXES, identity_patterns, *of_chats, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

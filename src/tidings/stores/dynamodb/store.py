@@ -49,6 +49,7 @@ from tidings.stores.dynamodb.inbox.copies import DynamoCopies
 from tidings.stores.dynamodb.inbox.due import DynamoDueItems
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
+from tidings.stores.dynamodb.inbox.preferences import DynamoPreferences
 from tidings.stores.dynamodb.inbox.webhook_queue import DynamoTenantEventLog, DynamoWebhookQueue
 from tidings.stores.dynamodb.patterns import READ_VALUE
 
@@ -125,6 +126,7 @@ class DynamoStore:
     inbox_settings: DynamoInboxSettings
     notifications: DynamoNotifications
     copies: DynamoCopies
+    preferences: DynamoPreferences
     jobs: DynamoJobs
     dead_letters: DynamoDeadLetters
     deletions: DynamoDeletions
@@ -222,6 +224,7 @@ def _store(
         inbox_settings=DynamoInboxSettings(dynamo),
         notifications=DynamoNotifications(dynamo),
         copies=DynamoCopies(dynamo),
+        preferences=DynamoPreferences(dynamo),
         jobs=DynamoJobs(dynamo),
         dead_letters=DynamoDeadLetters(dynamo),
         deletions=DynamoDeletions(dynamo),

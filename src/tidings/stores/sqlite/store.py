@@ -50,6 +50,7 @@ from tidings.stores.sqlite.identity.webhooks import (
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
+from tidings.stores.sqlite.inbox.preferences import SqlitePreferences
 from tidings.stores.sqlite.sweeping import SqliteSweeping
 
 
@@ -75,6 +76,7 @@ class SqliteStore:
     inbox_settings: SqliteInboxSettings
     notifications: SqliteNotifications
     copies: SqliteCopies
+    preferences: SqlitePreferences
     jobs: SqliteJobs
     dead_letters: SqliteDeadLetters
     deletions: SqliteDeletions
@@ -138,6 +140,7 @@ async def open_store(
                 inbox_settings=SqliteInboxSettings(writer, readers),
                 notifications=SqliteNotifications(writer, readers),
                 copies=SqliteCopies(writer, readers),
+                preferences=SqlitePreferences(writer, readers),
                 jobs=SqliteJobs(writer, readers),
                 dead_letters=SqliteDeadLetters(writer, readers),
                 deletions=SqliteDeletions(writer, readers),

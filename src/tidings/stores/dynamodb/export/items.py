@@ -84,7 +84,6 @@ from tidings.stores.dynamodb.inbox.items import (
     DUE,
     broadcast_item,
     claim_item,
-    config_key,
     copy_item,
     notification_item,
     portions_key,
@@ -92,7 +91,7 @@ from tidings.stores.dynamodb.inbox.items import (
     settings_key,
 )
 from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
-from tidings.stores.dynamodb.inbox.notifications import settings_item
+from tidings.stores.dynamodb.inbox.notifications import config_item, settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OneItem = (
@@ -121,7 +120,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
         case TenantSettingsFact():
             yield settings_item(settings_key(fact.tenant), fact.settings)
         case InboxFact():
-            yield settings_item(config_key(fact.tenant, fact.inbox), converted(InboxConfig, fact))
+            yield config_item(fact.tenant, fact.inbox, converted(InboxConfig, fact))
         case NotificationFact():
             yield notification_item(converted(Notification, fact))
             yield from _portions(fact)

@@ -41,6 +41,11 @@ from tidings.stores.dynamodb.inbox.items import (
     to_copy,
     user_partition,
 )
+from tidings.stores.dynamodb.inbox.preferences import (
+    PREFERENCES,
+    preferences_in,
+    preferences_to_attribute,
+)
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
@@ -128,7 +133,13 @@ class ReadMarks:
 def marks_item(user: UserKey, inbox: str, state: ReadState) -> Item:
     """Build the item with the read marks of a user in an inbox."""
     members = frozenset(sequence * _TIMES + time for sequence, time in state.singly.items())
-    marks = {"before": state.before, "announced": state.announced, "singly": members}
+    chosen = None if state.preferences is None else preferences_to_attribute(state.preferences)
+    marks = {
+        "before": state.before,
+        "announced": state.announced,
+        "singly": members,
+        PREFERENCES: chosen,
+    }
     return {**marks_key(user, inbox), **{name: mark for name, mark in marks.items() if mark}}
 
 
@@ -138,6 +149,7 @@ def to_read_state(item: Item) -> ReadState:
         before=item.get("before", 0),
         announced=item.get("announced", 0),
         singly=dict(divmod(member, _TIMES) for member in _members(item)),
+        preferences=preferences_in(item),
     )
 
 

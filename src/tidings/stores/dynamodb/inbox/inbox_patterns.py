@@ -21,7 +21,7 @@ READ_INBOX: Final = Pattern("read_inbox", "GetItem", _INBOX, "an inbox", strong=
 LIST_INBOXES: Final = Pattern(
     "list_inboxes", "Query", _INBOX, "the inboxes of a tenant, by name", strong=True
 )
-KEEP_INBOX: Final = Pattern("keep_inbox", "PutItem", _INBOX, "an inbox is created or changed")
+KEEP_INBOX: Final = Pattern("keep_inbox", "UpdateItem", _INBOX, "an inbox is created or changed")
 COUNT_USERS: Final = Pattern(
     "count_users", "UpdateItem", _INBOX, "update a tenant's approximate number of users"
 )

@@ -51,9 +51,11 @@ from tidings.stores.dynamodb.inbox.items import (
     to_broadcast,
     to_notification,
 )
+from tidings.stores.dynamodb.inbox.preferences import BEGUN
 from tidings.tasks import Tasks
 
 _JSON: Final = "json"
+_SET_JSON: Final = "SET #json = :json"
 
 log = logging.getLogger("tidings.dynamodb")
 
@@ -76,7 +78,7 @@ class DynamoInboxSettings:
 
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
         item = await self._dynamo.get(READ_INBOX, config_key(tenant, inbox))
-        return msgspec.json.decode(item[_JSON], type=InboxConfig) if item else None
+        return to_config(item) if item else None
 
     async def configs(
         self, tenant: str, *, after: str | None, limit: int
@@ -90,22 +92,37 @@ class DynamoInboxSettings:
             limit=limit + 1,
         )
         prefix = config_key(tenant, "")["sk"]
-        rows = [
-            (item["sk"].removeprefix(prefix), msgspec.json.decode(item[_JSON], type=InboxConfig))
-            for item in items[:limit]
-        ]
+        rows = [(item["sk"].removeprefix(prefix), to_config(item)) for item in items[:limit]]
         return Listed(rows, rows[-1][0] if len(items) > limit else None)
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
-        item = settings_item(config_key(tenant, inbox), config)
+        key, values = config_key(tenant, inbox), {":json": _config_json(config)}
         try:
-            await self._dynamo.put(KEEP_INBOX, item, IS_FREE)
+            await self._dynamo.update(KEEP_INBOX, key, _SET_JSON, IS_FREE, values)
         except ConditionFailed as failed:
-            if failed.item == item:
+            if failed.item is not None and failed.item[_JSON] == values[":json"]:
                 return failed.is_repeat
-            await self._dynamo.put(KEEP_INBOX, item)
+            await self._dynamo.update(KEEP_INBOX, key, _SET_JSON, values=values)
             return False
         return True
+
+
+def config_item(tenant: str, inbox: str, config: InboxConfig) -> Item:
+    """Build the item of an inbox."""
+    begun = {BEGUN: True} if config.has_preferences else {}
+    return {**config_key(tenant, inbox), _JSON: _config_json(config), **begun}
+
+
+def to_config(item: Item) -> InboxConfig:
+    """Convert the item of an inbox to its configuration."""
+    config = msgspec.json.decode(item[_JSON], type=InboxConfig)
+    return msgspec.structs.replace(config, has_preferences=item.get(BEGUN, False))
+
+
+def _config_json(config: InboxConfig) -> str:
+    # Whether there are preferences is an attribute of its own, which a new configuration keeps.
+    stored = msgspec.structs.replace(config, has_preferences=False)
+    return msgspec.json.encode(stored).decode()
 
 
 def settings_item(key: Item, settings: object) -> Item:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Later steps of the schema; `schema_steps` has the earlier ones."""
+"""Later steps of the schema, in order; `schema_steps` has the earlier ones."""
 
 from typing import Final
 
 from tidings.stores.sqlite.engine.schema_due import SCHEDULED
+from tidings.stores.sqlite.engine.schema_preferences import PREFERENCES
 from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOKS
 
 # The sweeper visits each upload once or twice, so the index is partial and small.
@@ -28,5 +29,5 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_to_visit ON uploads (visit_at) WHERE visit_at IS NOT NULL;
 """
 
-LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS)
+LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS, PREFERENCES)
 """The steps after those of `schema_steps`, in order."""

@@ -15,7 +15,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry, emptied
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import AUDIT_MS
-from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification
+from tidings.model.notifications import Broadcast, Copy, Notification
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import Job
 from tidings.ports.export_engines import Source
@@ -72,7 +72,7 @@ from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.inbox.copies import read_state
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
-from tidings.stores.sqlite.inbox.notifications import broadcast_from_row
+from tidings.stores.sqlite.inbox.notifications import broadcast_from_row, config_from_row
 
 # Each SELECT returns its rows in the order of the key, so that SQLite merges them as it reads.
 _INBOXES: Final = """
@@ -114,7 +114,6 @@ _SCHEDULED: Final = f"""
 """
 
 _settings = msgspec.json.Decoder(dict[str, Any])
-_config = msgspec.json.Decoder(InboxConfig)
 
 FACTS_AT_ONCE: Final = 1_000
 
@@ -159,8 +158,8 @@ def inbox_facts(db: apsw.Connection, now: int) -> Iterator[InboxFacts]:
 
 def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterator[OfInbox]:
     here = (tenant, inbox)
-    for (text,) in db.execute(f"SELECT config FROM inboxes WHERE {_HERE}", here):
-        yield converted(InboxFact, _config.decode(text), tenant=tenant, inbox=inbox)
+    for row in db.execute(f"SELECT config, has_preferences FROM inboxes WHERE {_HERE}", here):
+        yield converted(InboxFact, config_from_row(row), tenant=tenant, inbox=inbox)
     for row in db.execute(_NOTIFICATIONS, (*here, now)):
         notification = from_row(Notification, row)
         finished = db.execute(_FINISHED, (*here, notification.notification_id))

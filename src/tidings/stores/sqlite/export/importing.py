@@ -97,7 +97,12 @@ from tidings.stores.sqlite.inbox.jobs import (
     dead_letter_to_row,
     job_to_row,
 )
-from tidings.stores.sqlite.inbox.notifications import APPEND_BROADCAST, PUT_NOTIFICATION
+from tidings.stores.sqlite.inbox.notifications import (
+    APPEND_BROADCAST,
+    PUT_NOTIFICATION,
+    config_to_column,
+)
+from tidings.stores.sqlite.inbox.preferences import preferences_to_column
 
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
@@ -105,14 +110,17 @@ INBOX_TABLES: Final = (
 )  # fmt: skip
 
 _SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
-_INBOX: Final = "INSERT OR IGNORE INTO inboxes (tenant, inbox, config) VALUES (?, ?, ?)"
+_INBOX: Final = """
+INSERT OR IGNORE INTO inboxes (tenant, inbox, config, has_preferences) VALUES (?, ?, ?, ?)
+"""
 _FINISHED: Final = """
 INSERT OR IGNORE INTO finished_jobs (tenant, inbox, notification_id, number) VALUES (?, ?, ?, ?)
 """
 _POST_KEY: Final = insert_once("post_keys", PostKeyFact)
 _COPY: Final = insert_once("copies", CopyFact)
 _READ_STATE: Final = """
-INSERT OR IGNORE INTO read_states (user_id, inbox, before, announced) VALUES (?, ?, ?, ?)
+INSERT OR IGNORE INTO read_states (user_id, inbox, before, announced, preferences)
+VALUES (?, ?, ?, ?, ?)
 """
 _READ_ONE: Final = """
 INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VALUES (?, ?, ?, ?)
@@ -176,7 +184,8 @@ def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
         case TenantSettingsFact():
             yield _SETTINGS, (fact.tenant, _json(fact.settings))
         case InboxFact():
-            yield _INBOX, (fact.tenant, fact.inbox, _json(converted(InboxConfig, fact)))
+            config = config_to_column(converted(InboxConfig, fact))
+            yield _INBOX, (fact.tenant, fact.inbox, config, fact.has_preferences)
         case NotificationFact():
             yield from _notification(fact)
         case BroadcastFact():
@@ -207,7 +216,8 @@ def _notification(fact: NotificationFact) -> Iterator[_Statement]:
 
 def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
     key = (fact.user_id, fact.inbox)
-    yield _READ_STATE, (*key, fact.before, fact.announced)
+    preferences = preferences_to_column(fact.preferences)
+    yield _READ_STATE, (*key, fact.before, fact.announced, preferences)
     for sequence, read_at in fact.singly.items():
         yield _READ_ONE, (*key, sequence, read_at)
 

@@ -14,6 +14,7 @@ from tidings.ports.inboxes import Copies
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row
 from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.inbox.preferences import preferences_from_column
 
 _DELIVER: Final = """
 INSERT OR IGNORE INTO copies (user_id, inbox, notification_id, category, received_at, expires_at)
@@ -123,13 +124,19 @@ def read_state(db: apsw.Connection, user: UserKey, inbox: str) -> ReadState:
     """Return a user's read marks in an inbox."""
     key = (user, inbox)
     row = db.execute(
-        "SELECT before, announced FROM read_states WHERE user_id = ? AND inbox = ?", key
+        "SELECT before, announced, preferences FROM read_states WHERE user_id = ? AND inbox = ?",
+        key,
     ).fetchone()
-    before, announced = row or (0, 0)
+    before, announced, chosen = row or (0, 0, None)
     singly = db.execute(
         "SELECT sequence, read_at FROM read_announcements WHERE user_id = ? AND inbox = ?", key
     )
-    return ReadState(before=before, announced=announced, singly=dict(singly))
+    return ReadState(
+        before=before,
+        announced=announced,
+        singly=dict(singly),
+        preferences=preferences_from_column(chosen),
+    )
 
 
 _conforms: type[Copies] = SqliteCopies

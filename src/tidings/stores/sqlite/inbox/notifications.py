@@ -193,10 +193,11 @@ class SqliteInboxSettings:
 
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
         def read(db: apsw.Connection) -> InboxConfig | None:
-            text = db.execute(
-                "SELECT config FROM inboxes WHERE tenant = ? AND inbox = ?", (tenant, inbox)
-            ).get
-            return _config.decode(text) if text else None
+            row = db.execute(
+                "SELECT config, has_preferences FROM inboxes WHERE tenant = ? AND inbox = ?",
+                (tenant, inbox),
+            ).fetchone()
+            return config_from_row(row) if row else None
 
         return await self._readers.read(read)
 
@@ -205,25 +206,41 @@ class SqliteInboxSettings:
     ) -> Listed[tuple[str, InboxConfig]]:
         def read(db: apsw.Connection) -> list[tuple[str, InboxConfig]]:
             rows = db.execute(
-                "SELECT inbox, config FROM inboxes WHERE tenant = ? AND inbox > ?"
-                " ORDER BY inbox LIMIT ?",
+                "SELECT inbox, config, has_preferences FROM inboxes"
+                " WHERE tenant = ? AND inbox > ? ORDER BY inbox LIMIT ?",
                 (tenant, after or "", limit + 1),
             )
-            return [(inbox, _config.decode(text)) for inbox, text in rows]
+            return [(inbox, config_from_row(row)) for inbox, *row in rows]
 
         return listed(await self._readers.read(read), limit, lambda row: row[0])
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
-        row = (tenant, inbox, msgspec.json.encode(config).decode())
+        # Whether there are preferences is a column of its own, which a new configuration keeps.
+        row = (tenant, inbox, config_to_column(config))
 
         def write(db: apsw.Connection) -> bool:
-            db.execute("INSERT OR IGNORE INTO inboxes VALUES (?, ?, ?)", row)
+            db.execute(
+                "INSERT OR IGNORE INTO inboxes (tenant, inbox, config) VALUES (?, ?, ?)", row
+            )
             is_new = db.changes() > 0
             if not is_new:
-                db.execute("REPLACE INTO inboxes VALUES (?, ?, ?)", row)
+                db.execute("UPDATE inboxes SET config = ?3 WHERE tenant = ?1 AND inbox = ?2", row)
             return is_new
 
         return await self._writer.write(write, rows=1)
+
+
+def config_to_column(config: InboxConfig) -> str:
+    """Convert the configuration of an inbox to the value of its column."""
+    stored = msgspec.structs.replace(config, has_preferences=False)
+    return msgspec.json.encode(stored).decode()
+
+
+def config_from_row(row: Sequence[Any]) -> InboxConfig:
+    """Convert the columns `config` and `has_preferences` to the configuration of an inbox."""
+    text, has_preferences = row
+    config = _config.decode(text)
+    return msgspec.structs.replace(config, has_preferences=bool(has_preferences))
 
 
 _settings_conform: type[InboxSettings] = SqliteInboxSettings

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users choose in an inbox: categories by channel, and quiet hours."""
+
+import msgspec
+
+
+class CategoryPreference(msgspec.Struct, frozen=True, kw_only=True):
+    """By which channels notifications of a category reach the user; None for the default."""
+
+    in_app: bool | None = None
+    push: bool | None = None
+    email: bool | None = None
+    required: bool | None = None
+    """Whether the tenant forbids to switch the category off; ignored in a request."""
+
+
+class QuietHours(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
+    """Hours without push and e-mail, such as "22:00" to "07:00" in "Europe/Berlin"."""
+
+    start: str
+    end: str
+    timezone: str
+
+
+class InboxPreferences(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's preferences in an inbox."""
+
+    categories: dict[str, CategoryPreference] = {}
+    quiet_hours: QuietHours | None = None
