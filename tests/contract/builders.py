@@ -15,6 +15,7 @@ from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
 from tidings.model.entries import Entry, Person, SendKey
 from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of, ulid
 from tidings.model.limits import DAY_MS, SEND_KEY_MS
+from tidings.model.push import PushRegistration
 from tidings.model.reports import REPORT_MS, Report
 from tidings.model.roles import Role
 from tidings.ports.chats import RequestKey
@@ -306,3 +307,16 @@ def a_report(reporter: UserKey, reported: UserKey, **fields: Any) -> Report:
         expires_at=fields.pop("expires_at", NOW + REPORT_MS),
         **fields,
     )
+
+
+def a_push_device(user: UserKey, device: str, target: str, **fields: Any) -> PushRegistration:
+    """A device that registered a target."""
+    values: dict[str, Any] = {
+        "provider": "fcm",
+        "app": "news",
+        "box": f"box of {target}",
+        "session_id": NOWHERE,
+        "created_at": NOW,
+        **fields,
+    }
+    return PushRegistration(user_id=user, device=device, digest=target, **values)

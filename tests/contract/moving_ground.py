@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from tests.contract.builders import (
     a_chat,
+    a_push_device,
     a_report,
     added,
     append,
@@ -41,6 +42,7 @@ from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DAY_MS
+from tidings.model.push import PushSettings
 from tidings.model.roles import Invite
 from tidings.ports.export_engines import ExportProgress, Source, Target
 from tidings.ports.export_facts import ExportStart, Fact, Written
@@ -276,6 +278,7 @@ async def _a_group(store: Store) -> ChatId:
     block = Block(user=ANN, blocked=CAT, created_at=NOW, chat_id=chat.chat_id, delivered=3, read=2)
     assert await store.blocks.put(block)
     assert await store.blocks.put(Block(user=BOB, blocked=ANN, created_at=NOW))
+    await _push(store)
     assert await store.users.ban(BOB, LATER, NOW)
     for report in (
         a_report(ANN, CAT, chat_id=chat.chat_id, sequence=3, box=b"box", box_key=1, comment=b"c"),
@@ -291,6 +294,15 @@ async def _a_group(store: Store) -> ChatId:
     await store.receipts.hide(BOB, chat.chat_id, is_hidden=True)
     await store.receipts.advance(Move(ANN, chat.chat_id, read=8))
     return chat.chat_id
+
+
+async def _push(store: Store) -> None:
+    await store.push.register(a_push_device(ANN, "phone", "t1"))
+    await store.push.register(a_push_device(BOB, "browser", "t2", app=None, session_id=None))
+    settings = PushSettings(
+        tenant="acme", content="preview", providers=("fcm", "apns"), box="b", updated_at=NOW
+    )
+    await store.push.put_settings(settings)
 
 
 async def _a_direct_chat(store: Store) -> ChatId:

@@ -162,6 +162,7 @@ def address(one: Operation, **parts: object) -> str:
     """A path of an operation, to what is not there unless a part says otherwise."""
     names: Json = {
         "chat_id": NOWHERE,
+        "device": "phone",
         "emoji": "👍",
         "aside_id": f"{'0' * 26}-0",
         "attachment_id": NOWHERE,

@@ -96,6 +96,8 @@ def body_for(method: str, path: str, person: str, notification_id: str) -> objec
     ends = {
         "/tokens": {"user_id": person},
         "/settings": {},
+        "/push": {},
+        "/push/test": {"user_id": person},
         "/inboxes/{inbox}": {"title": "News"},
         "/notifications": TOLD,
         "/messages/post": TOLD,

@@ -18,6 +18,7 @@ class HookServer:
         self.url = ""
         self.answer: web.Response | dict[str, Any] | None = None
         """None for an empty answer, which allows the message."""
+        self.status = 200
         self.held: dict[str, asyncio.Event] = {}
         """Contents whose answers wait for an event."""
         self.asked: list[dict[str, Any]] = []
@@ -31,8 +32,10 @@ class HookServer:
         self.headers.append(dict(request.headers))
         told = json.loads(body)["data"]
         self.asked.append(told)
-        if (held := self.held.get(told["content"])) is not None:
+        if (held := self.held.get(told.get("content", ""))) is not None:
             await held.wait()
+        if self.status != 200:
+            return web.Response(status=self.status)
         if isinstance(self.answer, web.Response):
             own = self.answer
             return web.Response(status=own.status, body=own.body, headers=own.headers)

@@ -11,7 +11,7 @@ from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_patterns
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.export import repair_patterns
-from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
     inbox_patterns,
@@ -56,6 +56,7 @@ DECLARED_IN = {
     "patterns.py": patterns,
     "inbox_patterns.py": inbox_patterns,
     "identity_patterns.py": identity_patterns,
+    "push_patterns.py": push_patterns,
     "deletion_patterns.py": deletion_patterns,
     "head_patterns.py": head_patterns,
     "due_patterns.py": due_patterns,

@@ -370,7 +370,12 @@ async def test_no_token_is_made_for_a_user_who_is_deactivated(
 async def test_a_tenant_erases_what_its_user_wrote(world: SmallDeployment) -> None:
     erasures = Erasures(world.store.ledger, world.clock)
     erase = EraseUserContent(
-        world.store.users, world.vault, erasures, world.store.uploads, world.clock
+        world.store.users,
+        world.vault,
+        erasures,
+        world.store.uploads,
+        world.store.push,
+        world.clock,
     )
     await world.make_token(ACME, "acme", "alice")
     entry = await write(world.vault, "mine")

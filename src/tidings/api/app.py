@@ -14,6 +14,7 @@ from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.jobs.exports import PersonExports
+from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.state import StateVerbs
 from tidings.actions.verbs import (
     ChatVerbs,
@@ -40,6 +41,7 @@ from tidings.api import (
     metrics,
     notifications,
     preferences,
+    push,
     reading,
     reports,
     safety,
@@ -82,6 +84,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *reading.OPERATIONS,
     *search.OPERATIONS,
     *unread.OPERATIONS,
+    *push.OPERATIONS,
     *notifications.OPERATIONS,
     *inboxes.OPERATIONS,
     *preferences.OPERATIONS,
@@ -106,6 +109,7 @@ def make_app(
     job_verbs: JobVerbs,
     file_verbs: FileVerbs,
     webhook_verbs: WebhookVerbs,
+    push_verbs: PushVerbs,
     state_verbs: StateVerbs,
     dead_letters: DeadLetterJobs,
     exports: PersonExports,
@@ -129,6 +133,7 @@ def make_app(
         "job_verbs": job_verbs,
         "files": file_verbs,
         "webhooks": webhook_verbs,
+        "push": push_verbs,
         "state": state_verbs,
         "dead_letters": dead_letters,
         "exports": exports,

@@ -60,13 +60,15 @@ async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
 
 
 class DeviceRecord(msgspec.Struct):
-    """A device with a session. `current` is true for the device that made the request."""
+    """A device with a session, or registered for push. `current` is true for the device that made
+    the request; `push` is the provider for which the device is registered, if it is."""
 
     device: str
     created_at: str
     last_used_at: str
     sessions: list[str]
     current: bool
+    push: str | None
 
 
 class DeviceList(msgspec.Struct):
@@ -80,8 +82,9 @@ class DeviceList(msgspec.Struct):
     "GET", "/v1/me/devices", tag=SESSIONS_TAG, summary="List my devices", refusals=(CursorInvalid,)
 )
 async def list_devices(caller: Caller, asked: ListQuery, logins: LoginVerbs) -> DeviceList:
-    """Return the devices on which the caller is logged in, by name, with the ids of their
-    sessions. A device that has only a token from the tenant is not in the list."""
+    """Return the devices on which the caller is logged in, or which are registered for push, by
+    name, with the ids of their sessions. A device that has only a token from the tenant is in the
+    list only if it is registered."""
     me = require_user(caller)
     page, cursor = await logins.devices(caller, asked.cursor, asked.limit)
     return DeviceList([_device_record(device, me) for device in page], cursor)
@@ -150,6 +153,7 @@ def _device_record(known: KnownDevice, me: UserCaller) -> DeviceRecord:
         last_used_at=rfc3339(known.last_used_at),
         sessions=sessions,
         current=known.device == me.device,
+        push=known.push,
     )
 
 

@@ -167,6 +167,7 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "aside_id": _path_matching(ASIDE),
     "attachment_id": _path_matching(ATTACHMENT),
     "chat_id": _path_matching(CHAT),
+    "device": _path_matching(DEVICE),
     "emoji": {
         "type": "string",
         "minLength": 1,

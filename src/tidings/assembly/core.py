@@ -25,10 +25,12 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
+from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
+from tidings.assembly.push import make_push_verbs
 from tidings.assembly.stores import deletions_of, open_blobs, open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.tenant_jobs import TenantWork, make_tenant_work
@@ -71,6 +73,7 @@ class Core:
     files: FileVerbs
     webhooks: WebhookVerbs
     logins: LoginVerbs
+    push: PushVerbs
     blocks: BlockLists
     bans: Bans
     watch: RevocationWatch
@@ -124,7 +127,9 @@ async def open_core(
         identity = _open_identity(config, base, stack)
         logins = make_login_verbs(base, identity.signing, texts, config.sms_per_day)
         blobs = await stack.enter_async_context(open_blobs(config, clock, chance))
-        yield _make_core(config, base, audit, receipts, identity, logins, blobs)
+        core = _make_core(config, base, audit, receipts, identity, logins, blobs)
+        stack.push_async_callback(core.push.send.providers.close)
+        yield core
 
 
 def _open_identity(config: Config, base: Foundation, stack: AsyncExitStack) -> Identity:
@@ -167,6 +172,7 @@ def _make_core(
         files=files,
         webhooks=make_webhook_verbs(base),
         logins=logins,
+        push=make_push_verbs(base, identity.watch, config.network.outgoing_allow),
         blocks=blocks,
         bans=identity.bans,
         watch=identity.watch,

@@ -125,7 +125,7 @@ def make_login_verbs(
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),
-        devices=ListDevices(ListSessions(sessions, clock), base.vault.cursors),
+        devices=ListDevices(ListSessions(sessions, clock), store.push, base.vault.cursors),
         revoke_session=RevokeSession(sessions, clock),
         revoke_sessions=RevokeSessions(users, clock),
         find_contacts=FindContacts(users, store.budgets, clock),

@@ -76,6 +76,7 @@ def make_rest(
         job_verbs=core.tenant_work.verbs,
         file_verbs=core.files,
         webhook_verbs=core.webhooks,
+        push_verbs=core.push,
         state_verbs=state,
         dead_letters=DeadLetterJobs(core.store.dead_letters, core.jobs),
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
@@ -160,7 +161,7 @@ def make_identity_verbs(core: Core, online: Online | None = None) -> IdentityVer
         patch_profile=PatchProfile(users, writer, last_seen),
         last_seen=last_seen,
         erase_user_content=EraseUserContent(
-            users, core.vault, core.erasures, core.store.uploads, clock
+            users, core.vault, core.erasures, core.store.uploads, core.store.push, clock
         ),
         rotate_keys=core.rotate_keys,
         hook_secret=GetHookSecret(tenants, core.vault.digest),

@@ -153,7 +153,7 @@ def _parts_of_user(base: Foundation, files: FileVerbs) -> tuple[Part, ...]:
     store, clock = base.store, base.clock
     removing = Removing(base.appender, store.invites, clock)
     return (
-        SessionPart(store.personal_data),
+        SessionPart(store.personal_data, store.push, base.clock),
         ContentPart(store.data_keys, base.vault, clock),
         FilePart(store.uploads, files.sweep, base.clock),
         InvitePart(store.personal_data, store.scheduled),

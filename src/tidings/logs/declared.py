@@ -158,6 +158,11 @@ ACTIONS: Final[dict[str, Action]] = {
         "seconds; meanwhile the tenant's settings decide.",
         ("tenant", "reason"),
     ),
+    "push_not_sent": Action(
+        "A push service did not take a notice for a device. The outcome is `refused`, `not_sent` "
+        "or `unknown`.",
+        ("tenant", "provider", "outcome", "reason"),
+    ),
     "push_trouble": Action(
         "Your webhook does not accept push notices, or too many wait.",
         ("tenant", "failed", "dropped"),

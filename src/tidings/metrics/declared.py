@@ -307,11 +307,10 @@ loop_failures = _inside(
 push = _outside(
     "tidings_push_total",
     "counter",
-    "Batches of push notices: sent, failed, or dropped because too many waited.",
+    "Push notices to devices by outcome, and batches to the operator's webhook (sent, failed).",
     "outcome",
-    source="worker",
-    needs="`push`",
-    starts=("sent", "failed", "dropped"),
+    source="all roles",
+    starts=tuple("sent failed dropped gone refused not_sent unknown ended content_gone".split()),
 )
 webhook_seconds = _outside(
     "tidings_webhook_seconds",

@@ -15,12 +15,13 @@ import aiohttp
 
 from tidings.model import limits
 from tidings.model.addresses import Networks
-from tidings.outgoing.guard import guarded_socket
-from tidings.ports.outgoing import EventPosts, PostFailed, SignedPosts
+from tidings.outgoing.guard import AddressRefused, guarded_socket
+from tidings.ports.outgoing import EventPosts, PostFailed, PostRefused, SignedPosts
 from tidings.ports.world import Chance, Clock, new_ulid
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 MS_PER_SECOND: Final = 1_000
+RETRY_AFTER_DIGITS_MAX: Final = 9
 _ID: Final = "webhook-id"
 _TIME: Final = "webhook-timestamp"
 _SIGNATURE: Final = "webhook-signature"
@@ -73,7 +74,7 @@ class HttpSignedPosts:
         except TimeoutError:
             raise PostFailed("no answer in time") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PostFailed(type(error).__name__) from None
+            raise _failure(error) from None
 
     async def post(self, url: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int) -> bytes:
         post_id = f"msg_{new_ulid(self._clock, self._chance)}"
@@ -82,7 +83,9 @@ class HttpSignedPosts:
             while len(answer) <= ANSWER_BYTES_MAX and not response.content.at_eof():
                 answer += await response.content.read(ANSWER_BYTES_MAX + 1)
         if not 200 <= response.status < 300:
-            raise PostFailed(f"status {response.status}")
+            wait_ms = _retry_after_ms(response.headers.get("Retry-After", ""))
+            reason = f"status {response.status}"
+            raise PostFailed(reason, response.status, retry_after_ms=wait_ms)
         if len(answer) > ANSWER_BYTES_MAX:
             raise PostFailed("the answer is too long")
         return answer
@@ -107,6 +110,20 @@ class HttpSignedPosts:
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._sessions[is_secure]
+
+
+def _failure(error: Exception) -> PostFailed:
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return PostFailed(type(error).__name__)
+    if isinstance(error.os_error, AddressRefused):
+        return PostRefused(type(error.os_error).__name__)
+    return PostFailed(type(error).__name__, is_unsent=True)
+
+
+def _retry_after_ms(seconds: str) -> int | None:
+    """Return the milliseconds of the header `Retry-After`, if it is a number of seconds."""
+    is_number = seconds.isascii() and seconds.isdecimal() and len(seconds) <= RETRY_AFTER_DIGITS_MAX
+    return int(seconds) * limits.SECOND_MS if is_number else None
 
 
 _conforms: tuple[type[SignedPosts], type[EventPosts]] = (HttpSignedPosts, HttpSignedPosts)

@@ -7,7 +7,7 @@ sessions, a tenant's own public keys, suspension and quotas of tenants, and deac
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
 change, settings of chats, blocks, reports, jobs of tenants, avatar, metadata, e-mail, verified
 number, hiding and bans of users, the ledger of erasures, replies, mentions, pins, silent messages,
-messages that a tenant posted, mutes except for mentions, scheduled messages, and files.
+messages that a tenant posted, mutes except for mentions, scheduled messages, files, and push.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -29,6 +29,7 @@ from tidings.ports.audit import Act, Actor, Outcome
 from tidings.ports.export_file_facts import FileFacts
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_push_facts import PushFacts
 from tidings.ports.sessions import RevokedKind
 
 
@@ -341,6 +342,7 @@ Fact = (
     | DataKeyFact
     | RequestKeyFact
     | BlockFact
+    | PushFacts
     | InviteFact
     | ReportFact
     | FileFacts

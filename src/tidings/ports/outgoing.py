@@ -8,6 +8,26 @@ from typing import Protocol
 class PostFailed(Exception):
     """A request was not answered with success; the text is the reason, for the log."""
 
+    def __init__(
+        self,
+        reason: str,
+        status: int | None = None,
+        *,
+        retry_after_ms: int | None = None,
+        is_unsent: bool = False,
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        """Status of the answer; None if there was none, or if it was not complete."""
+        self.retry_after_ms = retry_after_ms
+        """How long the answer asks to wait, if it does."""
+        self.is_unsent = is_unsent
+        """Whether it is certain that nothing was sent, because there was no connection."""
+
+
+class PostRefused(PostFailed):
+    """The server may not connect to the address, so nothing was sent."""
+
 
 class SignedPosts(Protocol):
     """Posts signed requests. It connects to no address that the operator does not allow."""
@@ -18,8 +38,8 @@ class SignedPosts(Protocol):
         Redirects are not followed. The answer is complete, and was given within the time.
 
         Raises:
-            PostFailed: There was no answer in time, or no answer with a status from 200 to 299, or
-                the address is not allowed.
+            PostRefused: The address is not allowed.
+            PostFailed: There was no answer in time, or no answer with a status from 200 to 299.
         """
         ...
 

@@ -12,6 +12,11 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.push import PushRegistration, PushSettings
+from tidings.ports.delivery import PushMute
+from tidings.ports.people import Listed
+
 ProviderName = Literal["webpush", "fcm", "apns", "webhook"]
 DEVICE_PROVIDERS: Final = ("webpush", "fcm", "apns")
 """Providers for which a device registers. A webhook is registered by the tenant, for all users."""
@@ -122,4 +127,121 @@ class PushProvider(Protocol):
         self, credentials: PushCredentials, target: PushTarget, notice: PushNotice
     ) -> PushOutcome:
         """Post a notice once, within 10 seconds; failures are outcomes, not exceptions."""
+        ...
+
+
+class PushProviders(Protocol):
+    """Finds the providers of this deployment, and loads the code of each when it is needed."""
+
+    async def get(self, name: str) -> PushProvider | None:
+        """Return the provider with this name; None if there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections of all providers."""
+        ...
+
+
+class PushStore(Protocol):
+    """Stores registrations of devices, and the push settings of tenants. Writes are durable when
+    they return.
+
+    Each change appends a revocation of kind `push` to the revocation feed, in the same transaction.
+    It names the user or the tenant.
+    """
+
+    async def register(self, registration: PushRegistration) -> None:
+        """Store a registration in place of the device's earlier one.
+
+        If another device has the same target, that device is not registered any more.
+
+        Raises:
+            LimitReached: The user has registered `DEVICES_MAX` other devices.
+        """
+        ...
+
+    async def of(self, user: UserKey) -> list[PushRegistration]:
+        """Return the registrations of a user by device, from a strong read."""
+        ...
+
+    async def remove(
+        self, user: UserKey, device: str, now: int, *, digest: str | None = None
+    ) -> bool:
+        """Remove the registration of a device; with `digest`, only if it has this target.
+
+        Returns False if there is no such registration.
+        """
+        ...
+
+    async def of_tenant(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[PushRegistration]:
+        """Return registrations of a tenant's users in the order of users and devices, after a
+        position or from the start."""
+        ...
+
+    async def put_settings(self, settings: PushSettings) -> None:
+        """Store the settings of a tenant in place of the earlier ones."""
+        ...
+
+    async def settings(self, tenant: str) -> PushSettings | None:
+        """Return the settings of a tenant, from a strong read; None if it has none."""
+        ...
+
+
+class PushClaims(Protocol):
+    """Claims notices of messages in the receipts of members, so that no notice is sent twice.
+
+    Writes are durable when they return.
+    """
+
+    async def claim(
+        self, user: UserKey, chat: ChatId, sequence: int, *, unless_delivered: bool
+    ) -> bool:
+        """Claim the notice of the messages up to a sequence; exactly one caller gets True.
+
+        Returns False if the user is no member, has read the message, or has been notified of it.
+        With `unless_delivered`, also if a device of the user has received it.
+        """
+        ...
+
+    async def clear(self, user: UserKey, chat: ChatId, pushed: int) -> bool:
+        """Forget that notices up to this sequence were sent; exactly one caller gets True.
+
+        Returns False if a later notice was claimed meanwhile, or if another caller was first.
+        """
+        ...
+
+    async def mute(self, user: UserKey, chat: ChatId) -> PushMute | None:
+        """Return the user's mute of the chat, from a strong read; None if there is none."""
+        ...
+
+
+class PushPreferences(Protocol):
+    """Knows when users want push notices."""
+
+    async def allows(self, user: UserKey, inbox: str | None, category: str | None) -> bool:
+        """Return True if the user may be notified now: of a notification in this inbox and
+        category, or of a message if there is no inbox.
+
+        Raises:
+            StoreUnavailable: The preferences cannot be read now.
+        """
+        ...
+
+
+class LookingDevices(Protocol):
+    """Knows the connections of this process, and whether somebody looks at their devices."""
+
+    def is_looking(self, user: UserKey) -> bool:
+        """Return True if the user has a connection whose device is not away."""
+        ...
+
+    def is_away(self, user: UserKey) -> bool:
+        """Return True if the user has a connection whose device is away."""
+        ...
+
+    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
+        """Return True if a device that is not away has confirmed the entry or, in a large chat, if
+        the entry was written to its socket."""
         ...

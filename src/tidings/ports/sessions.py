@@ -185,6 +185,7 @@ RevokedKind = Literal[
     "block",
     "ban",
     "webhook",
+    "push",
 ]
 
 
@@ -199,7 +200,8 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     key is about to be destroyed. Kind `author` names a user whose data key was destroyed at `at`:
     what the user wrote until then is erased. Kind `block` revokes nothing: it names a user whose
     blocks have changed. Kind `ban` names a user who is banned until `at`, or not any more if that
-    is 0. Kind `webhook` names a tenant whose webhook endpoints have changed.
+    is 0. Kind `webhook` names a tenant whose webhook endpoints have changed. Kind `push` names a
+    user or a tenant whose registrations for push or settings have changed.
     """
     at: int
 

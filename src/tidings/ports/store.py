@@ -24,6 +24,7 @@ from tidings.ports.log import Log
 from tidings.ports.moderation import Blocks, Reports
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.preferences import PreferenceStore
+from tidings.ports.push import PushClaims, PushStore
 from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
@@ -133,6 +134,10 @@ class Store(Protocol):
     def blocks(self) -> Blocks: ...
     @property
     def reports(self) -> Reports: ...
+    @property
+    def push(self) -> PushStore: ...
+    @property
+    def push_claims(self) -> PushClaims: ...
     @property
     def invites(self) -> InviteStore: ...
     @property

@@ -76,6 +76,7 @@ from tidings_client.listed import (
 )
 from tidings_client.login import PhoneLogin
 from tidings_client.preferences import CategoryPreference, InboxPreferences, QuietHours
+from tidings_client.push import AvailablePush, PushDevice, PushSettings, PushTest
 from tidings_client.records import Profile, ProfileChange
 from tidings_client.root_api import DeploymentState, RootApi
 from tidings_client.sending import Sent
@@ -101,6 +102,7 @@ __all__ = [
     "Attachment",
     "AuditPage",
     "AuditRecord",
+    "AvailablePush",
     "Backoff",
     "CategoryPreference",
     "CategoryRule",
@@ -159,6 +161,9 @@ __all__ = [
     "ProfileChange",
     "ProfileChanged",
     "Progress",
+    "PushDevice",
+    "PushSettings",
+    "PushTest",
     "QuietHours",
     "Reacted",
     "ReceiptMoved",

@@ -11,6 +11,7 @@ import msgspec
 from tidings_client.files import Files
 from tidings_client.inbox import Inbox
 from tidings_client.listed import ListedDevice, ListedInbox, ListPage, ReportReason, part_of
+from tidings_client.push import DevicePushApi
 from tidings_client.records import (
     BlockedUser,
     Chat,
@@ -47,7 +48,7 @@ class _Data(msgspec.Struct):
     data: msgspec.Raw
 
 
-class Api(ScheduledApi):
+class Api(ScheduledApi, DevicePushApi):
     """The REST requests that a user can make, one method for each.
 
     Every method raises Refused if the server declines, and Unavailable if the server cannot be

@@ -152,13 +152,15 @@ class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedDevice(msgspec.Struct, frozen=True):
-    """A device on which the user is logged in, with the ids of its sessions."""
+    """A device on which the user is logged in, with the ids of its sessions, or which is registered
+    for push, with the provider."""
 
     device: str
     created_at: str
     last_used_at: str
     sessions: list[str]
     current: bool
+    push: str | None = None
 
 
 def part_of(limit: int, cursor: str | None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from tidings_client.listed import (
     part_of,
 )
 from tidings_client.moderation import ModerationApi
+from tidings_client.push import TenantPushApi
 from tidings_client.records import Job, MessageRecord
 from tidings_client.rest import Rest, path_of
 from tidings_client.tenant_records import (
@@ -40,7 +41,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """Timeout of a request; a post to 100,000 users takes long."""
 
 
-class TenantApi(ModerationApi):
+class TenantApi(ModerationApi, TenantPushApi):
     """The REST requests that a tenant can make, one method for each.
 
     Use it as an async context manager. Every method raises Refused if the server declines, and

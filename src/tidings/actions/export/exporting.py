@@ -67,6 +67,7 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "chat_id": ids.CHAT,
     "attachment_id": ids.CHAT,
     "session_id": ids.SESSION,
+    "device": ids.DEVICE,
     "client_message_id": ids.CLIENT_MESSAGE_ID,
     "inbox": INBOX,
     "category": CATEGORY,

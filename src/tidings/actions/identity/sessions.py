@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open sessions with a login code, list them, and revoke them for a user or a tenant."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,8 +18,10 @@ from tidings.actions.identity.tokens import Token, issue_time, sign
 from tidings.actions.identity.users import check_device
 from tidings.model import limits
 from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_key
+from tidings.model.push import PushRegistration
 from tidings.model.refusals import CodeWrong, SessionNotFound, UserNotFound
 from tidings.ports.people import User, UserStore
+from tidings.ports.push import PushStore
 from tidings.ports.sessions import LoginCode, Session, Sessions
 from tidings.ports.world import Chance, Clock, new_ulid
 
@@ -167,20 +170,23 @@ class ListSessions:
 
 
 class KnownDevice(msgspec.Struct, frozen=True):
-    """A device on which a user is logged in."""
+    """A device on which a user is logged in, or which is registered for push."""
 
     device: str
     created_at: int
-    """Start of the oldest session on the device."""
+    """Start of the oldest session on the device, or of the registration."""
     last_used_at: int
     sessions: list[Session]
+    push: str | None = None
+    """The provider of push for which the device is registered, if it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListDevices:
-    """List the devices on which a user is logged in."""
+    """List the devices on which a user is logged in, or which are registered for push."""
 
     sessions: ListSessions
+    push: PushStore
     cursors: Cursors
 
     async def __call__(
@@ -192,15 +198,35 @@ class ListDevices:
         known: dict[str, list[Session]] = {}
         for session in await self.sessions(caller):
             known.setdefault(session.device, []).append(session)
-        names = sorted(name for name in known if name > after)
-        page = [_device(name, known[name]) for name in names[:limit]]
+        registered = await self._registered(user, known)
+        names = sorted(name for name in known.keys() | registered.keys() if name > after)
+        page = [_device(name, known.get(name, []), registered) for name in names[:limit]]
         end = page[-1].device if len(names) > limit else None
         return page, self.cursors.after("devices", user, end)
 
+    async def _registered(
+        self, user: UserKey, known: Mapping[str, Sequence[Session]]
+    ) -> dict[str, PushRegistration]:
+        """Return the devices that are registered for push, without those whose session ended."""
+        valid = {session.session_id for sessions in known.values() for session in sessions}
+        return {
+            one.device: one
+            for one in await self.push.of(user)
+            if one.session_id is None or one.session_id in valid
+        }
 
-def _device(name: str, sessions: list[Session]) -> KnownDevice:
-    created_at = min(session.created_at for session in sessions)
-    return KnownDevice(name, created_at, max(one.rotated_at for one in sessions), sessions)
+
+def _device(
+    name: str, sessions: list[Session], registered: Mapping[str, PushRegistration]
+) -> KnownDevice:
+    push = registered.get(name)
+    created = [session.created_at for session in sessions]
+    used = [session.rotated_at for session in sessions]
+    if push is not None and not sessions:
+        created = used = [push.created_at]
+    return KnownDevice(
+        name, min(created), max(used), sessions, None if push is None else push.provider
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from tidings.model.refusals import Invalid, TenantNotFound, UserDeleted, UserNot
 from tidings.ports.attachments import Uploads
 from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
 from tidings.ports.people import NO_FIELDS, ProfileFields, Tenants, User, UserStore
+from tidings.ports.push import PushStore
 from tidings.ports.world import Clock
 
 USER_PREFIX: Final = re.compile(r"[A-Za-z0-9._@+-]{0,64}")
@@ -154,12 +155,16 @@ class GetUser:
 
 @dataclass(frozen=True, slots=True)
 class EraseUserContent:
-    """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`."""
+    """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`.
+
+    The user's devices get no more push notices until they register again.
+    """
 
     users: UserStore
     vault: Vault
     erasures: Erasures
     uploads: Uploads
+    push: PushStore
     clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
@@ -176,6 +181,8 @@ class EraseUserContent:
         await self.erasures.record("content", user.user)
         # The files are unreadable with the key. Soon afterwards, their bytes are deleted.
         await self.uploads.visit_all(user.user, self.clock.now() + ERASED_FILES_MS)
+        for device in await self.push.of(user.user):
+            await self.push.remove(user.user, device.device, self.clock.now())
         return await self.vault.erase(user.user)
 
 

@@ -12,6 +12,7 @@ from tidings.model.blocks import Block
 from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 from tidings.model.ids import rfc3339, user_id
+from tidings.model.push import PushRegistration
 from tidings.model.scheduled import Scheduled
 from tidings.ports.audit import Act, AuditEntry
 from tidings.ports.people import User
@@ -66,6 +67,17 @@ def block_record(block: Block) -> Record:
         "kind": "block",
         "user_id": user_id(block.blocked),
         "created_at": rfc3339(block.created_at),
+    }
+
+
+def push_record(device: PushRegistration) -> Record:
+    """Return the record of a device that is registered for push, without its target."""
+    return {
+        "kind": "push_device",
+        "device": device.device,
+        "provider": device.provider,
+        "app": device.app,
+        "created_at": rfc3339(device.created_at),
     }
 
 

@@ -23,6 +23,7 @@ from tidings.actions.jobs.export_records import (
     numbers_of,
     parts_of,
     profile_record,
+    push_record,
     scheduled_record,
     session_record,
 )
@@ -130,6 +131,7 @@ class ExportPerson:
             profile_record(profile),
             *(session_record(session) for session in sessions),
             *(block_record(block) for block in blocks),
+            *(push_record(device) for device in await self._store.push.of(user)),
         ]
         return Gathered(place, [*lines, *await self._scheduled(user)], "profile")
 

@@ -37,6 +37,7 @@ from tidings.ports.erasing import PersonalData
 from tidings.ports.inboxes import Copies, InboxSettings
 from tidings.ports.moderation import Blocks
 from tidings.ports.people import UserStore
+from tidings.ports.push import PushStore
 from tidings.ports.secrets import DataKeys
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
@@ -47,6 +48,10 @@ JOBS_SEARCHED: Final = 100
 """Maximum number of unfinished jobs of the tenant that a job searches for related deletions."""
 ERASE_SECONDS: Final = 0.2
 """How long a step waits for the destruction of a data key, so that other jobs do not wait long."""
+
+
+_PUSH: Final = "push "
+"""Prefix of the names of devices; session ids contain no space."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -81,17 +86,26 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """Removes the user's sessions, with their device names and refresh tokens."""
+    """Removes the user's sessions, with their device names and refresh tokens, and the devices
+    that are registered for push."""
 
     personal_data: PersonalData
+    push: PushStore
+    clock: Clock
     phase: str = "sessions_removed"
 
     async def find(self, user: UserKey) -> Found:
+        devices = [f"{_PUSH}{one.device}" for one in await self.push.of(user)]
+        if devices:
+            return Found(devices, {"push_devices": len(devices)})
         names = await self.personal_data.sessions(user, PENDING_MAX)
         return Found(names, {"sessions": len(names)})
 
     async def remove(self, user: UserKey, names: Sequence[str]) -> None:
-        await self.personal_data.forget_sessions(names)
+        for name in names:
+            if name.startswith(_PUSH):
+                await self.push.remove(user, name.removeprefix(_PUSH), self.clock.now())
+        await self.personal_data.forget_sessions([n for n in names if not n.startswith(_PUSH)])
 
 
 @dataclass(frozen=True, slots=True)

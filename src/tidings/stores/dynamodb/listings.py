@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of tenants, tenant keys, users and chats: a small item for each of them, in order.
+"""Lists of tenants, tenant keys, users, chats and push devices: a small item for each, in order.
 
 The other tables do not have this order, and a server must not scan them. A list item is written
 before the object that it lists, or in the same transaction, so that no list lacks an object. If the
@@ -45,6 +45,12 @@ def chat_listing(tenant: str, chat: ChatId) -> Item:
     return {"pk": _shard(_chats_of(tenant), chat), "sk": chat}
 
 
+def push_listing(user: UserKey, device: str) -> Item:
+    """Build the item that lists a device that is registered for push."""
+    name = user_id(user)
+    return {"pk": _shard(_push_of(tenant_of(user)), name), "sk": f"{name}#{device}"}
+
+
 def keys_of(tenant: str) -> str:
     """Return the partition that lists a tenant's tenant keys."""
     return f"{tenant}#keys"
@@ -58,6 +64,11 @@ def users_of(tenant: str) -> list[str]:
 def chats_of(tenant: str) -> list[str]:
     """Return the partitions that list a tenant's chats."""
     return _shards(_chats_of(tenant))
+
+
+def push_of(tenant: str) -> list[str]:
+    """Return the partitions that list the devices of a tenant's users for push."""
+    return _shards(_push_of(tenant))
 
 
 async def newest(
@@ -110,6 +121,10 @@ def _users_of(tenant: str) -> str:
 
 def _chats_of(tenant: str) -> str:
     return f"{tenant}#chats"
+
+
+def _push_of(tenant: str) -> str:
+    return f"{tenant}#push"
 
 
 def _shard(listing: str, name: str) -> str:

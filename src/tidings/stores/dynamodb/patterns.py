@@ -13,7 +13,7 @@ from tidings.stores.dynamodb.chat import deletion_patterns, head_patterns, link_
 from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.export import repair_patterns
-from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
 from tidings.stores.dynamodb.inbox.pattern_modules import OF_INBOXES
 
 # The log.
@@ -393,7 +393,7 @@ IMPORT_KEY: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
-    of_chats = (deletion_patterns, head_patterns, link_patterns)
+    of_chats = (push_patterns, deletion_patterns, head_patterns, link_patterns)
     others = (*OF_INBOXES, identity_patterns, *of_chats, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())

@@ -19,6 +19,7 @@ from tidings.stores.dynamodb.chat.delivering import DynamoDeliveryStore
 from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.invites import DynamoInvites
 from tidings.stores.dynamodb.chat.log import DynamoLog
+from tidings.stores.dynamodb.chat.push_claims import DynamoPushClaims
 from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
@@ -38,6 +39,7 @@ from tidings.stores.dynamodb.identity.erasing import (
     DynamoTenantData,
 )
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.push import DynamoPushStore
 from tidings.stores.dynamodb.identity.reports import DynamoReports
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
@@ -119,6 +121,8 @@ class DynamoStore:
     invites: DynamoInvites
     reports: DynamoReports
     blocks: DynamoBlocks
+    push: DynamoPushStore
+    push_claims: DynamoPushClaims
     data_keys: DynamoDataKeys
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
@@ -217,6 +221,8 @@ def _store(
         invites=DynamoInvites(dynamo),
         reports=DynamoReports(dynamo),
         blocks=DynamoBlocks(dynamo, revocations),
+        push=DynamoPushStore(dynamo, revocations),
+        push_claims=DynamoPushClaims(dynamo),
         data_keys=DynamoDataKeys(dynamo, revocations),
         deployment=deployment,
         sweeping=DynamoSweeping(),

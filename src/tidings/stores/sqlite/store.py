@@ -12,6 +12,7 @@ from tidings.stores.sqlite.chat.chats import SqliteChats
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 from tidings.stores.sqlite.chat.log import SqliteLog
 from tidings.stores.sqlite.chat.members import SqliteInvites
+from tidings.stores.sqlite.chat.push_claims import SqlitePushClaims
 from tidings.stores.sqlite.chat.receipts import SqliteReceipts, make_functions
 from tidings.stores.sqlite.chat.scheduled import SqliteDueItems, SqliteScheduled
 from tidings.stores.sqlite.chat.search import SqliteSearchIndex
@@ -35,6 +36,7 @@ from tidings.stores.sqlite.identity.erasing import (
     SqliteTenantData,
 )
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
+from tidings.stores.sqlite.identity.push import SqlitePushStore
 from tidings.stores.sqlite.identity.reports import SqliteReports
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
 from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
@@ -68,6 +70,8 @@ class SqliteStore:
     budgets: SqliteBudgets
     invites: SqliteInvites
     blocks: SqliteBlocks
+    push: SqlitePushStore
+    push_claims: SqlitePushClaims
     reports: SqliteReports
     data_keys: SqliteDataKeys
     deployment: SqliteDeployment
@@ -131,6 +135,8 @@ async def open_store(
                 budgets=SqliteBudgets(writer, readers),
                 invites=SqliteInvites(writer, readers),
                 blocks=SqliteBlocks(writer, readers),
+                push=SqlitePushStore(writer, readers),
+                push_claims=SqlitePushClaims(writer, readers),
                 reports=SqliteReports(writer, readers),
                 data_keys=SqliteDataKeys(writer, readers),
                 deployment=SqliteDeployment(writer, readers, epoch),

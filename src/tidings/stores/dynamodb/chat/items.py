@@ -273,6 +273,7 @@ def to_receipt(item: Item) -> Receipt:
         item.get("unread_from", 0),
         item.get("unread_number", 0),
         item.get("hidden_number", -1),
+        item.get("pushed", 0),
     )
 
 

@@ -43,6 +43,7 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_push_facts import PushFacts
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
@@ -68,6 +69,7 @@ from tidings.stores.dynamodb.identity.blocks import is_block
 from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY
 from tidings.stores.dynamodb.identity.items import session_facts
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
+from tidings.stores.dynamodb.identity.push import push_facts, push_order
 from tidings.stores.dynamodb.identity.reports import to_report
 from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import REPORTS, invites_of, request_keys_of
@@ -96,6 +98,8 @@ class DynamoSource:
         """Deleted chats, whose entries are exported without content even if it is still stored."""
         self._blocks: list[BlockFact] = []
         """Blocks, which are in the table of tenants, and are exported after the users."""
+        self._push: list[PushFacts] = []
+        """Registrations and settings for push, which are in the table of tenants, too."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 
@@ -114,6 +118,7 @@ class DynamoSource:
         yield await self._requests(now)
         yield await self._invites(now)
         yield self._blocks
+        yield self._push
         yield await self._reports(now)
         async for uploads in upload_facts(self._dynamo):
             yield uploads
@@ -160,7 +165,9 @@ class DynamoSource:
                 if (fact := to_tenants_fact(item)) is not None
             ]
             self._blocks += [to_block_fact(item) for item in page if is_block(item)]
+            self._push += push_facts(page)
         self._blocks.sort(key=lambda block: (block.user_id, block.blocked))
+        self._push.sort(key=push_order)
         found.sort(key=lambda row: row[:3])
         return [fact for *_, fact in found]
 

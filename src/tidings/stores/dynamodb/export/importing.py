@@ -19,6 +19,7 @@ from tidings.model.attachments import LATE_BYTES_MS, Upload
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.entries import Entry, SendKey
 from tidings.model.formats import NEWEST
+from tidings.model.push import PushRegistration, PushSettings
 from tidings.model.reports import Report
 from tidings.model.roles import Invite
 from tidings.model.scheduled import Scheduled
@@ -52,6 +53,7 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_file_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_push_facts import PushFacts, PushSettingsFact
 from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob
@@ -88,6 +90,7 @@ from tidings.stores.dynamodb.identity.items import (
     with_own_numbers,
 )
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
+from tidings.stores.dynamodb.identity.push import push_settings_item, registration_items
 from tidings.stores.dynamodb.identity.reports import report_items
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.identity.sessions import feed_items
@@ -185,6 +188,16 @@ class DynamoTarget:
         )
 
 
+def _push_items(fact: PushFacts) -> Iterator[tuple[Pattern, Item]]:
+    if isinstance(fact, PushSettingsFact):
+        yield patterns.IMPORT_TENANT, push_settings_item(converted(PushSettings, fact))
+        return
+    device, claim, listing = registration_items(converted(PushRegistration, fact))
+    yield patterns.IMPORT_TENANT, device
+    yield patterns.IMPORT_TENANT, claim
+    yield identity_patterns.FILL_LISTING, listing
+
+
 def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
         case DataKeyFact() | ChatFact() | BytesFact():
@@ -200,6 +213,8 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
         case BlockFact():
             for item in to_block_items(fact):
                 yield patterns.IMPORT_TENANT, item
+        case _ if isinstance(fact, PushFacts):
+            yield from _push_items(fact)
         case InviteFact():
             yield patterns.IMPORT_KEY, invite_item(converted(Invite, fact))
         case ReportFact():

@@ -75,6 +75,7 @@ from tidings.stores.dynamodb.identity.items import (
     to_tenant_item,
 )
 from tidings.stores.dynamodb.identity.phone_claims import count_item
+from tidings.stores.dynamodb.identity.push import is_push
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
 from tidings.stores.dynamodb.identity.webhooks import WEBHOOK
@@ -198,9 +199,9 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
-    if is_deletion(item) or pk == OPEN or pk.startswith((ERASURES, PARTITION)):
-        # Derived from the last entry of the chat, the unfinished job, or the feed. Blocks are
-        # exported apart.
+    if is_deletion(item) or pk == OPEN or pk.startswith((ERASURES, PARTITION)) or is_push(item):
+        # Derived from the last entry of the chat, the unfinished job, or the feed. Blocks and push
+        # are exported apart.
         return None
     if pk == KNOWN:
         kind, _, subject = sk.partition("#")

@@ -59,6 +59,7 @@ from tidings.ports.export_inbox_facts import (
     read_state_facts,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
 from tidings.ports.inboxes import PostKey
 from tidings.stores.sqlite.chat.scheduled import ALL_SCHEDULED, from_scheduled_row
 from tidings.stores.sqlite.chat.uploads import all_uploads
@@ -68,6 +69,7 @@ from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
 from tidings.stores.sqlite.identity.erasing import known_erasures
+from tidings.stores.sqlite.identity.push import ALL_PUSH_SETTINGS, to_push_settings
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.inbox.copies import read_state
@@ -219,6 +221,9 @@ class SqliteSource:
         pending = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
         yield from self._select(InviteFact, pending, now)
         yield from self._select(BlockFact, "blocks ORDER BY user_id, blocked")
+        yield from self._select(PushDeviceFact, "push_devices ORDER BY user_id, device")
+        for row in self._db.execute(f"{ALL_PUSH_SETTINGS} ORDER BY tenant"):
+            yield converted(PushSettingsFact, to_push_settings(row))
         unexpired = "reports WHERE expires_at > ? ORDER BY tenant, report_id"
         yield from self._select(ReportFact, unexpired, now)
         for upload in all_uploads(self._db):

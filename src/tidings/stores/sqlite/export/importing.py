@@ -18,6 +18,7 @@ from tidings.data_folder import only_process
 from tidings.model.attachments import LATE_BYTES_MS, Upload
 from tidings.model.chats import DIRECT_MEMBERS
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
+from tidings.model.push import PushSettings
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
@@ -66,6 +67,7 @@ from tidings.ports.export_inbox_facts import (
     converted,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.chat.scheduled import (
     KEEP_SCHEDULED,
@@ -90,6 +92,7 @@ from tidings.stores.sqlite.identity.erasing import (
     append_lines,
     known_erasures,
 )
+from tidings.stores.sqlite.identity.push import PUT_PUSH_SETTINGS, push_settings_row
 from tidings.stores.sqlite.identity.tenant_jobs import KEEP_JOB, to_job_row
 from tidings.stores.sqlite.inbox.jobs import (
     KEEP_DEAD_LETTER,
@@ -135,6 +138,7 @@ _TABLES: Final = (
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
     "login_codes", "budgets", "invites", "blocks", "reports", "audit", "chat_deletions",
+    "push_devices", "push_settings",
     "tenant_jobs", "known_erasures", "mentions", "uploads",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
@@ -152,6 +156,7 @@ _PLAIN: Final[dict[type[Any], str]] = {
     InviteFact: "invites",
     ReportFact: "reports",
     BlockFact: "blocks",
+    PushDeviceFact: "push_devices",
 }
 """Facts whose fields are the columns of one table."""
 _MEMBERSHIP: Final = (
@@ -318,6 +323,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             return [(KEEP_UPLOAD, upload_row(converted(Upload, fact), visit_at))]
         case ErasureFact():
             return [(NOTE_ERASURE, msgspec.structs.astuple(fact))]
+        case PushSettingsFact():
+            return [(PUT_PUSH_SETTINGS, push_settings_row(converted(PushSettings, fact)))]
         case TenantJobFact():
             return [(KEEP_JOB, to_job_row(converted(TenantJob, fact)))]
         case ChatFact() | UserCount() | BytesFact():

@@ -235,6 +235,7 @@ _OF_TENANT: Final = (
     "tenant_settings",
     "tenant_events",
     "webhooks",
+    "push_settings",
 )
 
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Push: devices register, tenants give credentials, and notices are sent to devices."""

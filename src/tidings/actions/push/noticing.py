@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notify a member of messages: decide, claim the notice, read the content again, send.
+
+The claim comes before the notice is sent. A process that dies in between loses the notice, which
+the next one replaces; no notice is sent twice.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.blocks import BlockLists
+from tidings.actions.identity.profiles import ProfileCache
+from tidings.actions.push.directory import PushDirectory
+from tidings.caches import LruCache
+from tidings.metrics import declared
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, message_id, tenant_of, user_id
+from tidings.model.limits import SECOND_MS
+from tidings.model.push_rules import ArrivedMessage, Reason, heard, shown_body
+from tidings.model.refusals import Unavailable
+from tidings.model.unread_totals import UnreadTotal
+from tidings.ports.log import Log
+from tidings.ports.push import PushClaims, PushNotice, PushPreferences
+from tidings.ports.world import Clock
+
+COUNTED_MS: Final = 60 * SECOND_MS
+"""How old a counted badge may be. Until then each notice adds one to it."""
+COUNTED_USERS_MAX: Final = 50_000
+
+
+class AlwaysAllowed:
+    """Preferences of users who always want to be notified."""
+
+    async def allows(self, user: UserKey, inbox: str | None, category: str | None) -> bool:
+        return True
+
+
+class Badges:
+    """Counts the unread total of users for notices, at most once a minute for each user."""
+
+    def __init__(
+        self, count_total: Callable[[UserKey], Awaitable[UnreadTotal]], clock: Clock
+    ) -> None:
+        self._count_total = count_total
+        self._clock = clock
+        self._counted: LruCache[UserKey, tuple[int, int]] = LruCache(COUNTED_USERS_MAX)
+        """When the total of a user was counted, and what it is with the notices since."""
+
+    async def of(self, user: UserKey, *, more: int = 1) -> int | None:
+        """Return the user's total, after `more` new messages; None if it cannot be counted now."""
+        now = self._clock.now()
+        counted_at, total = self._counted.get(user) or (0, 0)
+        if now - counted_at < COUNTED_MS:
+            total += more
+        else:
+            try:
+                total, counted_at = (await self._count_total(user)).total, now
+            except Unavailable:
+                return None
+        self._counted.put(user, (counted_at, total))
+        return total
+
+    def forget(self, user: UserKey) -> None:
+        """Count the total of a user again for the next notice, because the user has read."""
+        self._counted.pop(user)
+
+
+class WaitingMessages(msgspec.Struct, frozen=True):
+    """Messages of one chat of which one member may be notified, newest first."""
+
+    user: UserKey
+    chat: ChatId
+    messages: Sequence[ArrivedMessage]
+    unless_delivered: bool
+    """Whether a receipt shows that a device has taken them which is not away."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeNotice:
+    """Decide whether a member is notified of messages, and claim the notice."""
+
+    log: Log
+    claims: PushClaims
+    vault: Vault
+    blocks: BlockLists
+    profiles: ProfileCache
+    preferences: PushPreferences
+    directory: PushDirectory
+    badges: Badges
+    clock: Clock
+
+    async def __call__(self, waiting: WaitingMessages) -> PushNotice | Reason:
+        """Return the claimed notice, or the reason why there is none.
+
+        Raises:
+            StoreUnavailable: The store does not answer. A notice that was claimed is lost.
+        """
+        user, chat = waiting.user, waiting.chat
+        messages = list(waiting.messages)
+        if (mute := await self.claims.mute(user, chat)) is not None:
+            now = self.clock.now()
+            messages = heard(messages, now, mute.until, except_mentions=mute.except_mentions)
+        if not messages:
+            return "muted"
+        if not await self.preferences.allows(user, None, None):
+            return "quiet"
+        newest = messages[0].sequence
+        if not await self.claims.claim(
+            user, chat, newest, unless_delivered=waiting.unless_delivered
+        ):
+            return "not_claimed"
+        entry = await self._shown(user, chat, messages)
+        if entry is None:
+            declared.push.counts["content_gone"] += 1
+            return "content_gone"
+        return await self._notice(user, entry, more=len(messages))
+
+    async def _shown(
+        self, user: UserKey, chat: ChatId, messages: Sequence[ArrivedMessage]
+    ) -> Entry | None:
+        """Return the newest message that still has content, and whose sender is not blocked."""
+        for message in messages:
+            if user in (await self.blocks.of(message.sender, [user])).blocked_by:
+                continue
+            entry = await self.log.entry(chat, message.sequence)
+            if entry is None:
+                continue
+            await self.vault.open([entry], self.clock.now())
+            if entry.gone is None:
+                return entry
+        return None
+
+    async def _notice(self, user: UserKey, entry: Entry, *, more: int) -> PushNotice:
+        title = body = None
+        if (await self.directory.tenant(tenant_of(user))).content == "preview":
+            profile = (await self.profiles.of([entry.sender]))[entry.sender]
+            title, body = profile.display_name or user_id(entry.sender), shown_body(entry)
+        return PushNotice(
+            kind="message",
+            data={
+                "chat_id": entry.chat_id,
+                "sequence": str(entry.sequence),
+                "message_id": message_id(entry.chat_id, entry.sequence),
+                "sender_id": user_id(entry.sender),
+            },
+            collapse_key=entry.chat_id,
+            badge=await self.badges.of(user, more=more),
+            title=title,
+            body=body,
+        )
+
+
+def clearing(chat: ChatId, read: int, badge: int | None) -> PushNotice:
+    """Return the notice that takes back what was shown of a chat, because it was read."""
+    data = {"chat_id": chat, "read": str(read)}
+    return PushNotice(kind="clear", data=data, collapse_key=chat, badge=badge)
+
+
+_conforms: type[PushPreferences] = AlwaysAllowed

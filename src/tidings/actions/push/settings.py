@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Set and show the push settings of a tenant."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+import msgspec
+
+from tidings.actions.identity.caller import Caller, listing_owner
+from tidings.actions.push.directory import PushDirectory, PushSeal, TenantPush
+from tidings.model.push import ContentRule, PushSettings
+from tidings.model.refusals import Invalid
+from tidings.ports.people import Tenants
+from tidings.ports.push import ProviderName, PushCredentials, PushProviders, PushStore
+from tidings.ports.world import Clock
+
+PROVIDERS: tuple[ProviderName, ...] = get_args(ProviderName)
+
+
+class ShownPush(msgspec.Struct, frozen=True):
+    """The push settings of a tenant, without secrets."""
+
+    content: ContentRule
+    providers: dict[str, Mapping[str, object]]
+    updated_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPushSettings:
+    """Set and show the push settings of a tenant."""
+
+    tenants: Tenants
+    store: PushStore
+    directory: PushDirectory
+    providers: PushProviders
+    seal: PushSeal
+    clock: Clock
+
+    async def show(self, caller: Caller, tenant: str) -> ShownPush:
+        """Return the settings; the credentials are shown without their secrets.
+
+        Raises:
+            TenantNotFound: There is no such tenant, or it is not the caller's.
+        """
+        await listing_owner(self.tenants, caller, tenant)
+        return await self._shown(await self.directory.tenant(tenant))
+
+    async def put(
+        self,
+        caller: Caller,
+        tenant: str,
+        content: ContentRule,
+        given: Mapping[ProviderName, PushCredentials],
+    ) -> ShownPush:
+        """Replace the settings; a provider that is not given is not used any more.
+
+        A secret that is left out stays as it is.
+
+        Raises:
+            TenantNotFound: There is no such tenant, or it is not the caller's.
+            Invalid: The credentials of a provider are malformed.
+        """
+        await listing_owner(self.tenants, caller, tenant)
+        self.directory.changed(tenant)  # an outdated secret must not be stored again
+        stored = await self.directory.tenant(tenant)
+        accepted: dict[str, PushCredentials] = {}
+        for name in PROVIDERS:
+            if name in given:
+                provider = await self.providers.get(name)
+                if provider is None:
+                    raise Invalid(f"{name}: this server does not have this provider", f"/{name}")
+                before = stored.credentials.get(name)
+                accepted[name] = provider.accept_credentials(given[name], before)
+        settings = PushSettings(
+            tenant=tenant,
+            content=content,
+            providers=tuple(accepted),
+            box=self.seal.seal_credentials(tenant, accepted),
+            updated_at=self.clock.now(),
+        )
+        await self.store.put_settings(settings)
+        self.directory.changed(tenant)
+        return await self._shown(TenantPush(content, accepted, settings.updated_at))
+
+    async def _shown(self, settings: TenantPush) -> ShownPush:
+        providers: dict[str, Mapping[str, object]] = {}
+        for name, credentials in settings.credentials.items():
+            if (provider := await self.providers.get(name)) is not None:
+                providers[name] = provider.shown(credentials)
+        return ShownPush(settings.content, providers, settings.updated_at)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the verbs for push, and loads the providers when they are needed."""
+
+import asyncio
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.actions.push.directory import PushDirectory, PushSeal
+from tidings.actions.push.registering import RegisterDevice, ShowPush
+from tidings.actions.push.sending import SendPush
+from tidings.actions.push.settings import TenantPushSettings
+from tidings.actions.push.verbs import PushVerbs, TestPush
+from tidings.assembly.foundation import Foundation
+from tidings.assembly.system import wait_patiently
+from tidings.model.addresses import Networks
+from tidings.outgoing.push.loading import LazyPosts
+from tidings.ports.outgoing import SignedPosts
+from tidings.ports.push import PushProvider, PushProviders
+from tidings.ports.world import Chance, Clock
+
+_PACKAGE: Final = "tidings.outgoing.push"
+
+
+class LazyProviders:
+    """Loads the code of a provider with the first notice or setting for it.
+
+    Most servers need none of them, and would start later with their HTTP clients.
+    """
+
+    def __init__(self, posts: SignedPosts, allowed: Networks, clock: Clock, chance: Chance) -> None:
+        self._made: dict[str, PushProvider] = {}
+        self._services = LazyPosts(allowed)
+        services = self._services
+        self._makers: dict[str, tuple[str, Callable[[], PushProvider]]] = {
+            "webhook": (f"{_PACKAGE}.webhook", lambda: _webhook(posts, clock)),
+            "webpush": (f"{_PACKAGE}.web_push", lambda: _web(services, clock, chance, allowed)),
+            "fcm": (f"{_PACKAGE}.fcm", lambda: _fcm(services, clock)),
+            "apns": (f"{_PACKAGE}.apns", lambda: _apns(clock, allowed)),
+        }
+        """For each provider, its module, and what makes it once the module is loaded."""
+
+    async def get(self, name: str) -> PushProvider | None:
+        if name not in self._made and name in self._makers:
+            module, make = self._makers[name]
+            await asyncio.to_thread(import_module, module)  # too long for the event loop
+            self._made.setdefault(name, make())
+        return self._made.get(name)
+
+    async def close(self) -> None:
+        await self._services.close()
+        for provider in self._made.values():
+            if (close := getattr(provider, "close", None)) is not None:
+                await close()
+
+    def replace(self, provider: PushProvider) -> None:
+        """Use this provider from now on, for example that of a test."""
+        self._made[provider.name] = provider
+
+
+def _webhook(posts: SignedPosts, clock: Clock) -> PushProvider:
+    from tidings.outgoing.push.webhook import WebhookPushProvider
+
+    return WebhookPushProvider(posts, clock)
+
+
+def _web(posts: LazyPosts, clock: Clock, chance: Chance, allowed: Networks) -> PushProvider:
+    from tidings.outgoing.push.web_push import WebPushProvider
+
+    return WebPushProvider(posts, clock, chance, allowed)
+
+
+def _fcm(posts: LazyPosts, clock: Clock) -> PushProvider:
+    from tidings.outgoing.push.fcm import FcmProvider
+
+    return FcmProvider(posts, clock)
+
+
+def _apns(clock: Clock, allowed: Networks) -> PushProvider:
+    from tidings.outgoing.push.apns import ApnsProvider
+
+    return ApnsProvider(clock, allowed)
+
+
+def make_push_verbs(base: Foundation, watch: RevocationWatch, allowed: Networks) -> PushVerbs:
+    """Make the verbs for push."""
+    store, clock = base.store, base.clock
+    seal = PushSeal(base.vault.cursors)
+    directory = PushDirectory(store.push, watch, seal)
+    providers = LazyProviders(base.posts, allowed, clock, base.chance)
+    send = SendPush(store.push, directory, providers, seal, store.sessions, clock, wait_patiently)
+    return PushVerbs(
+        directory=directory,
+        register=RegisterDevice(store.push, directory, providers, seal, clock),
+        show=ShowPush(directory, providers),
+        settings=TenantPushSettings(store.tenants, store.push, directory, providers, seal, clock),
+        send=send,
+        test=TestPush(store.tenants, store.users, send),
+    )
+
+
+_conforms: type[PushProviders] = LazyProviders
