@@ -245,6 +245,17 @@ OPERATIONS: Final[dict[str, Row]] = {
     "mark_unread": chat(200),
     "hide_chat": chat(200),
     "get_unread": users(200),
+    # Webhooks.
+    "put_webhook": tenant(200),
+    "list_webhooks": tenant(200),
+    "get_webhook": tenant(200),
+    "delete_webhook": tenant(204),
+    "rotate_webhook_secret": tenant(200),
+    "list_webhook_deliveries": tenant(200),
+    "replay_webhook_delivery": tenant(200),
+    "replay_webhook": tenant(202),
+    "test_webhook": tenant(200),
+    "pull_webhook": tenant(200),
     # Inboxes, for the tenant and for its users.
     "get_settings": tenant(200),
     "put_settings": tenant(200),

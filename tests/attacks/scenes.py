@@ -4,10 +4,7 @@ that an operation can be about, so that no cell disturbs another.
 """
 
 import itertools
-import logging
-import re
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 
 from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
+from tests.attacks.texts import Texts
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
@@ -47,23 +45,6 @@ _numbers = itertools.count(1)
 def phone_number(number: int) -> str:
     """A number that is nobody else's, nor one of a prefix with many others."""
     return f"+49151{number * 10_007 % 10**8:08}"
-
-
-class Texts(logging.Handler):
-    """Reads the codes that the server sends to phones, from its log."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._codes: dict[str, str] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        found = re.search(r"\b\d{6}\b", getattr(record, "text", ""))
-        if found is not None:
-            self._codes[record.__dict__["phone_number"]] = found[0]
-
-    def code(self, phone_number: str) -> str:
-        """The last code sent to a number."""
-        return self._codes[phone_number]
 
 
 @dataclass
@@ -188,8 +169,17 @@ async def _furnish(scene: Scene, one: Operation) -> None:
     if "report_id" in needed:
         made = await scene.callers["owner"].ok("POST", "/v1/users/guest/report", _REPORT)
         scene.names["report_id"] = made["report_id"]
+    if "webhook_id" in needed:
+        await _furnish_webhook(scene)
     if one.name in ("get_token_issuer", "remove_token_issuer"):
         await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
+
+
+async def _furnish_webhook(scene: Scene) -> None:
+    await _furnish_chat(scene)
+    await scene.backend.ok("PUT", f"{scene.path}/webhooks/hook", _WEBHOOK)
+    delivery_id = f"{scene.names['chat_id']}.{MESSAGE}"
+    scene.names |= {"webhook_id": "hook", "delivery_id": delivery_id}
 
 
 async def _furnish_export(scene: Scene) -> None:
@@ -325,6 +315,8 @@ def _issuer() -> Json:
 
 
 _REPORT: Final = {"reason": "spam"}
+_WEBHOOK: Final = {"url": None, "events": ["message.created"]}
+_DAY: Final = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
 BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "put_tenant": lambda scene: {"name": "Renamed"},
     "put_token_issuer": lambda scene: _issuer(),
@@ -357,6 +349,9 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "unseal_report": lambda scene: {"reason": "a test"},
     "change_report": lambda scene: {"state": "dismissed"},
     "unseal_entries": lambda scene: {"reason": "a test"},
+    "put_webhook": lambda scene: _WEBHOOK,
+    "replay_webhook": lambda scene: _DAY,
+    "pull_webhook": lambda scene: {},
     "create_tenant_chat": lambda scene: {"type": "group", "name": "New", "members": ["guest"]},
     "post_tenant_message": lambda scene: {"client_message_id": "m3", "content": "new"},
     "put_settings": lambda scene: {"theme": "dark"},
@@ -380,17 +375,3 @@ async def body_for(scene: Scene, one: Operation) -> Json | None:
     if one.has_stream:
         return {}
     return BODIES[one.name](scene) if one.body is not None else None
-
-
-@contextmanager
-def reading_texts() -> Iterator[Texts]:
-    """The codes sent while the context is open."""
-    log, texts = logging.getLogger("tidings.sms"), Texts()
-    level = log.level
-    log.addHandler(texts)
-    log.setLevel(logging.INFO)
-    try:
-        yield texts
-    finally:
-        log.removeHandler(texts)
-        log.setLevel(level)

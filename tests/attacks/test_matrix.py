@@ -9,7 +9,8 @@ from starlette.routing import Route
 
 from tests.attacks import matrix
 from tests.attacks.matrix import CALLERS, Answer
-from tests.attacks.scenes import MISSING, Scene, Texts, body_for, make_scene, reading_texts
+from tests.attacks.scenes import MISSING, Scene, body_for, make_scene
+from tests.attacks.texts import Texts, reading_texts
 from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.api.app import OPERATIONS

@@ -53,7 +53,7 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
     unrecorded = {
         one.name: one.audit.reason for one in ADMINISTRATIVE if isinstance(one.audit, NotAudited)
     }
-    assert unrecorded.keys() == {"post_notification", "stack_post"}
+    assert unrecorded.keys() == {"post_notification", "stack_post", "pull_webhook"}
     assert all(reason.endswith(".") for reason in unrecorded.values())
     rest = [one for one in OPERATIONS if one not in ADMINISTRATIVE]
     recorded = {one.name for one in rest if one.audit}
@@ -109,6 +109,8 @@ BODIES: dict[str, Json] = {
     "stack_redact": {"id": "b1"},
     "unseal_entries": {"reason": "a test"},
     "unseal_report": {"reason": "a test"},
+    "put_webhook": {"url": None, "events": ["chat.created"]},
+    "replay_webhook": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"},
     "change_settings": {"frozen": True},
     "change_report": {"state": "resolved"},
     "create_tenant_chat": {"type": "group", "name": "Crew", "members": ["bob"]},

@@ -85,9 +85,12 @@ LET_IN = {
     (404, "member.not_found"),
     (404, "message.not_found"),
     (404, "report.not_found"),
+    (404, "webhook.not_found"),
 }
 """What only those are told who may do a thing."""
 _numbers = itertools.count(1)
+MISSING = ("inbox", "user", "chat", "job", "report", "webhook")
+START = "2026-01-01T00:00:00Z"
 TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
 
 
@@ -105,6 +108,9 @@ def body_for(method: str, path: str, person: str, notification_id: str) -> objec
         "/token-issuer": {"keys": [OWN_KEY]},
         "/unseal": {"reason": "A report of a member"},
         "/chats": {"type": "group", "name": "Crew", "members": [person]},
+        "/webhooks/{webhook_id}": {"url": None, "events": ["chat.created"]},
+        "/webhooks/{webhook_id}/replay": {"from": START, "to": START},
+        "/pull": {},
         "/chats/{chat_id}/messages": {"client_message_id": "m1", "content": "Hello"},
     }
     if method == "PATCH":
@@ -133,6 +139,8 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
         "chat_id": chat,
         "sequence": 1,
         "report_id": chat,
+        "webhook_id": "nowhere",
+        "delivery_id": f"{chat}.1",
         "inbox": news,
         "notification_id": told["id"],
         "signing_key_id": f"acme.{'0' * 16}",
@@ -150,7 +158,7 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
     assert await (await rest.tenant("other")).refused(method, own, body) == NO_TENANT
     assert await (await rest.user("zoe", "other")).refused(method, own, body) == NO_TENANT
     assert await tenant.refused(method, nowhere, body) == NO_TENANT
-    missing = {(404, f"{thing}.not_found") for thing in ("inbox", "user", "chat", "job", "report")}
+    missing = {(404, f"{thing}.not_found") for thing in MISSING}
     assert await rest.root.refused(method, nowhere, body) in (NO_TENANT, *missing)
 
 

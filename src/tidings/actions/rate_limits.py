@@ -62,6 +62,8 @@ def group_cost(members: int) -> int:
 WEBHOOK_COST: Final = 20
 """Tokens that a request costs for which the server posts to a webhook endpoint, or replays many
 events."""
+PULL_COST: Final = 5
+"""Tokens that a request for the events of an endpoint costs, which reads up to 100 entries."""
 EXPORT_COST: Final = 20
 """Tokens that the export of a person costs, because it reads all chats of the person."""
 

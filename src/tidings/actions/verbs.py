@@ -58,6 +58,7 @@ from tidings.actions.jobs.user_deletion import DeleteUser
 from tidings.actions.search.searching import Search
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.actions.webhooks.deliveries import WebhookDeliveries
+from tidings.actions.webhooks.pulling import PullEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class WebhookVerbs:
 
     configure: ConfigureWebhooks
     deliveries: WebhookDeliveries
+    pull: PullEvents
 
 
 @dataclass(frozen=True, slots=True)

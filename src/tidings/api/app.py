@@ -54,6 +54,7 @@ from tidings.api import (
     tenants,
     unread,
     users,
+    webhook_pulls,
     webhooks,
 )
 from tidings.api.access import Access, HeadersMiddleware, PreflightMiddleware
@@ -91,6 +92,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *stack.OPERATIONS,
     *jobs.OPERATIONS,
     *webhooks.OPERATIONS,
+    *webhook_pulls.OPERATIONS,
     *keys.OPERATIONS,
     *audit.OPERATIONS,
     *explain.OPERATIONS,

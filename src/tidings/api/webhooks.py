@@ -15,7 +15,7 @@ from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
 from tidings.api.tenants import ListQuery
 from tidings.model.ids import rfc3339
-from tidings.model.refusals import CursorInvalid, LimitReached, TenantNotFound
+from tidings.model.refusals import CursorInvalid, Invalid, LimitReached, TenantNotFound
 from tidings.model.webhook_refusals import WebhookBusy, WebhookDeliveryNotFound, WebhookNotFound
 from tidings.model.webhooks import (
     EVENT_TYPES,
@@ -35,10 +35,10 @@ EventNames = Annotated[
 
 
 class WebhookChange(Body, frozen=True):
-    """An endpoint. `resume` says where an endpoint continues that was disabled: `place` is where it
-    stopped, `now` is with new events."""
+    """An endpoint. If `url` is null, its events wait until they are pulled. `resume` says where an
+    endpoint continues that was disabled: `place` is where it stopped, `now` is with new events."""
 
-    url: str
+    url: str | None
     events: EventNames
     enabled: bool = True
     resume: Resume = "place"
@@ -49,7 +49,7 @@ class WebhookRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     the endpoint took nothing for five days. `secret` is only in the answer that makes it."""
 
     webhook_id: str
-    url: str
+    url: str | None
     events: list[str]
     enabled: bool
     disabled_by: DisabledBy | None
@@ -87,7 +87,7 @@ async def put_webhook(
         caller,
         tenant,
         webhook_id,
-        url=data.url,
+        url=_address(data.url),
         events=tuple(data.events),
         enabled=data.enabled,
         resume=data.resume,
@@ -286,7 +286,7 @@ def webhook_record(endpoint: WebhookEndpoint, secret: str | None = None) -> Webh
     until = endpoint.previous_until
     return WebhookRecord(
         webhook_id=endpoint.webhook_id,
-        url=endpoint.url,
+        url=endpoint.url or None,
         events=list(endpoint.events),
         enabled=endpoint.enabled,
         disabled_by=endpoint.disabled_by,
@@ -297,6 +297,13 @@ def webhook_record(endpoint: WebhookEndpoint, secret: str | None = None) -> Webh
         updated_at=rfc3339(endpoint.updated_at),
         secret=secret,
     )
+
+
+def _address(url: str | None) -> str:
+    """Return the address as it is stored, which is empty if events are pulled."""
+    if url == "":
+        raise Invalid("url: must be an address such as https://example.com/events", "/url")
+    return url or ""
 
 
 def _delivery_record(row: SetAside | OwedStream) -> DeliveryRecord:

@@ -5,6 +5,7 @@ from tidings.actions.verbs import WebhookVerbs
 from tidings.actions.webhooks.attempts import EventReader, WebhookAttempts
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.actions.webhooks.deliveries import WebhookDeliveries
+from tidings.actions.webhooks.pulling import PullEvents
 from tidings.assembly.foundation import Foundation
 
 
@@ -20,13 +21,15 @@ def make_webhook_verbs(base: Foundation) -> WebhookVerbs:
         clock,
         base.chance,
     )
+    read = EventReader(store.log, store.tenant_events, vault, clock)
     deliveries = WebhookDeliveries(
         configure,
         store.webhook_queue,
-        EventReader(store.log, store.tenant_events, vault, clock),
+        read,
         WebhookAttempts(base.posts, vault.digest, clock),
         vault.cursors,
         base.start_job,
         clock,
     )
-    return WebhookVerbs(configure, deliveries)
+    pull = PullEvents(configure, store.webhooks, store.webhook_queue, read)
+    return WebhookVerbs(configure, deliveries, pull)

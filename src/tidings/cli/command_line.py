@@ -25,6 +25,7 @@ from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import add_chat_options, chat
 from tidings.cli.doctor import add_doctor_options, doctor
+from tidings.cli.listen import add_listen_options, listen
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.serve import serve
@@ -235,6 +236,11 @@ def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser)
     post = commands.add_parser("notify", parents=[folder], help="send a notification")
     post.set_defaults(run=_with_settings(notify))
     add_notify_options(post)
+    heard = commands.add_parser(
+        "listen", parents=[folder], help="show the events of a tenant live, and forward them"
+    )
+    heard.set_defaults(run=_with_settings(listen))
+    add_listen_options(heard)
     load = commands.add_parser(
         "bench", parents=[folder], help="measure the throughput of a deployment"
     )

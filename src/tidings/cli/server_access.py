@@ -75,7 +75,7 @@ def known_root_key(config: Config) -> str:
     return key
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
+class NoRedirects(urllib.request.HTTPRedirectHandler):
     """Treats a redirect as a refusal."""
 
     def redirect_request(self, *_: object) -> None:
@@ -94,7 +94,7 @@ def ask(method: str, url: str, root_key: str, seconds_max: float, body: object =
         headers["Content-Type"], data = "application/json", json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers, method=method)
     # No proxy is used and no redirect is followed, because only the server may get the root key.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
     with opener.open(request, timeout=seconds_max) as response:
         content: bytes = response.read()
     return content

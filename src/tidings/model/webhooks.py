@@ -99,6 +99,7 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     webhook_id: str
     url: str
+    """Address to which events are posted; empty if they are pulled."""
     events: tuple[str, ...]
     """Types of the events that the endpoint gets."""
     enabled: bool
@@ -123,6 +124,11 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         """Name under which the endpoint's events wait. An endpoint that is deleted and created
         again has another one."""
         return f"{self.tenant}/{self.webhook_id}/{self.created_at}"
+
+    @property
+    def is_pulled(self) -> bool:
+        """Return True if the endpoint has no address, so its events wait until they are pulled."""
+        return not self.url
 
     @property
     def follows_chats(self) -> bool:
@@ -185,10 +191,12 @@ def chat_of_stream(stream: str) -> ChatId | None:
 def check_endpoint(url: str, events: tuple[str, ...]) -> None:
     """Refuse a malformed address, and unknown or repeated types of events.
 
+    An empty address is that of an endpoint whose events are pulled.
+
     Raises:
         Invalid: The address or a type is not valid.
     """
-    if not is_web_address(url):
+    if url and not is_web_address(url):
         raise Invalid("url: must be an address such as https://example.com/events", "/url")
     for name in events:
         if name not in EVENT_TYPES:

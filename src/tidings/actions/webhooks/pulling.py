@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Return the events of an endpoint without an address to whoever asks for them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.identity.caller import Caller
+from tidings.actions.webhooks.attempts import EventReader, WebhookEvent
+from tidings.actions.webhooks.configuring import ConfigureWebhooks
+from tidings.model.ids import CHAT
+from tidings.model.refusals import Invalid
+from tidings.model.webhooks import EVENT_LOG, REPLAYED, OwedStream, WebhookEndpoint
+from tidings.ports.webhooks import WebhookQueue, Webhooks
+
+PULLED_MAX: Final = 50
+"""Events in one answer, and events that one request confirms."""
+_STREAMS_MAX: Final = 10
+_OF_STREAM_MAX: Final = 10
+"""Events that are read of one chat for one answer, whether the endpoint gets them or not."""
+_PULLED: Final = re.compile(rf"({REPLAYED}?(?:{CHAT.pattern}|{EVENT_LOG}))\.([1-9][0-9]{{0,15}})")
+
+
+class PulledEvent(msgspec.Struct, frozen=True):
+    """An event, and the id with which the caller confirms it."""
+
+    delivery_id: str
+    event: WebhookEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PullEvents:
+    """Return events that an endpoint is owed, those of a chat in order.
+
+    An event is returned again and again until the caller confirms it, so nothing is lost if the
+    caller dies.
+    """
+
+    configure: ConfigureWebhooks
+    store: Webhooks
+    queue: WebhookQueue
+    read: EventReader
+
+    async def __call__(
+        self, caller: Caller, tenant: str, webhook_id: str, done: Sequence[str]
+    ) -> list[PulledEvent]:
+        """Confirm the events `done`, and return the next ones.
+
+        Raises:
+            TenantNotFound: There is no such tenant, or it is not the caller's.
+            WebhookNotFound: The tenant has no such endpoint.
+            Invalid: The endpoint has an address, or an id is malformed.
+        """
+        endpoint = await self.configure.get(caller, tenant, webhook_id)
+        if not endpoint.is_pulled:
+            raise Invalid("the events of this endpoint are posted to its address")
+        await self._confirm(endpoint, done)
+        await self._show_life(endpoint)
+        pulled: list[PulledEvent] = []
+        for owed in await self.queue.owed(endpoint.place, "", _STREAMS_MAX):
+            pulled += await self._next(endpoint, owed)
+        return pulled[:PULLED_MAX]
+
+    async def _confirm(self, endpoint: WebhookEndpoint, done: Sequence[str]) -> None:
+        reached: dict[str, int] = {}
+        for delivery_id in done:
+            named = _PULLED.fullmatch(delivery_id)
+            if named is None:
+                raise Invalid("done: has an id that is not the id of a delivery", "/done")
+            reached[named[1]] = max(reached.get(named[1], 0), int(named[2]))
+        for stream, sequence in reached.items():
+            await self.queue.advance(endpoint.place, OwedStream(stream, sequence, sequence))
+
+    async def _show_life(self, endpoint: WebhookEndpoint) -> None:
+        """Keep the endpoint enabled, which the server disables if nobody pulls for days."""
+        if endpoint.failing_since is not None:
+            fields = {"failing_since": None, "revision": endpoint.revision + 1}
+            await self.store.change(endpoint, msgspec.structs.replace(endpoint, **fields))
+
+    async def _next(self, endpoint: WebhookEndpoint, owed: OwedStream) -> list[PulledEvent]:
+        """Return the next events of a stream; pass over those that the endpoint does not get."""
+        found: list[PulledEvent] = []
+        passed = at = owed.sent
+        for _ in range(_OF_STREAM_MAX):
+            event = await self.read.after(endpoint.tenant, owed.stream, at)
+            at = owed.head if event is None else event.sequence
+            if event is not None and _is_wanted(endpoint, owed.stream, event):
+                found.append(PulledEvent(f"{owed.stream}.{at}", event))
+            elif not found:
+                passed = at
+            if at >= owed.head:
+                break
+        if passed > owed.sent:
+            await self.queue.advance(endpoint.place, msgspec.structs.replace(owed, sent=passed))
+        return found
+
+
+def _is_wanted(endpoint: WebhookEndpoint, stream: str, event: WebhookEvent) -> bool:
+    is_new = stream.startswith(REPLAYED) or event.at >= endpoint.since
+    return is_new and event.type in endpoint.events
