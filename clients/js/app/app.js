@@ -9,7 +9,7 @@ import { Tidings } from "../src/index.js";
 import { showUnread } from "./badge.js";
 import { Notices } from "./notices.js";
 import { keepChats, showKept } from "./offline.js";
-import { forget, session, tokenOf } from "./session.js";
+import { deviceOf, forget, session, tokenOf } from "./session.js";
 import { keepShell } from "./shell.js";
 import { signIn } from "./sign_in.js";
 import { load } from "./strings.js";
@@ -31,12 +31,14 @@ class App {
     this.#name = who.user;
     // Two tabs can be two people: each has what it keeps under its own name.
     const name = `${location.origin} ${who.name}`;
+    const device = deviceOf(who);
     this.#tidings = new Tidings(location.origin, {
       token: tokenOf(who),
       name,
+      device,
       client: "tidings-web/0.1.0",
     });
-    this.#notices = new Notices(this.#tidings, texts.app, () => this.#update());
+    this.#notices = new Notices(this.#tidings, device, texts.app, () => this.#update());
   }
 
   async start() {
@@ -47,6 +49,7 @@ class App {
     addEventListener("hashchange", () => this.#goTo());
     keepChats(tidings, this.#who.name);
     await tidings.start();
+    this.#notices.start();
     showKept(tidings, this.#who.name);
     this.#goTo();
     await tidings.request("GET", "/v1/me").then(
@@ -62,6 +65,7 @@ class App {
     render(
       document.body,
       h("main", { class: "app" }, [
+        this.#notices.question(),
         h("tidings-chat", { tidings, strings: elements, ref: this.#listen }, this.#head()),
       ]),
     );
@@ -108,10 +112,12 @@ class App {
   }
 
   async #leave() {
+    await this.#notices.stop();
     await this.#tidings.signOut();
   }
 
   async #left() {
+    await this.#notices.stop();
     await forget(this.#who);
     history.replaceState(null, "", location.pathname);
     location.reload();

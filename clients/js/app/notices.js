@@ -1,40 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Notices of the desktop for messages that arrive while nobody looks. Off until switched on. */
+/**
+ * Notices of the device for new messages. Off until switched on.
+ *
+ * While the page is open but hidden, it shows them itself. While it is closed, the push service of
+ * the browser wakes the service worker. Both use the chat as the tag: one notice replaces the other.
+ */
 
 import { icon } from "../elements/icons.js";
 import { said } from "../elements/text.js";
 import { h } from "../elements/view.js";
+import { turnOffPush, turnOnPush } from "../src/push.js";
 
 const ICON = new URL("./icon.svg", import.meta.url).href;
 const KEY = "tidings notices";
+const WORDS = "tidings words";
 
 export class Notices {
+  #tidings;
+  #device;
   #strings;
   #changed;
+  #isAsking = false;
 
   /**
    * @param {import("../src/tidings.js").Tidings} tidings
+   * @param {string} device
    * @param {import("./strings.js").AppStrings} strings
    * @param {() => void} changed
    */
-  constructor(tidings, strings, changed) {
+  constructor(tidings, device, strings, changed) {
+    this.#tidings = tidings;
+    this.#device = device;
     this.#strings = strings;
     this.#changed = changed;
+  }
+
+  /** Begin to show notices, and renew the subscription of this browser. */
+  start() {
+    const tidings = this.#tidings;
     tidings.on((event) => {
-      if (event.type !== "entry" || event.isOwn || event.entry.kind !== "message") return;
-      const { chat, sender, silent, mentions = [] } = event.entry;
-      // One tab is enough, and whoever looks at the page needs no notice.
-      const { leads } = tidings.state.snapshot();
-      const record = tidings.chats.record(chat);
-      const isCalled = mentions.some((user) => user === "*" || user === tidings.user);
-      const isMuted = !!record?.muted_until && Date.parse(record.muted_until) > Date.now();
-      const isHushed = silent || (isMuted && !(isCalled && record.mute_except_mentions));
-      if (!this.#isOn || !leads || isHushed || !document.hidden) return;
-      this.#show(
-        chat,
-        record?.others?.find((one) => one.user_id === sender)?.display_name ?? sender,
-      );
+      if (event.type !== "entry" || event.entry.kind !== "message") return;
+      if (event.isOwn) this.#offer();
+      else void this.#show(event.entry);
     });
+    tidings.chats.subscribe(() => void this.#clear());
+    navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+      if (data?.chat) location.hash = data.chat;
+    });
+    if (this.#isOn) void this.#turnOn();
+  }
+
+  /** End the notices; whoever signs in next has to switch them on. */
+  async stop() {
+    const worker = this.#isOn && (await registration());
+    localStorage.removeItem(KEY);
+    if (worker) await turnOffPush(this.#tidings, worker, this.#device).catch(() => {});
   }
 
   get #isOn() {
@@ -44,42 +64,85 @@ export class Notices {
   /**
    * Say who has written, but not what: others may see the screen.
    *
-   * @param {string} chat
-   * @param {string} who
+   * @param {import("../src/frames.js").Entry} entry
    */
-  #show(chat, who) {
+  async #show({ chat, sender, sequence, silent, mentions = [] }) {
+    const { chats, state, user } = this.#tidings;
+    const record = chats.record(chat);
+    const isCalled = mentions.some((one) => one === "*" || one === user);
+    const isMuted = !!record?.muted_until && Date.parse(record.muted_until) > Date.now();
+    const isHushed = silent || (isMuted && !(isCalled && record.mute_except_mentions));
+    // One tab is enough, and whoever looks at the page needs no notice.
+    if (!this.#isOn || !state.snapshot().leads || isHushed || !document.hidden) return;
+    const who = record?.others?.find((one) => one.user_id === sender)?.display_name ?? sender;
     const body = said(this.#strings.newMessage, { who });
-    const notice = noticeOf({ body, tag: chat, icon: ICON });
-    if (!notice) return;
-    notice.onclick = () => {
-      window.focus();
-      location.hash = chat;
-      notice.close();
-    };
+    const data = { chat_id: chat, sequence };
+    await (
+      await registration()
+    )?.showNotification("Tidings", { body, tag: chat, icon: ICON, data });
+  }
+
+  /** Close the notices of chats that were read, on whatever device. */
+  async #clear() {
+    const shown = this.#isOn ? await (await registration())?.getNotifications() : [];
+    for (const notice of shown ?? []) {
+      const { chat_id, sequence } = notice.data ?? {};
+      const record = this.#tidings.chats.record(chat_id);
+      // A push can be faster than the entry, which this page does not know then.
+      const isKnown = Number(sequence) <= (record?.last_message?.sequence ?? 0);
+      if (isKnown && !record?.unread) notice.close();
+    }
+  }
+
+  async #turnOn() {
+    const worker = await registration();
+    if (!worker) return;
+    const { newPush: message, newPushInbox: notification } = this.#strings;
+    const words = new Response(JSON.stringify({ message, notification }));
+    // Without push, the page still shows notices itself.
+    await caches
+      .open(WORDS)
+      .then((cache) => cache.put("/words", words))
+      .then(() => turnOnPush(this.#tidings, worker, this.#device))
+      .catch(() => {});
+  }
+
+  /** Offer notices to a user who has just sent a message, once. */
+  #offer() {
+    const isOpen = globalThis.Notification?.permission === "default" && !localStorage.getItem(KEY);
+    if (!isOpen || this.#isAsking) return;
+    this.#isAsking = true;
+    this.#changed();
+  }
+
+  /** @param {boolean} isWanted */
+  async #choose(isWanted) {
+    this.#isAsking = false;
+    const isOn = isWanted && (await Notification.requestPermission()) === "granted";
+    if (!isOn) await this.stop();
+    localStorage.setItem(KEY, isOn ? "on" : "off");
+    this.#changed();
+    if (isOn) await this.#turnOn();
   }
 
   button() {
     if (!globalThis.Notification) return null;
     const { notices } = this.#strings;
-    const toggle = async () => {
-      const wanted = !this.#isOn && (await Notification.requestPermission()) === "granted";
-      localStorage.setItem(KEY, wanted ? "on" : "off");
-      this.#changed();
-    };
+    const toggle = () => this.#choose(!this.#isOn);
     const props = { "aria-label": notices, title: notices, "aria-pressed": String(this.#isOn) };
     return h("button", { ...props, onclick: toggle }, icon(this.#isOn ? "screen" : "noScreen"));
   }
-}
 
-/**
- * Browsers on phones have notices only for service workers, and throw.
- *
- * @param {NotificationOptions} options
- */
-function noticeOf(options) {
-  try {
-    return new Notification("Tidings", options);
-  } catch {
-    return null;
+  /** The question whether notices are wanted; null if it is not the time to ask. */
+  question() {
+    if (!this.#isAsking) return null;
+    const { askNotices, turnOn, notNow } = this.#strings;
+    return h("div", { class: "ask", role: "status" }, [
+      h("p", null, askNotices),
+      h("button", { class: "main", onclick: () => this.#choose(true) }, turnOn),
+      h("button", { onclick: () => this.#choose(false) }, notNow),
+    ]);
   }
 }
+
+const registration = async () => navigator.serviceWorker?.getRegistration();

@@ -50,6 +50,20 @@ export async function forget(who) {
   if (old.kind === "phone") await endSession(old.access).catch(() => {});
 }
 
+/**
+ * Return the name of this browser as a device of the user, until the user signs out.
+ *
+ * @param {Session} who
+ */
+export function deviceOf({ kind }) {
+  const storage = kind === "demo" ? sessionStorage : localStorage;
+  const device = storage.getItem(DEVICE_KEY) ?? newDevice();
+  storage.setItem(DEVICE_KEY, device);
+  return device;
+}
+
+const newDevice = () => `web-${crypto.randomUUID().slice(0, 8)}`;
+
 /** @param {string} user */
 const nameFor = (user) => `${user} ${crypto.randomUUID()}`;
 
@@ -129,7 +143,7 @@ export const requestCode = (tenant, phone) =>
  * @param {string} code
  */
 export async function signInWithCode(tenant, phone, code) {
-  const device = localStorage.getItem(DEVICE_KEY) ?? `web-${crypto.randomUUID().slice(0, 8)}`;
+  const device = localStorage.getItem(DEVICE_KEY) ?? newDevice();
   localStorage.setItem(DEVICE_KEY, device);
   const made = await post("/v1/auth/sessions", { tenant, phone_number: phone, code, device });
   return keep(phoneSession(made, nameFor(made.user_id)));

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/** The service worker: the app opens without a network, from the files that the page has kept. */
+/**
+ * The service worker: the app opens without a network, from the files that the page has kept, and
+ * notices are shown while the app is closed.
+ */
 
 const CACHE = "tidings shell";
+const WORDS = "tidings words";
+const ICON = "/assets/app/icon.svg";
 const PATIENCE_MS = 4_000;
 
 /** @type {any} */
@@ -49,4 +54,51 @@ async function page(request) {
 async function file(request) {
   const cache = await caches.open(CACHE);
   return (await cache.match(request, { ignoreVary: true })) ?? fetch(request);
+}
+
+worker.addEventListener("push", (/** @type {any} */ event) => {
+  event.waitUntil(show(event.data?.json() ?? {}));
+});
+
+worker.addEventListener("notificationclick", (/** @type {any} */ event) => {
+  event.notification.close();
+  event.waitUntil(open(event.notification.data?.chat_id ?? ""));
+});
+
+/** Return the windows of the app. */
+async function windows() {
+  const found = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
+  return found.filter((/** @type {any} */ { url }) => new URL(url).pathname === "/");
+}
+
+/**
+ * Show a notice. Whoever looks at the app needs none.
+ *
+ * @param {{kind?: string, title?: string, body?: string, badge?: number,
+ *   collapse_key?: string, data?: Record<string, string>}} notice
+ */
+async function show({ kind = "message", title, body, badge, collapse_key, data = {} }) {
+  if (badge !== undefined) void worker.navigator.setAppBadge?.(badge).catch(() => {});
+  const { registration } = worker;
+  const tag = data.chat_id ?? collapse_key ?? kind;
+  // If a single message is unread, it is this one: the others were read on another device.
+  if (badge === 1) {
+    for (const old of await registration.getNotifications()) if (old.tag !== tag) old.close();
+  }
+  if ((await windows()).some((/** @type {any} */ { focused }) => focused)) return;
+  const words = await (await caches.match("/words", { cacheName: WORDS }))?.json();
+  const text = body ?? words?.[kind] ?? "";
+  await registration.showNotification(title ?? "Tidings", { body: text, tag, icon: ICON, data });
+}
+
+/**
+ * Go to the window of the app, or to a new one, and open a chat there.
+ *
+ * @param {string} chat
+ */
+async function open(chat) {
+  const [first] = await windows();
+  if (!first) return worker.clients.openWindow(chat ? `/#${chat}` : "/");
+  first.postMessage({ chat });
+  return first.focus();
 }

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices of the web app: when users are asked, what is registered, and what the worker shows."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, Route, Worker, expect
+
+from tests.browser.test_looks import SMALL, axe, problems
+from tests.browser.visitors import Visitors
+from tests.browser.web_app import WebApp
+from tests.support.server import ServerProcess
+from tests.support.waiting import until
+
+__all__ = ["axe"]
+
+NOTICES: Final = """
+globalThis.notices = new Map();
+ServiceWorkerRegistration.prototype.showNotification = async (title, options) => {
+  const close = () => notices.delete(options.tag);
+  notices.set(options.tag, { title, ...options, close });
+};
+ServiceWorkerRegistration.prototype.getNotifications = async () => [...notices.values()];
+"""
+"""Notices, in a page or a worker: a browser without a window never allows them."""
+BROWSER: Final = f"""if (location.protocol === "http:") {{
+  {NOTICES}
+  const KEY = "answer of the test";
+  const answer = () => localStorage.getItem(KEY) ?? "default";
+  Object.defineProperty(Notification, "permission", {{ get: answer }});
+  Notification.requestPermission = async () => (localStorage.setItem(KEY, "granted"), answer());
+  const made = {{
+    toJSON: () => ({{ endpoint: "https://push.example.com/1", keys: {{}} }}),
+    unsubscribe: async () => ((window.isSubscribed = false), true),
+  }};
+  PushManager.prototype.getSubscription = async () => (window.isSubscribed ? made : null);
+  PushManager.prototype.subscribe = async ({{ applicationServerKey }}) => {{
+    window.subscribedWith = applicationServerKey;
+    window.isSubscribed = true;
+    return made;
+  }};
+}}"""
+"""A browser whose user says yes to notices, and which has a push service."""
+SHOWN: Final = "() => [...notices.values()].map(({ title, body, tag }) => [title, body, tag])"
+
+
+class PushedPage:
+    """Bob in the web app, with a browser that has push."""
+
+    def __init__(self, app: WebApp, url: str) -> None:
+        self.app = app
+        self.url = url
+        self.requests: list[tuple[str, str, Any]] = []
+
+
+PUSH: Final = """async (notice) => {
+  const event = new PushEvent("push", { data: JSON.stringify(notice) });
+  let work;
+  event.waitUntil = (promise) => (work = promise);
+  dispatchEvent(event);
+  await work;
+  return [...notices.values()].map(({ title, body, tag }) => [title, body, tag]);
+}"""
+"""Handle a push message to its end, as if the push service had sent it; return what is shown."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bob(visitors: Visitors, demo: ServerProcess) -> AsyncIterator[PushedPage]:
+    """Bob, whose browser has push."""
+    url = demo.url.rstrip("/")
+    profile = await visitors.profile()
+    await profile.add_init_script(BROWSER)
+    page = await profile.new_page()
+    pushed = PushedPage(WebApp(page), url)
+
+    async def answer(route: Route) -> None:
+        request = route.request
+        body = request.post_data_json if request.method == "PUT" else None
+        pushed.requests.append((request.method, urlsplit(request.url).path, body))
+        await route.fulfill(json={"providers": ["webpush"], "vapid_public_key": "the-key"})
+
+    await page.route("**/v1/push", answer)
+    await page.route("**/v1/me/devices/*/push", answer)
+    await page.goto(url)
+    await pushed.app.button("Bob").click()
+    await expect(pushed.app.chat("Lunch")).to_be_visible()
+    yield pushed
+
+
+async def test_the_user_is_asked_after_a_message_and_registers(bob: PushedPage) -> None:
+    app = bob.app
+    question = app.page.get_by_role("status").filter(has=app.button("Turn on notifications"))
+    await app.open("Lunch")
+    await expect(question).to_have_count(0)
+    await app.send("Is there soup?")
+    await expect(question).to_be_visible()
+    assert bob.requests == []
+    await app.button("Turn on notifications").click()
+    await expect(question).to_have_count(0)
+    await expect(
+        app.page.get_by_role("button", name="Desktop notices", pressed=True)
+    ).to_be_visible()
+    await until(lambda: len(bob.requests) == 2)
+    device = await app.page.evaluate('sessionStorage.getItem("tidings device")')
+    assert bob.requests[0][:2] == ("GET", "/v1/push")
+    method, path, body = bob.requests[1]
+    assert (method, path) == ("PUT", f"/v1/me/devices/{device}/push")
+    assert body["provider"] == "webpush"
+    assert body["subscription"]["endpoint"] == "https://push.example.com/1"
+    assert await app.page.evaluate("window.subscribedWith") == "the-key"
+
+
+async def test_who_does_not_want_notices_is_not_asked_again(bob: PushedPage) -> None:
+    app = bob.app
+    await app.open("Lunch")
+    await app.send("One.")
+    await app.button("Not now").click()
+    await app.send("Two.")
+    await expect(app.row("Two.").get_by_role("img").first).to_be_visible()
+    await expect(app.button("Not now")).to_have_count(0)
+    assert bob.requests == []
+
+
+async def test_a_registration_is_renewed_at_a_start_and_ends_with_the_login(
+    bob: PushedPage,
+) -> None:
+    app = bob.app
+    await app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+    await app.page.reload()
+    await until(lambda: len(bob.requests) == 4)
+    assert [method for method, _, _ in bob.requests] == ["GET", "PUT"] * 2
+    assert bob.requests[1] == bob.requests[3]
+    await app.button("Sign out").click()
+    await expect(app.button("Carol")).to_be_visible()
+    assert [one[:2] for one in bob.requests[4:]] == [("DELETE", bob.requests[1][1])]
+    assert await app.page.evaluate('localStorage.getItem("tidings notices")') is None
+
+
+async def worker_of(page: Page) -> Worker:
+    """Return the service worker of the app, whose notices can be read."""
+    await page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    [worker] = page.context.service_workers
+    # A browser without a window has no badges either: the worker would die of one.
+    badge = "WorkerNavigator.prototype.setAppBadge = async (n) => void (globalThis.badge = n);"
+    await worker.evaluate(f"() => {{ {NOTICES} {badge} }}")
+    return worker
+
+
+async def test_the_worker_shows_a_push_while_the_app_is_closed(bob: PushedPage) -> None:
+    page = bob.app.page
+    await bob.app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+    worker = await worker_of(page)
+    notice = {"kind": "message", "collapse_key": "chat:c1", "data": {"chat_id": "c1"}, "badge": 2}
+    assert await worker.evaluate(PUSH, notice) == []  # somebody looks at the app
+    await worker.evaluate("() => void (Clients.prototype.matchAll = async () => [])")
+    assert await worker.evaluate(PUSH, notice) == [["Tidings", "New message", "c1"]]
+    assert await worker.evaluate("badge") == 2
+    shown = {**notice, "title": "Alice", "body": "Soup!"}
+    assert await worker.evaluate(PUSH, shown) == [["Alice", "Soup!", "c1"]]
+
+
+async def test_a_click_on_a_notice_opens_its_chat(bob: PushedPage) -> None:
+    page = bob.app.page
+    worker = await worker_of(page)
+    await bob.app.open("Lunch")
+    chat = await page.evaluate("location.hash.slice(1)")
+    await page.evaluate("location.hash = ''")
+    # Nobody has clicked, so the worker may not bring a window to the front: that part fails.
+    await worker.evaluate(
+        """async (chat_id) => {
+          await registration.showNotification("Tidings", { tag: chat_id, data: { chat_id } });
+          const event = new ExtendableEvent("notificationclick");
+          event.notification = notices.get(chat_id);
+          event.waitUntil = (work) => work.catch(() => {});
+          dispatchEvent(event);
+        }""",
+        chat,
+    )
+    await until(lambda: page.evaluate("location.hash.slice(1)"), equals=chat)
+    assert await worker.evaluate(SHOWN) == []
+
+
+async def test_notices_of_a_chat_end_when_it_is_read(bob: PushedPage) -> None:
+    app = bob.app
+    await app.button("Desktop notices").click()
+    await until(lambda: len(bob.requests) == 2)
+    await app.open("Lunch")
+    chat = await app.page.evaluate("location.hash.slice(1)")
+    show = """async ([chat_id, sequence]) => {
+      const worker = await navigator.serviceWorker.ready;
+      await worker.showNotification("Tidings", { tag: chat_id, data: { chat_id, sequence } });
+    }"""
+    await app.page.evaluate(show, [chat, "1"])
+    await app.page.evaluate(show, ["another chat", "1"])
+    await app.send("I am here.")  # the list of chats changes
+    await until(lambda: app.page.evaluate(SHOWN), equals=[["Tidings", None, "another chat"]])
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+async def test_everybody_can_answer_the_question(
+    visitors: Visitors, demo: ServerProcess, request: pytest.FixtureRequest, language: str
+) -> None:
+    profile = await visitors.profile(viewport=SMALL, bypass_csp=True, locale=language)
+    await profile.add_init_script(BROWSER)
+    page = await profile.new_page()
+    await page.goto(demo.url)
+    await page.get_by_role("button", name="Alice", exact=True).click()
+    await page.get_by_role("button", name="Lunch").first.press("Enter")
+    box = page.get_by_role("textbox").last
+    await box.fill("Soup?")
+    await box.press("Enter")
+    buttons = page.get_by_role("status").get_by_role("button")
+    await expect(buttons).to_have_count(2)
+    await page.evaluate(request.getfixturevalue("axe"))
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert await problems(page) == []
+    assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
