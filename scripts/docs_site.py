@@ -27,6 +27,8 @@ OUTSIDE: Final = {
     "deploy/compose/README.md": "project/compose.md",
     "examples/README.md": "project/examples.md",
     "examples/embed_chat/README.md": "project/embed-chat.md",
+    "examples/express_backend/README.md": "project/express-backend.md",
+    "examples/fastapi_backend/README.md": "project/fastapi-backend.md",
     "examples/first_notification/README.md": "project/first-notification.md",
     "examples/sign_in/README.md": "project/sign-in.md",
 }
