@@ -7,10 +7,11 @@ from tests.contract.builders import a_chat, append, deleted, entry_at, message, 
 from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
-from tidings.model.attachments import AttachedFiles, BlobPart, Upload, files_to_bytes
+from tidings.model.attachments import LATE_BYTES_MS, AttachedFiles, BlobPart, Upload, files_to_bytes
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey, ulid
 from tidings.model.limits import DAY_MS
+from tidings.model.scheduled import SENT_AS
 from tidings.ports.attachments import Visit
 from tidings.ports.log import Declined, Kept
 
@@ -148,3 +149,37 @@ async def test_visits_are_made_once_and_moved(store: Store) -> None:
     await store.uploads.remove(ANN, upload.attachment_id)
     assert upload.attachment_id not in await store.uploads.of_owner(ANN, 1_000)
     assert await store.uploads.get(ANN, upload.attachment_id) is None
+
+
+async def test_a_reserved_upload_belongs_to_its_scheduled_message(store: Store) -> None:
+    upload = await stored(store)
+    state = await a_chat(store, ANN, BOB)
+    reserve, name = store.uploads.reserve, upload.attachment_id
+    for _ in range(2):
+        assert await reserve(ANN, name, "one", NOW)
+    assert not await reserve(ANN, name, "two", NOW)
+    assert not await reserve(BOB, name, "one", NOW)
+    assert await append(store, state, with_files(upload)) == USED
+    found = await store.uploads.get(ANN, name)
+    assert found is not None
+    assert found.scheduled_id == "one"
+
+    await store.uploads.release(ANN, name, "two", NOW)
+    assert await store.uploads.get(ANN, name) == found
+    late = NOW + 9 * DAY_MS
+    await store.uploads.release(ANN, name, "one", late)
+    assert await store.uploads.get(ANN, name) == replace(upload, expires_at=late)
+    assert late + LATE_BYTES_MS in await due(store, upload, late + LATE_BYTES_MS)
+    assert not await reserve(ANN, name, "one", late)
+    assert await reserve(ANN, name, "one", late - 1)
+    assert await reserve(ANN, name, "one", late), "what is reserved does not expire"
+
+    entry = with_files(upload)
+    entry.client_message_id, entry.created_at = f"{SENT_AS}one", late + 1
+    assert await append(store, state, entry) == Kept()
+    taken = await store.uploads.get(ANN, name)
+    assert taken is not None
+    assert (taken.chat_id, taken.sequence, taken.scheduled_id) == (
+        state.chat_id, entry.sequence, None
+    )  # fmt: skip
+    assert not await reserve(ANN, name, "one", NOW)

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from tests.integration.attachments import upload
 from tests.integration.rest_world import Actor, Json, Rest, open_rest
 from tests.support.engine import Settings
 from tests.support.hook_server import HookServer, open_hook
@@ -86,6 +87,18 @@ async def test_what_a_hook_is_told(rest: Rest, hook: HookServer) -> None:
         "content_type": "text/plain",
         "sequence": 3,
     }
+
+
+async def test_a_hook_is_told_the_names_of_files(rest: Rest, hook: HookServer) -> None:
+    ann, bob, chat = await crew(rest)
+    file, other = await upload(ann, b"hello", name="tax.pdf"), await upload(bob, b"x")
+    await ann.send(chat, "m1", "", attachments=[file])
+    told = {"attachment_id": file, "name": "tax.pdf", "content_type": "image/png", "size": 5}
+    assert hook.asked[-1]["attachments"] == [told]
+    body = {"client_message_id": "m2", "content": "", "attachments": [other]}
+    refused = await ann.refused("POST", f"/v1/chats/{chat}/messages", body)
+    assert refused == (409, "attachment.unknown")
+    assert "attachments" not in hook.asked[-1]
 
 
 async def test_a_request_is_signed(rest: Rest, hook: HookServer) -> None:

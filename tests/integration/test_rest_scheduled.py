@@ -162,7 +162,7 @@ async def test_what_cannot_be_scheduled_is_refused(rest: Rest, talk: Talk) -> No
     for wrong in invalid:
         assert await ann.refused("POST", path, body(rest) | wrong) == (400, "request.invalid")
     with_file = body(rest, attachments=["01ARZ3NDEKTSV4RRFFQ69G5FAV"])
-    assert await ann.refused("POST", path, with_file) == (400, "request.invalid")
+    assert await ann.refused("POST", path, with_file) == (409, "attachment.unknown")
     plain = {"client_message_id": "sch:x", "content": "now"}
     assert await ann.refused("POST", path, plain) == (400, "request.invalid")
     assert await ann.refused("POST", path, body(rest, content="")) == (400, "content.empty")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from tidings.actions.attachments.reserving import ReserveUploads
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.scheduling import SendScheduled
@@ -203,6 +204,7 @@ def _send_scheduled(base: Foundation, chats: ChatVerbs, identity: Identity) -> S
         base.vault,
         identity.credential_status,
         base.bus,
+        ReserveUploads(store.uploads, base.clock),
         base.clock,
     )
 

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.attachments.downloading import ReadAttachment
+from tidings.actions.attachments.reserving import ReserveUploads
 from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.attachments.transfers import Transfers
 from tidings.actions.attachments.uploading import (
@@ -169,7 +170,10 @@ def _posting(
 
 def _scheduling(base: Foundation) -> Scheduling:
     store, vault = base.store, base.vault
-    return Scheduling(base.appender, store.scheduled, store.due, vault, vault.cursors, base.clock)
+    files = ReserveUploads(store.uploads, base.clock)
+    return Scheduling(
+        base.appender, store.scheduled, store.due, vault, vault.cursors, files, base.clock
+    )
 
 
 def make_chat_verbs(
@@ -295,6 +299,6 @@ def make_file_verbs(
         receive=ReceiveBytes(find, uploads, blobs, chance, transfers),
         put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
         read=ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status),
-        sweep=SweepAttachments(uploads, blobs, store.log, vault, clock, deletions),
+        sweep=SweepAttachments(uploads, blobs, store.log, store.scheduled, vault, clock, deletions),
         cursors=vault.cursors,
     )

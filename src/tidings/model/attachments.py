@@ -39,6 +39,8 @@ FILE_NAME_CHARS_MAX: Final = 255
 PIXELS_MAX: Final = 100_000
 UPLOAD_MS: Final = DAY_MS
 """Time within which an upload must be sent with a message."""
+SCHEDULED_FILES_MS: Final = 7 * DAY_MS
+"""Time after which the sweeper looks whether a scheduled message with files was sent."""
 LATE_BYTES_MS: Final = DAY_MS // 24
 """Time after the end of an upload during which a request that began before may still store bytes.
 Only then are its bytes deleted."""
@@ -115,6 +117,8 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
     chat_id: ChatId | None = None
     """The chat of the message that took over the upload; None if there is none yet."""
     sequence: int = 0
+    scheduled_id: str | None = None
+    """The scheduled message for which the upload is reserved; None if there is none."""
 
     @property
     def offset(self) -> int:

@@ -30,6 +30,13 @@ RESTORED: Final = "restored"
 """Code of a message that was due before its backup was restored, and is therefore not sent."""
 
 
+def scheduled_id_of(client_message_id: str) -> str | None:
+    """Return the scheduled message that is sent under this id; None if it is of another kind."""
+    if not client_message_id.startswith(SENT_AS):
+        return None
+    return client_message_id.removeprefix(SENT_AS)
+
+
 class ScheduledNotFound(NotFound):
     """The user has no such scheduled message, or cancelled it."""
 
@@ -74,6 +81,8 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     """Code of the refusal because of which the message failed."""
     expires_at: int | None = None
     """When a message that is neither pending nor firing is removed."""
+    attachments: tuple[str, ...] = ()
+    """Ids of uploads of the author, which are reserved for the message."""
 
     @property
     def sent_as(self) -> str:
@@ -93,7 +102,9 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none."""
-        options = SendOptions(self.reply_to, self.mentions, self.silent)
+        options = SendOptions(
+            self.reply_to, self.mentions, self.silent, attachments=self.attachments
+        )
         return None if options == SendOptions() else options
 
     def as_entry(self) -> Entry:
@@ -125,5 +136,6 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     def _done(self, state: State, now: int, sequence: int | None = None) -> "Scheduled":
         return msgspec.structs.replace(
             self, state=state, sequence=sequence, box=None, box_key=0, reply_to=None, mentions=(),
+            attachments=(),
             updated_at=now, expires_at=now + DONE_KEPT_MS,
         )  # fmt: skip

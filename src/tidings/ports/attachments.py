@@ -63,6 +63,24 @@ class Uploads(Protocol):
         """
         ...
 
+    async def reserve(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, now: int
+    ) -> bool:
+        """Reserve an upload for a scheduled message. Then only this message can take it, even
+        after it has expired.
+
+        Return False, and change nothing, if it has expired, if a message has it already, or if it
+        is reserved for another one. A repeat returns True.
+        """
+        ...
+
+    async def release(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, expires_at: int
+    ) -> None:
+        """End the reservation of an upload for this scheduled message, if there is one. The upload
+        expires at this time."""
+        ...
+
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         """Return the ids of some of a user's uploads."""
         ...

@@ -24,6 +24,7 @@ class UploadFact(FactBase, frozen=True, kw_only=True, tag="upload"):
     thumbnail: BlobPart | None = None
     chat_id: ChatId | None = None
     sequence: int = 0
+    scheduled_id: str | None = None
 
 
 class BytesFact(FactBase, frozen=True, kw_only=True, tag="bytes"):

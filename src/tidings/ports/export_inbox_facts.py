@@ -170,6 +170,7 @@ class ScheduledFact(FactBase, frozen=True, kw_only=True, tag="scheduled"):
     sequence: int | None = None
     code: str | None = None
     expires_at: int | None = None
+    attachments: tuple[str, ...] = ()
 
 
 OfInbox = InboxFact | NotificationFact | BroadcastFact | PostKeyFact

@@ -27,6 +27,7 @@ class ScheduledRecord(msgspec.Struct):
     created_at: str
     updated_at: str
     code: str | None
+    attachments: list[str]
 
 
 class ScheduledFailedFrame(msgspec.Struct, tag_field="op", tag="scheduled_failed"):
@@ -54,4 +55,5 @@ def scheduled_record(message: Scheduled, content: str | None) -> ScheduledRecord
         created_at=rfc3339(message.created_at),
         updated_at=rfc3339(message.updated_at),
         code=message.code,
+        attachments=list(message.attachments),
     )

@@ -31,6 +31,8 @@ class ScheduledMessage(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     code: str | None = None
     """Code of the refusal because of which the message failed."""
+    attachments: list[str] = []
+    """Ids of the uploads that are sent with the message."""
 
 
 class ScheduledPage(msgspec.Struct, frozen=True):
@@ -62,9 +64,11 @@ class ScheduledApi:
         reply_to: int | None = None,
         mentions: list[str] | None = None,
         silent: bool = False,
+        attachments: list[str] | None = None,
     ) -> str:
         """Schedule a message for a later time, and return its `scheduled_id`.
 
+        `attachments` are ids of finished uploads, which do not expire while the message waits.
         A repeat with the same `client_message_id` schedules nothing more.
         """
         asked = {
@@ -72,6 +76,7 @@ class ScheduledApi:
             "ttl_seconds": ttl_seconds,
             "reply_to": reply_to,
             "mentions": mentions,
+            "attachments": attachments,
         }
         body = {
             "client_message_id": client_message_id or self._world.new_id(),

@@ -25,6 +25,7 @@ from tidings.model.entries import SendKey, SendOptions
 from tidings.model.file_refusals import AttachmentUnknown, AttachmentUsed
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Invalid
+from tidings.model.scheduled import scheduled_id_of
 from tidings.ports.attachments import Uploads
 from tidings.ports.world import Clock
 
@@ -52,6 +53,7 @@ class Attaching:
         # Bound to another name than the content, which cannot pass for the list of files.
         self._name = f"{client_message_id}\0files"
         self._ids = ids
+        self._scheduled_id = scheduled_id_of(client_message_id)
         self._refusal: AttachmentUnknown | AttachmentUsed | None = None
         self._sealed: Sealed | None = None
         self.files: tuple[File, ...] = ()
@@ -81,9 +83,10 @@ class Attaching:
     async def _file(self, upload: Upload | None) -> File | AttachmentUnknown | AttachmentUsed:
         if upload is None:
             return AttachmentUnknown()
-        if upload.chat_id is not None:
+        if upload.chat_id is not None or upload.scheduled_id not in (None, self._scheduled_id):
             return AttachmentUsed()
-        if not upload.is_whole or upload.expires_at <= self._clock.now():
+        has_expired = upload.scheduled_id is None and upload.expires_at <= self._clock.now()
+        if has_expired or not upload.is_whole:
             return AttachmentUnknown()
         return await open_file(self._vault, upload) or AttachmentUnknown()
 
@@ -129,6 +132,21 @@ def attaching(
         key.client_message_id,
         options.attachments,
     )
+
+
+async def named_files(
+    sending: Sending, sender: UserKey, options: SendOptions | None
+) -> tuple[File, ...]:
+    """Return what describes the files that a send names, as far as they are uploads of the sender.
+
+    Raises:
+        StoreUnavailable: The uploads or the data key cannot be read now.
+    """
+    if options is None or not options.attachments or sending.uploads is None:
+        return ()
+    uploads = await sending.uploads.find(sender, options.attachments)
+    files = [await open_file(sending.vault, upload) for upload in uploads]
+    return tuple(file for file in files if file is not None)
 
 
 def check_attachments(ids: Sequence[str]) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.actions.content.vault import Vault
-from tidings.model.attachments import Upload
+from tidings.model.attachments import LATE_BYTES_MS, SCHEDULED_FILES_MS, Upload
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.attachments import Blobs, ByteDeletions, Uploads, Visit
+from tidings.ports.due import ScheduledMessages
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
@@ -35,6 +36,7 @@ class SweepAttachments:
     uploads: Uploads
     blobs: Blobs
     log: Log
+    scheduled: ScheduledMessages
     vault: Vault
     clock: Clock
     deletions: ByteDeletions
@@ -75,7 +77,10 @@ class SweepAttachments:
         upload = await self.uploads.get(visit.owner, visit.attachment_id)
         next_at = None
         is_over = upload is None
-        if upload is not None:
+        if upload is not None and upload.chat_id is None:
+            next_at = await self._waits_until(upload)
+            is_over = next_at is None
+        elif upload is not None:
             message = await self._message_of(upload)
             is_over = message is None or await self._is_unreadable(upload, message)
             if message is not None and message.expires_at is not None:
@@ -88,6 +93,17 @@ class SweepAttachments:
         await self.uploads.visited(visit, next_at)
         return is_over
 
+    async def _waits_until(self, upload: Upload) -> int | None:
+        """Return when to look again at an upload that no message has; None if it is over."""
+        if await self._is_erased(upload):
+            return None
+        if upload.scheduled_id is not None:
+            message = await self.scheduled.get(upload.owner, upload.scheduled_id)
+            if message is not None and message.is_open:
+                return max(message.send_at, self.clock.now()) + SCHEDULED_FILES_MS
+        end = upload.expires_at + LATE_BYTES_MS
+        return end if end > self.clock.now() else None
+
     async def _message_of(self, upload: Upload) -> Entry | None:
         """Return the message that has the upload; None if there is none and will be none."""
         if upload.chat_id is None:
@@ -97,6 +113,9 @@ class SweepAttachments:
     async def _is_unreadable(self, upload: Upload, message: Entry) -> bool:
         if message.redacted or message.files is None or message.expired(self.clock.now()):
             return True
+        return await self._is_erased(upload)
+
+    async def _is_erased(self, upload: Upload) -> bool:
         key = (upload.owner, upload.box_key)
         return (await self.vault.erased([key], loads_max=1)).get(key, False)
 

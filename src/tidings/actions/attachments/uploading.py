@@ -181,7 +181,8 @@ class FindUpload:
         if upload is None:
             raise AttachmentNotFound
         file = await open_file(self.vault, upload)
-        if file is None or (upload.chat_id is None and upload.expires_at <= self.clock.now()):
+        is_needed = upload.chat_id is not None or upload.scheduled_id is not None
+        if file is None or (not is_needed and upload.expires_at <= self.clock.now()):
             raise AttachmentGone
         return upload, file
 

@@ -6,7 +6,7 @@ asked for some seconds.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
@@ -18,6 +18,7 @@ from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.caches import LruCache
 from tidings.metrics import declared
 from tidings.model import limits
+from tidings.model.attachments import File
 from tidings.model.before_send import BeforeSend
 from tidings.model.entries import SendOptions
 from tidings.model.ids import ChatId, UserKey, rfc3339, tenant_of, user_id
@@ -47,6 +48,15 @@ Verdict = str | Refusal | None
 message stays as it is."""
 
 
+class HookedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a message, as the hook is told of it."""
+
+    attachment_id: str
+    name: str
+    content_type: str
+    size: int
+
+
 class HookedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message, as the hook is told of it."""
 
@@ -60,6 +70,7 @@ class HookedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Sequence of the message that is edited."""
     reply_to: int | None = None
     mentions: tuple[str, ...] = ()
+    attachments: tuple[HookedFile, ...] = ()
 
 
 class HookBody(msgspec.Struct, frozen=True):
@@ -204,6 +215,7 @@ def hooked_send(
     content: str,
     content_type: str,
     options: SendOptions | None,
+    files: Sequence[File] = (),
 ) -> HookedMessage:
     """Return a message that is sent, as the hook is told of it."""
     return HookedMessage(
@@ -215,6 +227,15 @@ def hooked_send(
         client_message_id=client_message_id,
         reply_to=None if options is None else options.reply_to,
         mentions=() if options is None else options.mentions,
+        attachments=tuple(
+            HookedFile(
+                attachment_id=file.attachment_id,
+                name=file.name,
+                content_type=file.content_type,
+                size=file.size,
+            )
+            for file in files
+        ),
     )
 
 

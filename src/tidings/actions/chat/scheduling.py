@@ -6,12 +6,14 @@ again. The action is idempotent, so a process may die at any moment: the message
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from tidings.actions.attachments.reserving import ReserveUploads
+from tidings.actions.attachments.sending import check_attachments
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import change, membership_of
 from tidings.actions.chat.message_checks import (
@@ -86,6 +88,7 @@ class Scheduling:
     due: DueItems
     vault: Vault
     cursors: Cursors
+    files: ReserveUploads
     clock: Clock
 
     async def add(
@@ -97,13 +100,14 @@ class Scheduling:
             ChatNotFound: The user is not a member of the chat.
             SendConflict: The client_message_id was used for a different scheduled message.
             LimitReached: The user has too many scheduled messages.
+            AttachmentUnknown: A file is not a finished upload of the user.
+            AttachmentUsed: A file belongs to another message.
         """
         now = self.clock.now()
-        check_content(draft.content)
+        _check_content(draft.content, draft.options.attachments)
         check_message_fields(draft.client_message_id, draft.content_type, draft.ttl_seconds)
         check_mentions(draft.options.mentions)
-        if draft.options.attachments:
-            raise Invalid("attachments: a scheduled message cannot have files", "/attachments")
+        check_attachments(draft.options.attachments)
         message = await self._sealed(user, chat, draft, send_at, now)
         stored = await self._stored(message, draft.options, now)
         if not is_same_send(message.digest, stored.digest):
@@ -111,17 +115,20 @@ class Scheduling:
         return stored
 
     async def _stored(self, message: Scheduled, options: SendOptions, now: int) -> Scheduled:
-        if message.send_at <= now:
-            # Only a repeat may have a time that has passed.
+        if message.send_at <= now or message.attachments:
+            # Only a repeat may have a time that has passed, or files that are sent already.
             found = await self.scheduled.get(message.user_id, message.scheduled_id)
             if found is not None:
                 return found
         self._check_time(message.send_at, now)
         await self._check_chat(message.user_id, message.chat_id, options)
+        reserved = (message.user_id, message.attachments, message.scheduled_id)
+        await self.files.reserve(*reserved)
         await self._put_due(message, now)
         stored = await self.scheduled.add(message)
         if stored is None:
             await self.due.drop(due_of(message))
+            await self.files.release(*reserved)
             raise LimitReached(f"at most {USER_SCHEDULED_MAX} scheduled messages")
         return stored
 
@@ -146,13 +153,13 @@ class Scheduling:
             ScheduledTooLate: The message is not pending any more.
         """
         now = self.clock.now()
-        if wanted.content is not None:
-            check_content(wanted.content)
         check_mentions(wanted.mentions or ())
         if wanted.send_at is not None:
             self._check_time(wanted.send_at, now)
         for _ in range(_ATTEMPTS_MAX):
             before = await self._pending(user, scheduled_id)
+            if wanted.content is not None:
+                _check_content(wanted.content, before.attachments)
             after = await self._changed(before, wanted, now)
             if after.send_at != before.send_at:
                 await self._put_due(after, now)
@@ -176,6 +183,7 @@ class Scheduling:
             before = await self._pending(user, scheduled_id)
             if await self.scheduled.replace(before, before.cancelled(self.clock.now())):
                 await self.due.drop(due_of(before))
+                await self.files.release(user, before.attachments, scheduled_id)
                 return
         raise StoreUnavailable("the message is being changed by other requests")
 
@@ -210,6 +218,7 @@ class Scheduling:
             reply_to=options.reply_to,
             mentions=options.mentions,
             silent=options.silent,
+            attachments=options.attachments,
             created_at=now,
             updated_at=now,
         )
@@ -264,6 +273,7 @@ class SendScheduled:
     vault: Vault
     credential_status: CredentialStatus
     bus: Bus
+    files: ReserveUploads
     clock: Clock
 
     async def do(self, due: Due) -> None:
@@ -336,7 +346,14 @@ class SendScheduled:
     async def _fail(self, message: Scheduled, code: str) -> None:
         failed = message.failed(code, self.clock.now())
         await self.scheduled.finish(failed)
+        await self.files.release(message.user_id, message.attachments, message.scheduled_id)
         self.bus.publish(ScheduledFailed(failed.user_id, failed.chat_id, failed.scheduled_id, code))
+
+
+def _check_content(content: str, attachments: Sequence[str]) -> None:
+    """Refuse content that is too long, or empty without files."""
+    if content or not attachments:
+        check_content(content)
 
 
 def _answer(answered: "asyncio.Future[Entry]") -> Callable[[Entry | Refusal, bool], None]:

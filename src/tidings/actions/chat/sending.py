@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from tidings.actions.attachments.sending import Attaching, attaching, check_attachments
+from tidings.actions.attachments.sending import Attaching, attaching, check_attachments, named_files
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks, Verdict, hooked_send
 from tidings.actions.chat.message_checks import (
@@ -344,8 +344,9 @@ class Post:
         async def judge() -> tuple[RetentionRule, Verdict]:
             if hooks is None:
                 return await retention.rule(tenant_of(sender)), None
-            hooked = hooked_send(sender, chat, key.client_message_id, content, kind, options)
             is_asked = options is None or options.posted_by is None
+            files = await named_files(self, sender, options) if is_asked else ()
+            hooked = hooked_send(sender, chat, key.client_message_id, content, kind, options, files)
             return await hooks.judge(sender, hooked, is_asked=is_asked)
 
         propose, refuse = partial(self._propose, draft), partial(_refuse, answer)

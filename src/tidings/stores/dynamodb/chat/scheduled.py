@@ -168,6 +168,8 @@ def scheduled_item(message: Scheduled) -> Item:
     }
     if message.mentions:
         item["mentions"] = list(message.mentions)
+    if message.attachments:
+        item["attachments"] = list(message.attachments)
     if message.expires_at is not None:
         item[TTL] = ttl_seconds(message.expires_at)
     return item
@@ -177,7 +179,9 @@ def to_scheduled(item: Item) -> Scheduled:
     """Convert a stored item to a scheduled message."""
     user = UserKey(item["pk"].removeprefix("s#"))
     message = made(Scheduled, item, user_id=user, scheduled_id=item["sk"])
-    return msgspec.structs.replace(message, mentions=tuple(message.mentions))
+    return msgspec.structs.replace(
+        message, mentions=tuple(message.mentions), attachments=tuple(message.attachments)
+    )
 
 
 def is_scheduled(item: Item) -> bool:

@@ -7,14 +7,16 @@ time, in several partitions, so that no partition gets too many writes.
 
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from tidings.model.attachments import BlobPart, Upload, attached_ids
+from tidings.model.attachments import LATE_BYTES_MS, BlobPart, Upload, attached_ids
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
+from tidings.model.scheduled import scheduled_id_of
 from tidings.ports.attachments import Uploads, Visit
 from tidings.ports.log import Declined
 from tidings.stores.dynamodb.chat import link_patterns as patterns
@@ -27,6 +29,8 @@ VISIT_PARTITIONS: Final = 16
 _PAGE: Final = 100
 _FREE: Final = "attribute_exists(#reaction) AND attribute_not_exists(#chat_id)"
 _TAKE: Final = "SET #chat_id = :chat, #sequence = :sequence"
+_IS_RESERVED: Final = "#scheduled_id = :scheduled"
+_IS_UNRESERVED: Final = "attribute_not_exists(#scheduled_id) AND #expires_at > :now"
 
 _encode = msgspec.json.Encoder().encode
 _parts = msgspec.json.Decoder(tuple[BlobPart, ...])
@@ -75,6 +79,29 @@ class DynamoUploads:
             after = {"parts": stored.get("parts"), "thumbnail": stored.get("thumbnail")}
             return failed.is_repeat and values[":after"] in after.values()
         return True
+
+    async def reserve(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, now: int
+    ) -> bool:
+        key, update = upload_key(owner, attachment_id), "SET #scheduled_id = :scheduled"
+        condition = f"{_FREE} AND ({_IS_RESERVED} OR ({_IS_UNRESERVED}))"
+        values = {":scheduled": scheduled_id, ":now": now}
+        try:
+            await self._dynamo.update(patterns.CHANGE_UPLOAD, key, update, condition, values)
+        except ConditionFailed:
+            return False
+        return True
+
+    async def release(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, expires_at: int
+    ) -> None:
+        # The visit comes first: a visit of an upload that is still needed is harmless.
+        visit = Visit(owner, attachment_id, expires_at + LATE_BYTES_MS)
+        await self._dynamo.put(patterns.PUT_UPLOAD, visit_item(visit))
+        key, update = upload_key(owner, attachment_id), "SET #expires_at = :at REMOVE #scheduled_id"
+        values = {":scheduled": scheduled_id, ":at": expires_at}
+        with suppress(ConditionFailed):
+            await self._dynamo.update(patterns.CHANGE_UPLOAD, key, update, _IS_RESERVED, values)
 
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         items = await self._dynamo.query(
@@ -129,15 +156,21 @@ class DynamoUploads:
 
 def plan_attachments(plan: TransactionPlan, index: int, message: Entry) -> None:
     """Plan to give uploads to the message that names them."""
-    values = {
+    values: Item = {
         ":chat": message.chat_id,
         ":sequence": message.sequence,
         ":now": message.created_at,
     }
     used = Declined(index, "attachment_used")
+    update, condition = _TAKE, f"{_FREE} AND {_IS_UNRESERVED}"
+    scheduled_id = scheduled_id_of(message.client_message_id or "")
+    if scheduled_id is not None:
+        values[":scheduled"] = scheduled_id
+        update += " REMOVE #scheduled_id"
+        condition = f"{_FREE} AND ({_IS_RESERVED} OR ({_IS_UNRESERVED}))"
     for name in attached_ids(message.files):
-        key, condition = upload_key(message.sender, name), f"{_FREE} AND #expires_at > :now"
-        plan.add(Update("reactions", key, _TAKE, condition, values), used)
+        key = upload_key(message.sender, name)
+        plan.add(Update("reactions", key, update, condition, values), used)
     if message.expires_at is not None:
         for item in visits_of(message.sender, message.files, message.expires_at):
             plan.add(Put("reactions", item))

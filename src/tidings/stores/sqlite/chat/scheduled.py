@@ -186,6 +186,7 @@ def to_scheduled_row(message: Scheduled) -> tuple[Any, ...]:
     """Convert a scheduled message to a row, in the order of its fields."""
     fields = msgspec.structs.asdict(message)
     fields["mentions"] = msgspec.json.encode(message.mentions).decode()
+    fields["attachments"] = msgspec.json.encode(message.attachments).decode()
     fields["silent"] = int(message.silent)
     return tuple(fields.values())
 
@@ -193,8 +194,12 @@ def to_scheduled_row(message: Scheduled) -> tuple[Any, ...]:
 def from_scheduled_row(row: tuple[Any, ...]) -> Scheduled:
     """Convert a row that was selected with `columns` to a scheduled message."""
     found = from_row(Scheduled, row)
-    mentions = _names.decode(str(found.mentions))
-    return msgspec.structs.replace(found, mentions=mentions, silent=bool(found.silent))
+    return msgspec.structs.replace(
+        found,
+        mentions=_names.decode(str(found.mentions)),
+        attachments=_names.decode(str(found.attachments)),
+        silent=bool(found.silent),
+    )
 
 
 def _get(db: apsw.Connection, user: UserKey, scheduled_id: str) -> Scheduled | None:

@@ -7,9 +7,10 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from tidings.model.attachments import BlobPart, Upload, attached_ids
+from tidings.model.attachments import LATE_BYTES_MS, BlobPart, Upload, attached_ids
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
+from tidings.model.scheduled import scheduled_id_of
 from tidings.ports.attachments import Uploads, Visit
 from tidings.ports.log import Declined
 from tidings.stores.sqlite.engine.connections import Readers
@@ -36,8 +37,16 @@ SELECT owner, attachment_id, visit_at FROM uploads WHERE visit_at <= ? ORDER BY 
 """
 _VISITED: Final = f"UPDATE uploads SET visit_at = ? WHERE {_KEY} AND visit_at = ?"
 _VISIT: Final = f"UPDATE uploads SET visit_at = ? WHERE {_KEY}"
+_MAY_TAKE: Final = """
+chat_id IS NULL AND (scheduled_id = ? OR (scheduled_id IS NULL AND expires_at > ?))
+"""
 _TAKE: Final = f"""
-UPDATE uploads SET chat_id = ?, sequence = ? WHERE {_KEY} AND chat_id IS NULL AND expires_at > ?
+UPDATE uploads SET chat_id = ?, sequence = ?, scheduled_id = NULL WHERE {_KEY} AND {_MAY_TAKE}
+"""
+_RESERVE: Final = f"UPDATE uploads SET scheduled_id = ? WHERE {_KEY} AND {_MAY_TAKE}"
+_RELEASE: Final = f"""
+UPDATE uploads SET scheduled_id = NULL, expires_at = ?, visit_at = ?
+WHERE {_KEY} AND scheduled_id = ?
 """
 
 _encode = msgspec.json.Encoder().encode
@@ -72,6 +81,18 @@ class SqliteUploads:
         before = _text(upload.thumbnail) if upload.thumbnail else None
         row = (_text(thumbnail), box, upload.owner, upload.attachment_id, before)
         return await self._writer.write(lambda db: _execute(db, _THUMBNAIL, row) > 0)
+
+    async def reserve(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, now: int
+    ) -> bool:
+        row = (scheduled_id, owner, attachment_id, scheduled_id, now)
+        return await self._writer.write(lambda db: _execute(db, _RESERVE, row) > 0)
+
+    async def release(
+        self, owner: UserKey, attachment_id: str, scheduled_id: str, expires_at: int
+    ) -> None:
+        row = (expires_at, expires_at + LATE_BYTES_MS, owner, attachment_id, scheduled_id)
+        await self._writer.write(lambda db: _execute(db, _RELEASE, row))
 
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         return await self._readers.read(
@@ -117,7 +138,14 @@ def all_uploads(db: apsw.Connection) -> Iterator[Upload]:
 def take_uploads(db: apsw.Connection, index: int, message: Entry) -> None:
     """Give uploads to the message that names them, or decline it if one is not free."""
     for name in attached_ids(message.files):
-        row = (message.chat_id, message.sequence, message.sender, name, message.created_at)
+        row = (
+            message.chat_id,
+            message.sequence,
+            message.sender,
+            name,
+            scheduled_id_of(message.client_message_id or ""),
+            message.created_at,
+        )
         if _execute(db, _TAKE, row) == 0:
             raise UndoWrite(Declined(index, "attachment_used"))
 

@@ -6,6 +6,7 @@ from typing import Final
 from tidings.stores.sqlite.engine.schema_due import SCHEDULED
 from tidings.stores.sqlite.engine.schema_preferences import PREFERENCES
 from tidings.stores.sqlite.engine.schema_push import PUSH
+from tidings.stores.sqlite.engine.schema_scheduled_files import SCHEDULED_FILES
 from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOKS
 
 # The sweeper visits each upload once or twice, so the index is partial and small.
@@ -30,5 +31,5 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_to_visit ON uploads (visit_at) WHERE visit_at IS NOT NULL;
 """
 
-LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS, PREFERENCES, PUSH)
+LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS, PREFERENCES, PUSH, SCHEDULED_FILES)
 """The steps after those of `schema_steps`, in order."""
