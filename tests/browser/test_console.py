@@ -63,6 +63,8 @@ class Harbour:
         report = {"reason": "abuse", "comment": "Rude."}
         await self.ask("POST", f"/chats/{self.chat}/messages/3/report", report, tokens[0])
         await self.ask("DELETE", f"/chats/{self.chat}/messages/4", None, tokens[0])
+        hook = {"url": "https://example.com/hook", "events": ["message.created"], "enabled": False}
+        await self.ask("PUT", f"{at}/webhooks/shop", hook)
         await self.ask("PUT", f"{at}/inboxes/news", {"title": "News", "categories": ["tide"]})
         post = {
             "audience": {"kind": "users", "uids": ["ann", "bob"]},
@@ -123,6 +125,9 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         ("inboxes", f"{at}/inboxes", "tide"),
         ("notifications", f"{at}/inboxes/news", "High tide"),
         ("notification", f"{at}/inboxes/news/{harbour.notification}", "Delivered"),
+        ("webhooks", f"{at}/webhooks", "https://example.com/hook"),
+        ("webhook", f"{at}/webhooks/shop", "Nothing failed, and nothing waits."),
+        ("push", f"{at}/push", "Browsers (Web Push)"),
         ("keys", f"{at}/keys", "Signs"),
         ("missing", f"{at}/users/nobody", "no such user"),
     ):

@@ -2,7 +2,7 @@
 /** The keys of a tenant: those it calls the API with, and those that sign tokens of its users. */
 
 import { h } from "../elements/view.js";
-import { button, card, label, mono, table, when } from "./parts.js";
+import { button, card, label, mono, shownOnce, table, when } from "./parts.js";
 import { Pages, Screen } from "./screen.js";
 import { Refused } from "./server.js";
 
@@ -100,16 +100,7 @@ export class KeysScreen extends Screen {
         request: `POST /v1/tenants/${this.tenant}/keys`,
         act: async () => {
           const { key } = await this.server.ask("POST", this.at("keys"));
-          return [
-            h("p", null, "Copy the key now. It is not shown again."),
-            h("input", {
-              class: "secret",
-              readOnly: true,
-              value: key,
-              "aria-label": "New key",
-              onfocus: selectAll,
-            }),
-          ];
+          return shownOnce("New key", key);
         },
       },
       "The key is created.",
@@ -162,5 +153,3 @@ export class KeysScreen extends Screen {
     );
   }
 }
-
-const selectAll = (/** @type {any} */ event) => event.target.select();

@@ -158,6 +158,23 @@ export const button = (text, onclick, kind = "") =>
  */
 export const link = (href, text) => h("a", { href }, text);
 
+/**
+ * A secret that the server shows once.
+ *
+ * @param {string} name
+ * @param {string} secret
+ */
+export const shownOnce = (name, secret) => [
+  h("p", null, "Copy it now. It is not shown again."),
+  h("input", {
+    class: "secret",
+    readOnly: true,
+    value: secret,
+    "aria-label": name,
+    onfocus: (/** @type {any} */ event) => event.target.select(),
+  }),
+];
+
 /** @param {string} text */
 export const trouble = (text) =>
   h("p", { class: "trouble", role: "alert" }, [icon("warning"), h("span", null, text)]);

@@ -12,12 +12,14 @@ import { JobScreen } from "./job.js";
 import { KeysScreen } from "./keys.js";
 import { NotificationScreen, NotificationsScreen } from "./notifications.js";
 import { OverviewScreen, SettingsScreen } from "./overview.js";
+import { PushScreen } from "./push.js";
 import { ReportsScreen } from "./reports.js";
 import { TenantScreen } from "./tenant.js";
 import { TenantsScreen } from "./tenants.js";
 import { TracedScreen, TraceScreen } from "./trace.js";
 import { UserScreen } from "./user.js";
 import { UsersScreen } from "./users.js";
+import { WebhookScreen, WebhooksScreen } from "./webhooks.js";
 
 /** @type {readonly (typeof import("./screen.js").Screen)[]} */
 export const SCREENS = [
@@ -42,6 +44,9 @@ export const SCREENS = [
   InboxesScreen,
   NotificationsScreen,
   NotificationScreen,
+  WebhooksScreen,
+  WebhookScreen,
+  PushScreen,
   KeysScreen,
   JobScreen,
   TenantAuditScreen,
