@@ -197,7 +197,7 @@ ALERTS: Final = (
     Alert(
         "TidingsPushFailing",
         "More than ten percent of the batches of push notices are not accepted.",
-        'sum(rate(tidings_push_total{outcome!="sent"}[15m])) '
+        'sum(rate(tidings_push_total{outcome!~"sent|gone|ended|content_gone"}[15m])) '
         "/ sum(rate(tidings_push_total[15m])) > 0.1",
         15,
         "ticket",

@@ -58,7 +58,7 @@ BUDGETS: dict[str, Budget] = {
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
     cases.BLOCK: (Units(8, 4.5), Units(8, 4.5)),
     cases.ERASE: (Units(10, 4), Units(10, 4)),
-    cases.DELETE_USER: (Units(12, 3.5), Units(70, 67)),
+    cases.DELETE_USER: (Units(12, 3.5), Units(70, 70)),
     cases.MISSED_ERASURES: (Units(0, 1), Units(0, 1)),
     cases.NEW_USER: (Units(2, 1), Units(3, 1)),
     cases.LIST_USERS: (Units(0, 29), Units(0, 29)),

@@ -16,6 +16,7 @@ from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.delivery.chat_states import NotInLog
 from tidings.model.entries import EVERYONE, SendOptions
 from tidings.model.ids import ChatId
+from tidings.model.push_rules import ArrivedMessage
 from tidings.stores.dynamodb.chat import heads
 from tidings.wire.events import HintEvent
 
@@ -85,7 +86,7 @@ async def test_whoever_registers_before_the_head_copy_is_written_is_handed_it(
     assert late.sequences == []
     await deliverer.dispatch_again(handed)
     assert late.sequences == [1]
-    assert delivery.posts.notices == []
+    assert delivery.push_queue.offers == []
 
 
 @pytest.mark.attack("S06")
@@ -136,7 +137,7 @@ async def test_a_removed_member_is_handed_its_removal_and_nothing_after_it(
     assert gone.sequences == [3]
     assert gone.encoded_entries[0].removed == (BOB,)
     assert sorted(stays.sequences) == [2, 3, 4]
-    assert delivery.posts.of(BOB) == []
+    assert delivery.push_queue.of(BOB) == []
 
 
 @pytest.mark.attack("D02", "W08")
@@ -154,7 +155,7 @@ async def test_who_is_removed_between_the_two_looks_is_not_handed_it_by_the_seco
     await deliverer.write_head(first)
     await deliverer.dispatch_again(first)
     assert late.sequences == []
-    assert delivery.posts.of(BOB) == []
+    assert delivery.push_queue.of(BOB) == []
 
 
 async def test_a_newcomer_is_handed_entries_from_its_joining_on(
@@ -168,7 +169,7 @@ async def test_a_newcomer_is_handed_entries_from_its_joining_on(
     await delivery.deliver(delivery.deliverer(), chat)
     assert newcomer.sequences == [3, 4]
     assert newcomer.encoded_entries[0].added == (DAN,)
-    assert delivery.posts.of(DAN) == []
+    assert delivery.push_queue.of(DAN) == []
 
 
 async def test_what_no_event_told_of_is_read_from_the_log(delivery: DeliveryDeployment) -> None:
@@ -206,7 +207,7 @@ async def test_a_redacted_message_is_a_tombstone_in_the_same_run(
     await delivery.deliver(delivery.deliverer(), chat)
     assert device.frame(2)["redacted"] is True
     assert MARK not in str(device.frames)
-    assert delivery.posts.notices == []
+    assert delivery.push_queue.offers == []
 
 
 async def test_a_message_that_is_not_the_newest_known_is_read_again(
@@ -240,7 +241,7 @@ async def test_what_expired_on_the_way_is_not_handed_out(delivery: DeliveryDeplo
     await delivery.deliver(delivery.deliverer(), chat)
     assert device.frame(2)["expired"] is True
     assert MARK not in str(device.frames)
-    assert delivery.posts.notices == []
+    assert delivery.push_queue.offers == []
 
 
 # Old events.
@@ -262,7 +263,7 @@ async def test_events_from_long_ago_are_hints_only(delivery: DeliveryDeployment)
     assert stays.frame(2)["content"] == f"{MARK} kept"
     assert stays.frame(3)["redacted"] is stays.frame(4)["expired"] is True
     assert gone.sequences == [6]
-    assert delivery.posts.notices == []
+    assert delivery.push_queue.offers == []
 
 
 async def test_a_repeat_of_what_was_delivered_costs_nothing(delivery: DeliveryDeployment) -> None:
@@ -304,30 +305,26 @@ async def test_a_chat_left_alone_for_long_is_not_delivered_from_the_beginning(
     assert device.sequences == [1, 258]
 
 
-async def test_push_goes_to_those_without_a_connection_who_want_it(
+async def test_messages_are_offered_to_push_for_those_without_a_connection(
     delivery: DeliveryDeployment,
 ) -> None:
     chat = await delivery.chat(ANN, BOB, CAT, DAN)
     delivery.gateways.connect(BOB)
-    await delivery.store.chats.mute(chat, CAT, delivery.clock.now() + 60_000)
     await delivery.send(ANN, chat)
     await delivery.deliver(delivery.deliverer(), chat)
-    (notice,) = delivery.posts.notices
-    assert (notice.chat_id, notice.sequence, notice.sender) == (chat, 2, ANN)
-    assert notice.users == (DAN,)
-    delivery.clock.time += 60_000
-    await delivery.send(ANN, chat)
-    await delivery.deliver(delivery.deliverer(), chat)
-    assert delivery.posts.of(CAT) == [3]
+    message = ArrivedMessage(2, ANN, is_mention=False)
+    assert delivery.push_queue.offers == [(CAT, chat, message), (DAN, chat, message)]
 
 
 async def test_push_follows_mentions_and_silence(delivery: DeliveryDeployment) -> None:
     chat = await delivery.chat(ANN, BOB)
-    await delivery.store.chats.mute(chat, BOB, delivery.clock.now() + 9, except_mentions=True)
     for names, is_silent in (((), False), (EVERYONE, False), (EVERYONE, True)):
         await delivery.send(ANN, chat, options=SendOptions(None, names, is_silent))
     await delivery.deliver(delivery.deliverer(), chat)
-    assert delivery.posts.of(BOB) == [3], "the mention"
+    assert [(one.sequence, one.is_mention) for _, _, one in delivery.push_queue.offers] == [
+        (2, False),
+        (3, True),
+    ]
 
 
 async def test_a_gateway_that_does_not_answer_holds_nobody(delivery: DeliveryDeployment) -> None:
@@ -338,7 +335,7 @@ async def test_a_gateway_that_does_not_answer_holds_nobody(delivery: DeliveryDep
     deliverer = delivery.deliverer()
     await delivery.deliver(deliverer, chat)
     assert device.sequences == []
-    assert delivery.posts.of(BOB) == [2]
+    assert delivery.push_queue.of(BOB) == [2]
     assert await delivery.head(chat) == 2
     assert deliverer.gateway_dispatch.silent_gateways > 0
 

@@ -124,16 +124,16 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
         await delivery.remove(chat, BOB)
         await delivery.send(CAT, chat, "without bob")
         await until(lambda: cat.sequences[-1:] == [6])
-        await until(lambda: 6 in delivery.posts.of(DAN))
+        await until(lambda: 6 in delivery.push_queue.of(DAN))
     await check_links(traced)
     assert cat.sequences == [1, 2, 3, 4, 5, 6]
     assert max(bob.sequences) == 5
-    assert delivery.posts.of(DAN)[0] == 2
-    assert BOB not in delivery.posts.notices[-1].users
+    assert delivery.push_queue.of(DAN)[0] == 2
+    assert 6 not in delivery.push_queue.of(BOB)
 
     # Half a minute later a new group begins at offset 0.
     delivery.clock.time += 30_001
-    delivery.posts.notices.clear()
+    delivery.push_queue.offers.clear()
     bob.encoded_entries.clear()
     cat.encoded_entries.clear()
     async with working(delivery, kafka_address, topics, "second") as worker:
@@ -141,7 +141,7 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
     assert bob.sequences == [5]
     assert cat.frame(2)["content"] == f"{MARK} for all"
     assert cat.frame(3)["redacted"] is True
-    assert delivery.posts.notices == []
+    assert delivery.push_queue.offers == []
     assert worker.dead_letter == 0
     await publisher.close()
     spans.install(None)

@@ -288,7 +288,7 @@ async def test_events_of_two_writers_in_the_wrong_order_are_both_handed_out_and_
         await until(lambda: feed.finished == [0])
         feed.put(second)
         await until(lambda: feed.finished == [0, 1])
-    assert sorted(delivery.posts.of(BOB)) == [2, 3]
+    assert sorted(delivery.push_queue.of(BOB)) == [2, 3]
     assert await delivery.head(chat) == 3
 
 

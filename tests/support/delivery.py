@@ -13,8 +13,7 @@ from typing import Any
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
 from tests.support.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
-from tests.support.fake_gateways import FakeGateways
-from tests.support.fake_gateways import FakePush as FakePush
+from tests.support.fake_gateways import FakeGateways, FakePushQueue
 from tests.support.invitations import anybody
 from tests.support.users import ANN
 from tidings.actions.chat.appender import Appender
@@ -25,9 +24,11 @@ from tidings.actions.chat.message_changes import Edit, Redact
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.blocks import NewDirectChats, NoBlocks
+from tidings.assembly.push_queue import NoDevices
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
+from tidings.delivery.push_notices import Everybody, PushOffers
 from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey
@@ -59,7 +60,7 @@ class DeliveryDeployment:
     bus: InProcessBus
     appender: Appender
     gateways: FakeGateways
-    posts: FakePush
+    push_queue: FakePushQueue
     usage: list[Usage]
     events: list[bytes] = field(default_factory=list)
 
@@ -141,9 +142,8 @@ class DeliveryDeployment:
             vault=self.vault,
             registry=self.gateways,
             handover=self.gateways,
-            push=self.posts,
+            push=PushOffers(self.push_queue, Everybody(), NoBlocks(), NoDevices()),
             clock=self.clock,
-            blocks=NoBlocks(),
         )
 
     def taken(self, *sequences: int) -> list[EntryEvent]:
@@ -202,7 +202,7 @@ async def open_delivery(
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)
         delivery = DeliveryDeployment(
-            store, vault, clock, bus, appender, FakeGateways(), FakePush(), usage
+            store, vault, clock, bus, appender, FakeGateways(), FakePushQueue(), usage
         )
 
         def publish(event: Event) -> None:

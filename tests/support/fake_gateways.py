@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
+from tidings.delivery.push_notices import OfferQueue
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.push_rules import ArrivedMessage
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable, InboxEvent
 from tidings.ports.delivery import (
     ConnectionAddress,
     EncodedEntry,
     Handover,
-    MessageNotice,
-    Push,
     Refreshed,
     Registry,
     RegistryUnavailable,
@@ -122,18 +122,29 @@ class FakeGateways:
         self.hints.append((event, gateway, but_not))
 
 
-class FakePush:
-    """Push service that records the notices."""
+class FakePushQueue:
+    """OfferQueue that records for whom messages are offered at once, because nobody took them."""
 
     def __init__(self) -> None:
-        self.notices: list[MessageNotice] = []
+        self.offers: list[tuple[UserKey, ChatId, ArrivedMessage]] = []
 
-    async def send(self, notices: Sequence[MessageNotice]) -> None:
-        self.notices += notices
+    def offer(
+        self,
+        user: UserKey,
+        chat: ChatId,
+        message: ArrivedMessage,
+        *,
+        is_small: bool,
+        is_looking: bool,
+        receipts_tell: bool,
+    ) -> None:
+        del is_small, receipts_tell
+        if not is_looking:
+            self.offers.append((user, chat, message))
 
     def of(self, user: UserKey) -> list[int]:
-        """Return the sequences for which the user got a notice."""
-        return [notice.sequence for notice in self.notices if user in notice.users]
+        """Return the sequences that were offered for the user."""
+        return [message.sequence for offered, _, message in self.offers if offered == user]
 
 
 class ListFeed:
@@ -180,9 +191,9 @@ class ListFeed:
         self.is_down = True
 
 
-_conforms: tuple[type[Registry], type[Handover], type[Push], type[Feed]] = (
+_conforms: tuple[type[Registry], type[Handover], type[OfferQueue], type[Feed]] = (
     FakeGateways,
     FakeGateways,
-    FakePush,
+    FakePushQueue,
     ListFeed,
 )

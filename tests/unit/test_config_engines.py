@@ -150,7 +150,6 @@ def test_roles_by_flag() -> None:
             "TIDINGS_KAFKA_BOOTSTRAP has no effect without TIDINGS_BUS=kafka",
         ),
         ({"DYNAMODB_PREFIX": "x"}, "has no effect without TIDINGS_STORE=dynamodb"),
-        ({"PUSH": "log"}, "TIDINGS_PUSH=log is for delivery workers"),
         ({**MANY, "PUSH": "log", "PUSH_URL": "https://x"}, "has no effect without TIDINGS_PUSH="),
         ({**MANY, "PUSH": "webhook", "PUSH_URL": "https://x"}, "needs a secret to sign with"),
         ({**MANY, "PUSH": "webhook", "PUSH_SECRET": STRONG}, "needs an address"),

@@ -26,6 +26,7 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
+from tidings.actions.push.noticing import AlwaysAllowed, Badges
 from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
@@ -51,6 +52,7 @@ from tidings.ports.attachments import Blobs
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.due import DueKind, DueWork
+from tidings.ports.push import PushPreferences
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -75,6 +77,8 @@ class Core:
     webhooks: WebhookVerbs
     logins: LoginVerbs
     push: PushVerbs
+    push_preferences: PushPreferences
+    badges: Badges
     blocks: BlockLists
     bans: Bans
     watch: RevocationWatch
@@ -174,6 +178,8 @@ def _make_core(
         webhooks=make_webhook_verbs(base),
         logins=logins,
         push=make_push_verbs(base, identity.watch, config.network.outgoing_allow),
+        push_preferences=AlwaysAllowed(),
+        badges=Badges(chats.count_total, base.clock),
         blocks=blocks,
         bans=identity.bans,
         watch=identity.watch,

@@ -7,10 +7,12 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
+from tidings.assembly.push_queue import NoDevices, open_offers, run_clearing
 from tidings.assembly.system import wait_patiently
-from tidings.config import Config, DynamoDb, Webhook
+from tidings.config import Config, DynamoDb
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
+from tidings.delivery.push_notices import PushOffers
 from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
 from tidings.delivery.timer import Timer
@@ -18,8 +20,7 @@ from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
-from tidings.ports.delivery import Changes, DeliveryStore, Push
-from tidings.wire.events import secrets_of
+from tidings.ports.delivery import Changes, DeliveryStore
 
 
 @asynccontextmanager
@@ -40,6 +41,7 @@ async def run_delivery(
             _run_deletions(core, others, stack)
             _run_tenant_jobs(core, stack)
             _run_timer(core, stack)
+        run_clearing(core, stack)
         yield
 
 
@@ -56,7 +58,9 @@ async def _run_entries(
         again = Republisher(core.store.log, deliveries, core.vault, core.bus, core.clock)
         await _run_relay(tables, core, deliveries, again, None, stack)
         return
-    push = _push(config, core, stack)
+    push = None
+    if {"worker", "relay"} & set(config.process.roles):
+        push = open_offers(config, core, NoDevices(), stack)
     if "worker" in config.process.roles:
         _run_worker(core, _deliverer(core, deliveries, others, push), others, stack)
     if "relay" in config.process.roles:
@@ -66,7 +70,7 @@ async def _run_entries(
 
 
 def _deliverer(
-    core: Core, deliveries: DeliveryStore, others: ClusterLinks, push: Push | None
+    core: Core, deliveries: DeliveryStore, others: ClusterLinks, push: PushOffers | None
 ) -> Deliverer:
     return Deliverer(
         log=core.store.log,
@@ -76,7 +80,6 @@ def _deliverer(
         handover=others.handover,
         push=push,
         clock=core.clock,
-        blocks=core.blocks,
     )
 
 
@@ -136,26 +139,6 @@ def _run_timer(core: Core, stack: AsyncExitStack) -> None:
     )
     timer.start()
     stack.push_async_callback(timer.close)
-
-
-def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
-    if config.push == "log":
-        from tidings.phones.log import LogPush
-
-        return LogPush()
-    if isinstance(config.push, Webhook):
-        from tidings.phones.push_webhook import WebhookPush
-
-        push = WebhookPush(
-            url=config.push.url,
-            secrets=secrets_of(config.push.secret, config.push.secret_previous),
-            clock=core.clock,
-            back_off=wait_patiently,
-        )
-        push.start()
-        stack.push_async_callback(push.close)
-        return push
-    return None
 
 
 def _run_worker(

@@ -7,7 +7,7 @@ import json
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from tidings.actions.chat.deleting import Sweeper
 from tidings.api.access import Access
@@ -19,6 +19,7 @@ from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag, open_tracer
 from tidings.assembly.process import dump_state_on_signal, find_allocator
+from tidings.assembly.push_queue import run_own_push
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.state import StateReporter
 from tidings.assembly.stores import make_local_tables
@@ -29,6 +30,7 @@ from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
 from tidings.gateway.journals import ClusterJournals
+from tidings.gateway.looking import ConnectedDevices
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
 from tidings.ports.bus import Appended
 from tidings.ports.journals import Journals
@@ -65,6 +67,8 @@ class Server:
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
+        self._is_alone = others is None
+        self._push = AsyncExitStack()
         self._metrics = ProcessMetrics(config, core, others)
         network = config.network
         rate_limits = make_limits(config, others)
@@ -92,6 +96,7 @@ class Server:
             sign_in=sign_in,
             journals=_journals(self._sockets, others),
         )
+        self._looking = ConnectedDevices(hub)
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
@@ -114,6 +119,8 @@ class Server:
             self._tasks.repeat(allocator.run)
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
+        if self._is_alone:
+            run_own_push(self._config, core, self._looking, self._push)
         # Processes of all roles need the watch, because those that deliver cache content keys too.
         await core.watch.start()
         if self._sockets is not None:
@@ -172,6 +179,7 @@ class Server:
         await self._profile_frames.close()
         if self._remote_notices is not None:
             await self._remote_notices.close()
+        await self._push.aclose()
         await self._tasks.close()
         await self._reporter.close()
         await self._metrics.close()

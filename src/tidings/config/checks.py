@@ -53,8 +53,6 @@ def combined_mistakes(settings: ParsedSettings) -> Iterator[str]:
         yield from _processes(settings)
     if not {"bus", "jobs"}.intersection(wrong):
         yield from _queue(settings)
-    if values["push"] != "off" and settings.is_alone and "bus" not in wrong:
-        yield f"TIDINGS_PUSH={values['push']} is for delivery workers: it needs TIDINGS_BUS=kafka"
     yield from _pairs(settings.given)
     yield from _blobs(settings)
     if "redis_url" in values:

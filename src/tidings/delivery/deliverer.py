@@ -20,17 +20,16 @@ from contextlib import suppress
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.actions.identity.blocks import BlockLists
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
-from tidings.delivery.push_notices import PushNotifier, is_young
+from tidings.delivery.push_notices import PushNotifier, PushOffers, is_young
 from tidings.metrics.counts import report_counts
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Unavailable
 from tidings.model.roles import Member
-from tidings.ports.delivery import DeliveryStore, Handover, Push, Registry, RegistryUnavailable
+from tidings.ports.delivery import DeliveryStore, Handover, Registry, RegistryUnavailable
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
 from tidings.wire.events import EntryEvent, HintEvent
@@ -60,13 +59,12 @@ class Deliverer:
         vault: Vault,
         registry: Registry,
         handover: Handover,
-        push: Push | None,
+        push: PushOffers | None,
         clock: Clock,
-        blocks: BlockLists,
     ) -> None:
         self.states = DeliveryStates(log, deliveries)
         self.gateway_dispatch = GatewayDispatch(registry, handover, self._open)
-        self.pushing = PushNotifier(push, deliveries, clock, blocks)
+        self.pushing = PushNotifier(push, clock)
         self._deliveries = deliveries
         self._vault = vault
         self._clock = clock
@@ -136,7 +134,8 @@ class Deliverer:
             [batch for done in dispatched for batch in done.batches], members
         )
         await self.pushing.notify(
-            [(done.run.entries, done.reached) for done in dispatched], members
+            [(done.run.entries, done.reached, done.run.state.is_small) for done in dispatched],
+            members,
         )
         self.delivered += sum(len(done.run.entries) for done in dispatched)
 

@@ -1,37 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends push notices for new messages to members who were not reached by a connection.
+"""Offers new messages to the queue of push notices, for the members who may be notified.
 
-Push notices are sent only if there is a push service, and only for messages that still have their
-content, are not silent, and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to
-members who muted the chat or block the sender, to members who joined after the message, or to
-former members.
+Only messages that are not older than `YOUNG_MS_MAX` are offered. A process that starts again offers
+young messages once more; the claim of a notice makes sure that it is sent once.
 """
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from tidings.actions.identity.blocks import BlockLists
 from tidings.caches import LruCache
-from tidings.metrics.counts import report_counts
+from tidings.metrics import declared
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.model.limits import SECOND_MS
+from tidings.model.push_rules import ArrivedMessage, reason_at_arrival
+from tidings.model.refusals import Unavailable
 from tidings.model.roles import Member
-from tidings.ports.delivery import (
-    DeliveryStore,
-    MessageNotice,
-    Push,
-    PushMute,
-)
+from tidings.ports.bus import Appended, Bus
+from tidings.ports.push import LookingDevices
 from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+from tidings.tenant_queues import TenantQueues
 
 YOUNG_MS_MAX: Final = 30 * SECOND_MS
 """Maximum age at which the entry in an event is used as it is. An older entry is read from the log,
 and no push is sent for it."""
-MUTES_SECONDS: Final = 30.0
-"""Time for which the mutes of a chat are cached. A mute takes effect within this time."""
-MUTED_CHATS_MAX: Final = 5_000
+ARRIVALS_MAX: Final = 10_000
+TENANT_ARRIVALS_MAX: Final = 2_500
+"""Maximum number of messages that wait until their members are looked up."""
+WORKERS: Final = 4
+TENANT_WORKERS: Final = 2
+OFFERED_CHATS_MAX: Final = 50_000
 
 
 def is_young(entry: Entry, now: int) -> bool:
@@ -39,84 +41,193 @@ def is_young(entry: Entry, now: int) -> bool:
     return now - entry.created_at <= YOUNG_MS_MAX
 
 
-class PushNotifier:
-    """Sends push notices for new messages. It caches which members have muted a chat."""
+class Arrival(msgspec.Struct, frozen=True):
+    """A new message, and the members who may be notified of it."""
+
+    entry: Entry
+    members: Mapping[UserKey, Member]
+    is_small: bool
+
+
+class OfferQueue(Protocol):
+    """Takes messages of which users may be notified; see `PushQueue`."""
+
+    def offer(
+        self,
+        user: UserKey,
+        chat: ChatId,
+        message: ArrivedMessage,
+        *,
+        is_small: bool,
+        is_looking: bool,
+        receipts_tell: bool,
+    ) -> None:
+        """Notify a user of a message: at once, or later if the user looks at a device."""
+        ...
+
+
+class PushReach(Protocol):
+    """Knows which users can be notified."""
+
+    def is_off(self, tenant: str) -> bool:
+        """Return True if it is known, without a read, that no user of the tenant is reachable."""
+        ...
+
+    async def is_on(self, tenant: str) -> bool:
+        """Return True if some users of the tenant may be reachable."""
+        ...
+
+    async def is_reachable(self, user: UserKey) -> bool:
+        """Return True if the user has a device or something else that can be notified."""
+        ...
+
+
+class Everybody:
+    """The reach of a push service of the operator, who knows the devices of all users."""
+
+    def is_off(self, tenant: str) -> bool:
+        return False
+
+    async def is_on(self, tenant: str) -> bool:
+        return True
+
+    async def is_reachable(self, user: UserKey) -> bool:
+        return True
+
+
+class PushOffers:
+    """Finds the members who may be notified of a message, and offers it to the queue for them."""
 
     def __init__(
-        self, push: Push | None, deliveries: DeliveryStore, clock: Clock, blocks: BlockLists
+        self, queue: OfferQueue, reach: PushReach, blocks: BlockLists, looking: LookingDevices
     ) -> None:
-        self._push = push
-        self._deliveries = deliveries
-        self._clock = clock
+        self._queue = queue
+        self._reach = reach
         self._blocks = blocks
-        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, PushMute]]] = LruCache(
-            MUTED_CHATS_MAX, name="mutes"
+        self._looking = looking
+
+    def may_reach(self, tenant: str) -> bool:
+        """Return False if it is known that no user of the tenant can be notified."""
+        return not self._reach.is_off(tenant)
+
+    async def offer(self, arrival: Arrival, reached: Collection[UserKey] | None = None) -> None:
+        """Offer a message to the queue for each member who may be notified of it.
+
+        `reached` are the members who look at a device that got the message, if another process
+        knows them; otherwise this process has all connections.
+
+        Raises:
+            StoreUnavailable: The store cannot be read now.
+        """
+        entry = arrival.entry
+        if not await self._reach.is_on(tenant_of(entry.sender)):
+            return
+        blocked_by = (await self._blocks.of(entry.sender, arrival.members)).blocked_by
+        for user, member in arrival.members.items():
+            is_blocked = user in blocked_by
+            if reason_at_arrival(entry, user, member.joined, is_blocked=is_blocked) is not None:
+                continue
+            if await self._reach.is_reachable(user):
+                self._offer(arrival, user, reached)
+
+    def _offer(self, arrival: Arrival, user: UserKey, reached: Collection[UserKey] | None) -> None:
+        entry, is_small = arrival.entry, arrival.is_small
+        is_looking = self._looking.is_looking(user) if reached is None else user in reached
+        if reached is not None and is_looking and not is_small:
+            return  # receipts of large chats are not stored at once, so what was written is enough
+        self._queue.offer(
+            user,
+            entry.chat_id,
+            ArrivedMessage(entry.sequence, entry.sender, entry.does_mention(user)),
+            is_small=is_small,
+            is_looking=is_looking,
+            receipts_tell=not self._looking.is_away(user) if reached is None else is_looking,
         )
-        self.noticed = 0
-        report_counts(self, "push")
+
+
+class OwnArrivals:
+    """Offers the messages that this process appends, if it has all connections."""
+
+    def __init__(self, offers: PushOffers, bus: Bus, clock: Clock) -> None:
+        self._offers = offers
+        self._clock = clock
+        self._offered: LruCache[ChatId, int] = LruCache(OFFERED_CHATS_MAX)
+        """The last sequence of each chat that was offered; a relay may publish it again."""
+        self._arrivals: TenantQueues[Arrival] = TenantQueues(
+            "push arrivals",
+            tenant_max=TENANT_ARRIVALS_MAX,
+            total_max=ARRIVALS_MAX,
+            at_once_max=TENANT_WORKERS,
+        )
+        self._tasks = Tasks("push arrivals")
+        bus.subscribe(self._on_appended, Appended)
+
+    def start(self) -> None:
+        """Start the tasks that look up members."""
+        for _ in range(WORKERS):
+            self._tasks.repeat(self._work)
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._tasks.close()
+
+    def _on_appended(self, event: Appended) -> None:
+        entry, state = event.entry, event.state
+        if entry.kind != "message" or entry.silent or not self._offers.may_reach(state.tenant):
+            return
+        # The content is read again before a notice is sent, so it need not wait in memory.
+        bare = msgspec.structs.replace(entry, content=None, box=None)
+        self.arrive(Arrival(bare, state.members, state.is_small))
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Take a message, unless it is old or was taken before."""
+        entry = arrival.entry
+        is_new = (self._offered.get(entry.chat_id) or 0) < entry.sequence
+        if is_new and is_young(entry, self._clock.now()):
+            self._offered.put(entry.chat_id, entry.sequence)
+            self._tasks.start(self._put(arrival))
+
+    async def _put(self, arrival: Arrival) -> None:
+        dropped = await self._arrivals.put(tenant_of(arrival.entry.sender), arrival)
+        if dropped is not None:
+            declared.push.counts["dropped"] += 1
+
+    async def _work(self) -> None:
+        tenant, arrival = await self._arrivals.get()
+        try:
+            await self._offers.offer(arrival)
+        except Unavailable:
+            declared.push.counts["failed"] += 1
+        finally:
+            await self._arrivals.done(tenant)
+
+
+class PushNotifier:
+    """Offers messages that a worker has delivered, for members whom no gateway has reached."""
+
+    def __init__(self, offers: PushOffers | None, clock: Clock) -> None:
+        self._offers = offers
+        self._clock = clock
 
     async def notify(
         self,
-        runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
+        runs: Iterable[tuple[Sequence[Entry], Collection[UserKey], bool]],
         members: Mapping[UserKey, Member],
     ) -> None:
-        """Send push notices for each run of a chat to the members whom the run has not reached.
+        """Offer the young messages of each run, with the members whom the run has reached and
+        whether the chat is small.
 
         Raises:
-            StoreUnavailable: The mutes of the chat cannot be read; no push was sent.
+            StoreUnavailable: The store cannot be read now; some messages may have been offered.
         """
-        if self._push is None:
+        if self._offers is None:
             return
         now = self._clock.now()
-        notices: list[MessageNotice] = []
-        for entries, reached in runs:
-            # A message whose content is gone by now needs no push.
-            new = [entry for entry in entries if _is_pushed(entry, now)]
-            away = [user for user in members if user not in reached]
-            if new and away:
-                mutes = await self._mutes_of(new[0].chat_id)
-                for entry in new:
-                    blocked_by = (await self._blocks.of(entry.sender, away)).blocked_by
-                    wanting = {
-                        user: members[user]
-                        for user in away
-                        if user not in blocked_by and _wants(user, entry, mutes, now)
-                    }
-                    if notice := _notice(entry, wanting):
-                        notices.append(notice)
-        if notices:
-            self.noticed += sum(len(notice.users) for notice in notices)
-            await self._push.send(notices)
-
-    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
-        now = asyncio.get_running_loop().time()
-        cached = self._mutes.get(chat)
-        if cached is not None and now - cached[0] <= MUTES_SECONDS:
-            return cached[1]
-        mutes = await self._deliveries.mutes(chat)
-        self._mutes.put(chat, (now, mutes))
-        return mutes
+        for entries, reached, is_small in runs:
+            for entry in entries:
+                # A message whose content is gone by now needs no push.
+                if entry.kind == "message" and entry.gone is None and is_young(entry, now):
+                    await self._offers.offer(Arrival(entry, members, is_small), reached)
 
 
-def _is_pushed(entry: Entry, now: int) -> bool:
-    return (
-        entry.kind == "message" and entry.gone is None and not entry.silent and is_young(entry, now)
-    )
-
-
-def _wants(user: UserKey, entry: Entry, mutes: Mapping[UserKey, PushMute], now: int) -> bool:
-    mute = mutes.get(user)
-    return mute is None or not mute.holds(now, is_mention=entry.does_mention(user))
-
-
-def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> MessageNotice | None:
-    users = tuple(
-        user
-        for user, member in wanting.items()
-        if user != entry.sender and member.joined < entry.sequence
-    )
-    if not users:
-        return None
-    return MessageNotice(
-        chat_id=entry.chat_id, sequence=entry.sequence, sender=entry.sender, users=users
-    )
+_conforms: type[PushReach] = Everybody

@@ -163,6 +163,9 @@ ACTIONS: Final[dict[str, Action]] = {
         "or `unknown`.",
         ("tenant", "provider", "outcome", "reason"),
     ),
+    "push_waits": Action(
+        "A push notice was not sent, because the store does not answer.",
+    ),
     "push_trouble": Action(
         "Your webhook does not accept push notices, or too many wait.",
         ("tenant", "failed", "dropped"),

@@ -51,7 +51,7 @@ INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
         "done": "items that were due and are done, such as scheduled messages",
         "failed_attempts": "unexpected errors that such items met",
     },
-    "push": {"noticed": "users for whom a push notice was made"},
+    "push": {"noticed": "push notices that were sent"},
     "profiles": {"dropped": "changes of profiles and presence that were not sent"},
     "notices": {"dropped": "inbox frames that were not sent"},
     "inbox counts": {"dropped": "counts of inboxes that were not sent"},

@@ -237,6 +237,7 @@ def _parts_of_deletion() -> list[Charge]:
         *erase().to_the_answer,
         _reads("list_personal_claims", "idempotency_keys", 6, 6),
         _reads("read_blocks", "tenants", 2, 2),
+        _reads("read_push_devices", "tenants", 3, 3),
         _reads("list_scheduled", "inbox", 2, 2),
         _reads("list_uploads", "reactions", 2, 2),
         _reads("list_user_chats", "delivery_state", 3, 3),

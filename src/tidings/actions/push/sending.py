@@ -63,6 +63,18 @@ class SendPush:
     clock: Clock
     back_off: Callable[[int], Awaitable[None]]
 
+    def is_off(self, tenant: str) -> bool:
+        """Return True if it is known, without a read, that no user of the tenant is reachable."""
+        return self.directory.is_off(tenant)
+
+    async def is_on(self, tenant: str) -> bool:
+        """Return True if the tenant has a provider, so that some of its users may be reachable.
+
+        Raises:
+            StoreUnavailable: The store cannot be read now.
+        """
+        return bool((await self.directory.tenant(tenant)).credentials)
+
     async def is_reachable(self, user: UserKey) -> bool:
         """Return True if the user has a device, or the user's tenant a webhook.
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the queue of push notices, in the one process of a server or in a delivery worker."""
+
+from contextlib import AsyncExitStack
+
+from tidings.actions.push.noticing import MakeNotice
+from tidings.assembly.core import Core
+from tidings.assembly.system import wait_patiently
+from tidings.config import Config, Webhook
+from tidings.delivery.operator_push import OperatorPush
+from tidings.delivery.push_clearing import PushClearing
+from tidings.delivery.push_notices import Everybody, OwnArrivals, PushOffers
+from tidings.delivery.push_queue import PushQueue
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.delivery import Push
+from tidings.ports.push import LookingDevices
+from tidings.wire.events import secrets_of
+
+
+class NoDevices:
+    """The devices of a process without connections."""
+
+    def is_looking(self, user: UserKey) -> bool:
+        return False
+
+    def is_away(self, user: UserKey) -> bool:
+        return False
+
+    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
+        return False
+
+
+def make_notices(core: Core) -> MakeNotice:
+    """Make the verb that decides about notices of messages, and claims them."""
+    return MakeNotice(
+        core.store.log,
+        core.store.push_claims,
+        core.vault,
+        core.blocks,
+        core.profiles,
+        core.push_preferences,
+        core.push.directory,
+        core.badges,
+        core.clock,
+    )
+
+
+def open_offers(
+    config: Config, core: Core, looking: LookingDevices, stack: AsyncExitStack
+) -> PushOffers:
+    """Start a queue, and return what offers messages to it; `stack` closes both."""
+    service = _operator_service(config, core, stack)
+    operator = OperatorPush(core.push.send, service)
+    stack.push_async_callback(operator.close)
+    queue = PushQueue(make_notices(core), operator.send, looking)
+    queue.start()
+    stack.push_async_callback(queue.close)
+    reach = core.push.send if service is None else Everybody()
+    return PushOffers(queue, reach, core.blocks, looking)
+
+
+def run_own_push(
+    config: Config, core: Core, looking: LookingDevices, stack: AsyncExitStack
+) -> None:
+    """Notify users of the messages that this process appends; it has all connections."""
+    arrivals = OwnArrivals(open_offers(config, core, looking, stack), core.bus, core.clock)
+    arrivals.start()
+    stack.push_async_callback(arrivals.close)
+
+
+def run_clearing(core: Core, stack: AsyncExitStack) -> None:
+    """Take notices back whose messages were read in this process."""
+    clearing = PushClearing(core.store.push_claims, core.push.send, core.badges, core.bus)
+    stack.push_async_callback(clearing.close)
+
+
+def _operator_service(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
+    if config.push == "log":
+        from tidings.phones.log import LogPush
+
+        return LogPush()
+    if isinstance(config.push, Webhook):
+        from tidings.phones.push_webhook import WebhookPush
+
+        push = WebhookPush(
+            url=config.push.url,
+            secrets=secrets_of(config.push.secret, config.push.secret_previous),
+            clock=core.clock,
+            back_off=wait_patiently,
+        )
+        push.start()
+        stack.push_async_callback(push.close)
+        return push
+    return None

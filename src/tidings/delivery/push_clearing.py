@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes back push notices whose messages were read on another device."""
+
+import logging
+
+from tidings.actions.push.noticing import Badges, clearing
+from tidings.actions.push.sending import SendPush
+from tidings.model.chats import Receipt
+from tidings.model.ids import ChatId, tenant_of
+from tidings.model.refusals import Unavailable
+from tidings.ports.bus import Bus, ReceiptMoved
+from tidings.ports.push import PushClaims
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.push")
+
+
+class PushClearing:
+    """Sends a clearing notice when a user has read up to the last notice of a chat."""
+
+    def __init__(self, claims: PushClaims, send: SendPush, badges: Badges, bus: Bus) -> None:
+        self._claims = claims
+        self._send = send
+        self._badges = badges
+        self._tasks = Tasks("push clearing")
+        bus.subscribe(self._on_moved, ReceiptMoved)
+
+    async def close(self) -> None:
+        """Stop. Notices that were not taken back stay until the app is opened."""
+        await self._tasks.close()
+
+    def _on_moved(self, event: ReceiptMoved) -> None:
+        receipt = event.receipt
+        if 0 < receipt.pushed <= receipt.read and not self._is_off(receipt):
+            self._tasks.start(self._clear(event.chat, receipt))
+
+    def _is_off(self, receipt: Receipt) -> bool:
+        return self._send.is_off(tenant_of(receipt.user))
+
+    async def _clear(self, chat: ChatId, receipt: Receipt) -> None:
+        user = receipt.user
+        try:
+            if not await self._send.is_reachable(user):
+                return
+            if not await self._claims.clear(user, chat, receipt.pushed):
+                return
+            self._badges.forget(user)
+            badge = await self._badges.of(user, more=0)
+            await self._send(user, clearing(chat, receipt.read, badge))
+        except Unavailable:
+            log.warning("the store does not answer", extra={"action": "push_waits"})

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of push notices: waits for devices, gathers the messages of a burst, and sends notices.
+
+A user who looks at a device gets `WAIT_SECONDS` to take a message there. A user who does not is
+notified at once. After a notice, further messages of the same chat are gathered for
+`GATHER_SECONDS` and become one notice. The queue is in memory and bounded; tenants take turns.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from tidings.actions.push.noticing import WaitingMessages
+from tidings.caches import LruCache
+from tidings.diagnosis import report_queue
+from tidings.metrics import declared
+from tidings.metrics.counts import report_counts
+from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.model.push_rules import ArrivedMessage, Reason
+from tidings.model.refusals import Unavailable
+from tidings.ports.push import LookingDevices, PushNotice
+from tidings.tasks import Tasks
+from tidings.tenant_queues import TenantQueues
+
+log = logging.getLogger("tidings.push")
+
+WAIT_SECONDS: Final = 10.0
+GATHER_SECONDS: Final = 10.0
+WAITING_MAX: Final = 50_000
+"""Maximum number of chats of users that wait in a process. Beyond it, notices are dropped."""
+TENANT_WAITING_MAX: Final = 20_000
+MESSAGES_MAX: Final = 8
+"""Number of messages that are remembered for one notice: the newest ones."""
+WORKERS: Final = 16
+TENANT_WORKERS: Final = 8
+CLOSE_SECONDS_MAX: Final = 2.0
+
+_Key = tuple[UserKey, ChatId]
+
+
+class _Due(msgspec.Struct, frozen=True):
+    message: ArrivedMessage
+    at: float
+    """When the message may be pushed, by the clock of the event loop."""
+
+
+class _Pending(msgspec.Struct):
+    """Messages of one chat of which a user is not notified yet."""
+
+    due: list[_Due]
+    is_small: bool
+    receipts_tell: bool
+    """Whether a receipt shows that a device has taken them which is not away."""
+
+
+class PushQueue:
+    """Notifies users of messages that they have not taken."""
+
+    def __init__(
+        self,
+        make: Callable[[WaitingMessages], Awaitable[PushNotice | Reason]],
+        send: Callable[[UserKey, PushNotice], Awaitable[object]],
+        looking: LookingDevices,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        gather_seconds: float = GATHER_SECONDS,
+    ) -> None:
+        self._make = make
+        self._send = send
+        self._looking = looking
+        self._wait_seconds = wait_seconds
+        self._gather_seconds = gather_seconds
+        self._pending: dict[_Key, _Pending] = {}
+        self._of_tenant: Counter[str] = Counter()
+        self._noticed_at: LruCache[_Key, float] = LruCache(WAITING_MAX)
+        self._queues: TenantQueues[_Key] = TenantQueues(
+            "push",
+            tenant_max=TENANT_WAITING_MAX,
+            total_max=WAITING_MAX,
+            at_once_max=TENANT_WORKERS,
+        )
+        self._tasks = Tasks("push")
+        self.noticed = 0
+        self.held_back: Counter[Reason] = Counter()
+        report_queue("waiting pushes", self)
+        report_counts(self, "push")
+
+    def depths(self) -> Mapping[str, int]:
+        """Return the number of chats of users that wait, and of their messages."""
+        messages = sum(len(pending.due) for pending in self._pending.values())
+        return {"waiting": len(self._pending), "messages": messages}
+
+    def start(self) -> None:
+        """Start the tasks that send notices."""
+        for _ in range(WORKERS):
+            self._tasks.repeat(self._work)
+
+    async def close(self) -> None:
+        """Stop. What still waits is offered again after the next start, while it is young."""
+        await self._tasks.close()
+
+    def offer(
+        self,
+        user: UserKey,
+        chat: ChatId,
+        message: ArrivedMessage,
+        *,
+        is_small: bool,
+        is_looking: bool,
+        receipts_tell: bool,
+    ) -> None:
+        """Notify a user of a message: at once, or later if the user looks at a device."""
+        key, now = (user, chat), asyncio.get_running_loop().time()
+        due = _Due(message, now + self._wait_seconds if is_looking else now)
+        pending = self._pending.get(key)
+        if pending is not None:
+            pending.due = [*pending.due[-(MESSAGES_MAX - 1) :], due]
+            pending.receipts_tell = pending.receipts_tell and receipts_tell
+            return
+        tenant = tenant_of(user)
+        if len(self._pending) >= WAITING_MAX or self._of_tenant[tenant] >= TENANT_WAITING_MAX:
+            declared.push.counts["dropped"] += 1
+            return
+        self._pending[key] = _Pending([due], is_small, receipts_tell)
+        self._of_tenant[tenant] += 1
+        self._schedule(key)
+
+    def _schedule(self, key: _Key) -> None:
+        """Queue a chat of a user when its first message may be pushed."""
+        loop = asyncio.get_running_loop()
+        earliest = (self._noticed_at.get(key) or -self._gather_seconds) + self._gather_seconds
+        at = max(earliest, self._pending[key].due[0].at)
+        if at <= loop.time():
+            self._enqueue(key)
+        else:
+            loop.call_at(at, self._enqueue, key)
+
+    def _enqueue(self, key: _Key) -> None:
+        self._tasks.start(self._put(key))
+
+    async def _put(self, key: _Key) -> None:
+        # The queues have room for all that may be pending, so nothing is dropped here.
+        await self._queues.put(tenant_of(key[0]), key)
+
+    async def _work(self) -> None:
+        tenant, key = await self._queues.get()
+        try:
+            await self._notify(key, self._taken(key))
+        except Unavailable:
+            log.warning("the store does not answer", extra={"action": "push_waits"})
+            declared.push.counts["failed"] += 1
+        finally:
+            await self._queues.done(tenant)
+
+    def _taken(self, key: _Key) -> WaitingMessages:
+        """Remove and return the messages that may be pushed now; the others wait on."""
+        now, pending = asyncio.get_running_loop().time(), self._pending[key]
+        due = [one.message for one in pending.due if one.at <= now]
+        pending.due = [one for one in pending.due if one.at > now]
+        self._noticed_at.put(key, now)
+        if pending.due:
+            self._schedule(key)
+        else:
+            del self._pending[key]
+            self._of_tenant[tenant_of(key[0])] -= 1
+        user, chat = key
+        left = [one for one in due if not self._took(user, chat, one, is_small=pending.is_small)]
+        tells = pending.receipts_tell and pending.is_small and not self._looking.is_away(user)
+        return WaitingMessages(user, chat, left[::-1], unless_delivered=tells)
+
+    def _took(self, user: UserKey, chat: ChatId, one: ArrivedMessage, *, is_small: bool) -> bool:
+        return self._looking.took(user, chat, one.sequence, is_small=is_small)
+
+    async def _notify(self, key: _Key, waiting: WaitingMessages) -> None:
+        made: PushNotice | Reason = "taken"
+        if waiting.messages:
+            made = await self._make(waiting)
+        if isinstance(made, str):
+            self.held_back[made] += 1
+            self._noticed_at.pop(key)  # no notice was sent, so the next one need not wait
+            return
+        self.noticed += 1
+        await self._send(waiting.user, made)

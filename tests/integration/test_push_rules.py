@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a member is notified of a message, and when not: every rule of push, on both engines."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.rest_world import Actor, Rest, open_rest
+from tests.support.engine import some_engine
+from tests.support.push import FakePush, with_fake_providers
+from tests.support.waiting import until
+from tidings.assembly.push_queue import make_notices, run_clearing
+from tidings.delivery.push_notices import OwnArrivals, PushOffers
+from tidings.delivery.push_queue import PushQueue
+from tidings.model.ids import ChatId, UserKey, rfc3339
+from tidings.model.push_rules import Reason
+from tidings.ports.push import PushNotice
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_numbers = count(1)
+
+
+@dataclass
+class Eyes:
+    """Who looks at a device, and what the devices took."""
+
+    looking: set[UserKey] = field(default_factory=set)
+    away: set[UserKey] = field(default_factory=set)
+    taken: set[tuple[UserKey, int]] = field(default_factory=set)
+
+    def is_looking(self, user: UserKey) -> bool:
+        return user in self.looking
+
+    def is_away(self, user: UserKey) -> bool:
+        return user in self.away
+
+    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
+        return (user, sequence) in self.taken
+
+
+class HeldQueue(PushQueue):
+    """A queue that a test can hold, so that something happens before a notice is made."""
+
+    hold: asyncio.Event | None = None
+
+    async def _put(self, key: tuple[UserKey, ChatId]) -> None:
+        if self.hold is not None:
+            await self.hold.wait()
+        await super()._put(key)
+
+
+@dataclass
+class Pushing:
+    """A server with a queue that waits no time, and the push services that it uses."""
+
+    rest: Rest
+    fake: FakePush
+    queue: HeldQueue
+    eyes: Eyes
+    tenant: str = ""
+
+    def key(self, name: str) -> UserKey:
+        return UserKey(f"{self.tenant}:{name}")
+
+    async def people(self, content: str = "none") -> tuple[Actor, Actor, str]:
+        """Ann and Bob, who has a phone, and their chat, in a new tenant."""
+        self.tenant = f"t{next(_numbers)}"
+        backend = await self.rest.tenant(self.tenant)
+        settings = {"fcm": {"key": "k"}, "content": content}
+        await backend.ok("PUT", f"/v1/tenants/{self.tenant}/push", settings)
+        ann, bob = [await self.rest.user(name, self.tenant) for name in ("ann", "bob")]
+        await register(bob, f"{self.tenant} bob")
+        self.fake.sent.clear()
+        self.queue.held_back.clear()
+        return ann, bob, await ann.group("bob")
+
+    async def pushed(self, number: int = 1) -> list[PushNotice]:
+        """The notices, once there are this many."""
+        await until(lambda: len(self.fake.sent) >= number, describe=lambda: self.queue.held_back)
+        assert len(self.fake.sent) == number
+        return [notice for _, notice in self.fake.sent]
+
+    async def held_back(self, reason: Reason, number: int = 1) -> None:
+        """Wait until nobody was notified for this reason."""
+        await until(
+            lambda: self.queue.held_back[reason] >= number,
+            describe=lambda: (self.queue.held_back, self.fake.sent),
+        )
+        assert self.fake.sent == []
+
+
+async def register(user: Actor, token: str, **more: Any) -> None:
+    body = {"provider": "fcm", "token": token, "app": "news", **more}
+    await user.ok("PUT", "/v1/me/devices/phone/push", body)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "dynamodb"])
+async def rest(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Rest]:
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    async with some_engine(request.param, endpoint, streams=False) as settings:
+        folder = tmp_path_factory.mktemp("rest")
+        async with open_rest(folder, settings=settings) as opened:
+            yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def pushing(rest: Rest) -> AsyncIterator[Pushing]:
+    core, eyes = rest.core, Eyes()
+    fake = with_fake_providers(core.push)
+    async with AsyncExitStack() as stack:
+        queue = HeldQueue(
+            make_notices(core), core.push.send, eyes, wait_seconds=0.01, gather_seconds=0.01
+        )
+        queue.start()
+        stack.push_async_callback(queue.close)
+        arrivals = OwnArrivals(
+            PushOffers(queue, core.push.send, core.blocks, eyes), core.bus, core.clock
+        )
+        arrivals.start()
+        stack.push_async_callback(arrivals.close)
+        run_clearing(core, stack)
+        yield Pushing(rest, fake, queue, eyes)
+
+
+async def test_a_member_without_a_connection_is_notified(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    sent = await ann.send(chat, "m1", "Hello Bob")
+    (notice,) = await pushing.pushed()
+    assert (notice.kind, notice.collapse_key, notice.badge) == ("message", chat, 1)
+    assert notice.data == {
+        "chat_id": chat, "sequence": str(sent["sequence"]), "sender_id": "ann",
+        "message_id": f"{chat}.{sent['sequence']}",
+    }  # fmt: skip
+    assert (notice.title, notice.body) == (None, None), "the tenant shows no content"
+
+
+async def test_a_tenant_may_show_content(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people(content="preview")
+    await ann.ok("PATCH", "/v1/me", {"display_name": "Ann B."})
+    pushing.rest.core.profiles.forget(pushing.key("ann"))
+    await ann.send(chat, "m1", "Hello\n" + "x" * 300)
+    (notice,) = await pushing.pushed()
+    assert notice.title == "Ann B."
+    assert notice.body == "Hello " + "x" * 193 + "…"
+
+
+async def test_who_looks_at_a_device_gets_time_to_take_it(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    bob = pushing.key("bob")
+    pushing.eyes.looking.add(bob)
+    pushing.eyes.taken.add((bob, 2))
+    await ann.send(chat, "m1")
+    await pushing.held_back("taken")
+    await ann.send(chat, "m2")
+    (notice,) = await pushing.pushed()
+    assert notice.data["sequence"] == "3", "the device did not take the second"
+
+
+async def test_a_receipt_tells_unless_a_device_is_away(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    key = pushing.key("bob")
+    pushing.eyes.looking.add(key)
+    await ann.send(chat, "m0")
+    await pushing.pushed()
+    pushing.fake.sent.clear()
+
+    async def send_and_receive(cmid: str) -> None:
+        pushing.queue.hold = asyncio.Event()
+        sent = await ann.send(chat, cmid)
+        body = {"delivered": sent["sequence"]}
+        await bob.ok("PUT", f"/v1/chats/{chat}/receipt", body)
+        pushing.queue.hold.set()
+
+    await send_and_receive("m1")
+    await pushing.held_back("not_claimed")
+    pushing.eyes.away.add(key)
+    await send_and_receive("m2")
+    await pushing.pushed()
+
+
+async def test_what_was_read_is_not_pushed(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    sent = await ann.send(chat, "m1")
+    await bob.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": sent["sequence"]})
+    pushing.queue.hold.set()
+    await pushing.held_back("not_claimed")
+
+
+async def test_a_muted_chat_is_silent_mentions_apart(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    until_then = rfc3339(pushing.rest.clock.time + 60_000)
+    await bob.ok("PUT", f"/v1/chats/{chat}/mute", {"until": until_then, "except_mentions": True})
+    await ann.send(chat, "m1")
+    await pushing.held_back("muted")
+    await ann.send(chat, "m2", mentions=["bob"])
+    (notice,) = await pushing.pushed()
+    assert notice.data["sequence"] == "3"
+    pushing.fake.sent.clear()
+    await bob.ok("PUT", f"/v1/chats/{chat}/mute", {"until": until_then})
+    await ann.send(chat, "m3", mentions=["bob"])
+    await pushing.held_back("muted", 2)
+    pushing.rest.clock.time += 60_000
+    await ann.send(chat, "m4")
+    await pushing.pushed()
+
+
+async def test_neither_silent_nor_own_nor_blocked_messages_are_pushed(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    cat = await pushing.rest.user("cat", pushing.tenant)
+    group = await ann.group("bob", "cat")
+    await bob.ok("PUT", "/v1/me/blocks/cat")
+    await ann.send(chat, "m1", silent=True)
+    await bob.send(chat, "m2")
+    await cat.send(group, "m3")
+    await ann.send(chat, "m4")
+    (notice,) = await pushing.pushed()
+    assert notice.data["sequence"] == "4"
+
+
+async def test_what_is_redacted_meanwhile_is_not_pushed(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    sent = await ann.send(chat, "m1")
+    await ann.ok("DELETE", f"/v1/chats/{chat}/messages/{sent['sequence']}")
+    pushing.queue.hold.set()
+    await pushing.held_back("content_gone")
+
+
+async def test_what_has_expired_meanwhile_is_not_pushed(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    await ann.send(chat, "m1", ttl_seconds=5)
+    pushing.rest.clock.time += 5_000
+    pushing.queue.hold.set()
+    await pushing.held_back("content_gone")
+
+
+async def test_who_is_blocked_meanwhile_is_not_pushed(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    await ann.send(chat, "m1")
+    await bob.ok("PUT", "/v1/me/blocks/ann")
+    pushing.queue.hold.set()
+    await pushing.held_back("content_gone")
+
+
+async def test_who_left_the_chat_is_not_notified(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    await ann.send(chat, "m1")
+    await bob.ok("DELETE", f"/v1/chats/{chat}/members/bob")
+    pushing.queue.hold.set()
+    await pushing.held_back("not_claimed")
+
+
+async def test_who_joined_later_is_not_notified_of_earlier_messages(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    cat = await pushing.rest.user("cat", pushing.tenant)
+    await register(cat, "cat's")
+    await ann.send(chat, "m1")
+    await pushing.pushed()
+    await ann.ok("PUT", f"/v1/chats/{chat}/members/cat")
+    await ann.send(chat, "m2")
+    notices = await pushing.pushed(3)
+    assert sorted(notice.data["sequence"] for notice in notices) == ["2", "4", "4"]
+
+
+async def test_a_burst_is_one_notice(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    pushing.queue.hold = asyncio.Event()
+    for number in range(3):
+        await ann.send(chat, f"m{number}")
+    await until(lambda: pushing.queue.depths()["messages"] == 3)
+    pushing.queue.hold.set()
+    (notice,) = await pushing.pushed()
+    assert (notice.data["sequence"], notice.badge) == ("4", 3)
+
+
+async def test_the_badge_is_counted_once_a_minute(pushing: Pushing) -> None:
+    ann, _, chat = await pushing.people()
+    await ann.send(chat, "m1")
+    await pushing.pushed()
+    hidden = await ann.group("bob")
+    await ann.send(hidden, "m2", silent=True)
+    await ann.send(chat, "m3")
+    assert [notice.badge for notice in await pushing.pushed(2)] == [1, 2], "one more"
+    pushing.rest.clock.time += 60_000
+    await ann.send(chat, "m4")
+    assert (await pushing.pushed(3))[-1].badge == 4, "counted, with the silent one"
+
+
+async def test_reading_elsewhere_takes_the_notice_back(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    await ann.send(chat, "m1")
+    await pushing.pushed()
+    for _ in range(2):
+        await bob.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": 2})
+    notices = await pushing.pushed(2)
+    assert (notices[-1].kind, notices[-1].collapse_key, notices[-1].badge) == ("clear", chat, 0)
+
+
+async def test_a_browser_shows_every_notice_so_none_is_taken_back(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    backend = await pushing.rest.tenant(pushing.tenant)
+    settings = {"fcm": {"key": "k"}, "webpush": {"key": "w"}}
+    await backend.ok("PUT", f"/v1/tenants/{pushing.tenant}/push", settings)
+    await register(bob, "a browser", provider="webpush")
+    await ann.send(chat, "m1")
+    await pushing.pushed()
+    await bob.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": 2})
+    await ann.send(chat, "m2")
+    kinds = [notice.kind for notice in await pushing.pushed(2)]
+    assert kinds == ["message", "message"]
+
+
+async def test_without_a_device_nothing_is_claimed(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    await bob.ok("DELETE", "/v1/me/devices/phone/push")
+    await ann.send(chat, "m1")
+    await register(bob, "later")
+    await ann.send(chat, "m2")
+    (notice,) = await pushing.pushed()
+    assert notice.data["sequence"] == "3"
