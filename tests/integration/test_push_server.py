@@ -2,7 +2,6 @@
 """Push by a real server: to a webhook of the tenant, for users who do not look at a device."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -20,16 +19,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = "a secret of the tenant's webhook"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hook() -> AsyncIterator[HookServer]:
     async with open_hook() as opened:
         yield opened
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def town(tmp_path: Path, settings: Settings, hook: HookServer) -> AsyncIterator[Town]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def town(
+    tmp_path_factory: pytest.TempPathFactory, settings: Settings, hook: HookServer
+) -> AsyncIterator[Town]:
     environment = as_environment({**settings, "outgoing_allow": "127.0.0.1"})
-    async with ServerProcess(tmp_path / "data", environment=environment) as server:
+    async with ServerProcess(
+        tmp_path_factory.mktemp("push") / "data", environment=environment
+    ) as server:
         async with Town(server.url, server.root_key) as made:
             await set_webhook(made, hook)
             yield made
@@ -44,13 +47,14 @@ async def set_webhook(town: Town, hook: HookServer) -> None:
     assert answer.is_success, answer.text
 
 
-async def pair(town: Town) -> tuple[Person, Person, str]:
-    ann, bob = await town.user("ann"), await town.user("bob")
+async def pair(town: Town, hook: HookServer, name: str) -> tuple[Person, Person, str]:
+    hook.asked.clear()
+    ann, bob = await town.user(f"friend-of-{name}"), await town.user(name)
     return ann, bob, await ann.create_direct(bob)
 
 
 async def test_who_has_no_connection_is_notified_at_once(town: Town, hook: HookServer) -> None:
-    ann, bob, chat = await pair(town)
+    ann, bob, chat = await pair(town, hook, "bob")
     sent = await ann.send(chat)
     await until(lambda: hook.asked)
     notice = hook.asked[0]
@@ -63,7 +67,7 @@ async def test_who_has_no_connection_is_notified_at_once(town: Town, hook: HookS
 
 
 async def test_a_device_that_is_away_prevents_nothing(town: Town, hook: HookServer) -> None:
-    ann, bob, chat = await pair(town)
+    ann, bob, chat = await pair(town, hook, "cat")
     async with bob.device() as device:
         device.tell({"op": "away", "away": True})
         await settled(device)
@@ -71,4 +75,4 @@ async def test_a_device_that_is_away_prevents_nothing(town: Town, hook: HookServ
         await device.frame("entry", sequence=sent["sequence"])
         device.acknowledge()
         await until(lambda: hook.asked)
-    assert hook.asked[0]["user_id"] == "bob"
+    assert hook.asked[0]["user_id"] == "cat"
