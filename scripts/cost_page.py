@@ -119,6 +119,10 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(f"read all of {COPIES}", inbox_costs.read_before(COPIES), marked)
     by_seconds = inbox_costs.read_posted_before(COPIES)
     yield InboxCase(f"read all of {COPIES}, by seconds", by_seconds, marked)
+    yield InboxCase(f"archive one of {COPIES}", inbox_costs.change_one(COPIES))
+    yield InboxCase(f"archive a broadcast, {COPIES} copies", inbox_costs.change_broadcast(COPIES))
+    yield InboxCase(f"archive all of {COPIES}", inbox_costs.read_before(COPIES))
+    yield InboxCase("choose an action", inbox_costs.act(TEXT))
     yield InboxCase("an inbox read again, at most once a second", inbox_costs.look_anew())
     for is_first in (True, False):
         name = "first preferences in an inbox" if is_first else "preferences in an inbox"

@@ -145,7 +145,7 @@ async def _furnish(scene: Scene, one: Operation) -> None:
     if one.name == "put_member":
         scene.names["user_id"] = "newcomer"
     if needed & {"inbox", "notification_id"}:
-        await _furnish_inbox(scene)
+        await _furnish_inbox(scene, one)
     if "key_id" in needed:
         made = await scene.rest.root.ok("POST", f"{scene.path}/keys")
         scene.names["key_id"] = made["key_id"]
@@ -239,10 +239,11 @@ async def _furnish_file(scene: Scene, one: Operation) -> None:
     scene.names["link"] = link["url"].rpartition("/")[2]
 
 
-async def _furnish_inbox(scene: Scene) -> None:
+async def _furnish_inbox(scene: Scene, one: Operation) -> None:
     await scene.backend.ok("PUT", f"{scene.path}/inboxes/news", {"title": "News"})
-    posted = await scene.backend.ok("POST", f"{scene.path}/inboxes/news/notifications", NOTICE)
-    scene.names |= {"inbox": "news", "notification_id": posted["id"]}
+    notice = INVITATION if one.name == "act_on_notification" else NOTICE
+    posted = await scene.backend.ok("POST", f"{scene.path}/inboxes/news/notifications", notice)
+    scene.names |= {"inbox": "news", "notification_id": posted["id"], "action": "ok"}
 
 
 async def _furnish_scheduled(scene: Scene) -> None:
@@ -301,6 +302,8 @@ NOTICE: Final[Json] = {
     "audience": {"kind": "users", "uids": ["owner", "member"]},
     "message": {"title": "Hello", "body": ""},
 }
+_BUTTONS: Final[Json] = {"actions": [{"id": "ok", "label": "Join"}]}
+INVITATION: Final[Json] = {**NOTICE, **_BUTTONS, "audience": {"kind": "everyone"}}
 QUERIES: Final = {
     "get_published_keys": "?tenant={tenant}",
     "explain": f"?user_id=owner&message_id={NOWHERE}.{MESSAGE}",
@@ -361,6 +364,7 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "stack_redact": lambda scene: {"id": scene.names["notification_id"]},
     "mark_notifications_read": lambda scene: {"ids": [scene.names["notification_id"]]},
     "put_preferences": lambda scene: {"categories": {"offers": {"push": False}}},
+    "change_notification_states": lambda scene: {"before": "2026-01-01T00:00:00Z", "seen": True},
     "stack_mark_read": lambda scene: {"ids": [scene.names["notification_id"]]},
 }
 

@@ -144,6 +144,7 @@ def a_copy(
     category: str | None = None,
     received_at: int = NOW,
     expires_at: int = EXPIRES,
+    collapse: str | None = None,
 ) -> Copy:
     """A reference to a notification."""
     return Copy(
@@ -151,6 +152,7 @@ def a_copy(
         category=category,
         received_at=received_at,
         expires_at=expires_at,
+        collapse=collapse,
     )
 
 

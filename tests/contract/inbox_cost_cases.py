@@ -19,13 +19,16 @@ from tidings.actions.inbox import broadcast_log, settings
 from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
-from tidings.model.notifications import Copy, InboxConfig, Posting
+from tidings.model.notification_states import StateChange
+from tidings.model.notifications import Copy, InboxConfig, NotificationAction, Posting, PostOptions
 from tidings.model.preferences import CategoryChoice, Preferences
 
 TENANT = "acme"
 INBOX = "default"
 QUIET = "reading"
 """An inbox in which nobody tells everyone anything."""
+STATES = "states"
+"""An inbox whose notifications have actions."""
 CATEGORY = "offers"
 
 Act = Callable[[Process], Awaitable[object]]
@@ -55,7 +58,7 @@ class InboxGround:
         home = self.ground.home
         await home.store.tenants.put(a_tenant(), a_signing_key("s1"))
         await home.core.inbox.settings.put(TENANT, {"inbox": {"keep_days": 90}})
-        for inbox in (INBOX, QUIET):
+        for inbox in (INBOX, QUIET, STATES):
             await home.core.inbox.configs.put(TENANT, inbox, InboxConfig(title="Offers"))
         await post(home, None)
 
@@ -77,17 +80,20 @@ class InboxGround:
         self.ground.keep(name, answer, process)
 
 
-def posting(users: list[UserKey] | None) -> Posting:
+def posting(users: list[UserKey] | None, *, is_question: bool = False) -> Posting:
     """A notification whose text is as long as that of every other one."""
     message: dict[str, object] = {"title": "A title", "body": canary("").ljust(TEXT - 100, "x")}
     ids = None if users is None else [user_id(user) for user in users]
-    return Posting(users=ids, message=message, category=CATEGORY, sender="shop")
+    asks = (NotificationAction(id="yes", label="Yes"),) if is_question else ()
+    options = PostOptions(actions=asks)
+    return Posting(users=ids, message=message, category=CATEGORY, sender="shop", options=options)
 
 
 async def post(
     process: Process, users: list[UserKey] | None, key: str | None = None, inbox: str = INBOX
 ) -> Posted:
-    return await process.core.inbox.post(TENANT, inbox, posting(users), key)
+    asked = posting(users, is_question=inbox == STATES)
+    return await process.core.inbox.post(TENANT, inbox, asked, key)
 
 
 async def deliver(process: Process, portions: int) -> None:
@@ -115,6 +121,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await posts_to_everyone(inbox)
             await redactions(inbox)
             await reads(inbox)
+            await states(inbox)
             await look_anew(inbox)
             await preferences(inbox)
             return ground.bills
@@ -173,6 +180,31 @@ async def reads(inbox: InboxGround) -> None:
         ),
         f"read all of {COPIES}, by seconds": lambda p: p.core.inbox.read.posted_before(
             user, QUIET, p.core.clock.now()
+        ),
+    }.items():
+        await inbox.step(name, act, list_page)
+
+
+async def states(inbox: InboxGround) -> None:
+    (user,), home = some_people(1), inbox.ground.home
+    ids = [(await post(home, [user], inbox=STATES)).notification_id for _ in range(COPIES)]
+    await deliver(home, COPIES)
+    sent = (await post(home, None, inbox=STATES)).notification_id
+    archive = StateChange(archived=True)
+
+    async def list_page(process: Process) -> None:
+        await process.core.inbox.list(user, STATES, ListFilter(limit=COPIES))
+
+    for name, act in {
+        "choose an action": lambda p: p.core.inbox.act(user, STATES, ids[0], "yes"),
+        f"archive one of {COPIES}": lambda p: p.core.inbox.states.some(
+            user, STATES, ids[:1], archive
+        ),
+        f"archive a broadcast, {COPIES} copies": lambda p: p.core.inbox.states.some(
+            user, STATES, [sent], archive
+        ),
+        f"archive all of {COPIES}": lambda p: p.core.inbox.states.before(
+            user, STATES, p.core.clock.now(), archive
         ),
     }.items():
         await inbox.step(name, act, list_page)

@@ -2,7 +2,9 @@
 """An inbox as it should be, in plain lists and dictionaries: slow, small, and obviously right."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from tidings.model.inbox_refusals import ActionNotFound
 from tidings.model.refusals import NotificationNotFound, RequestConflict
 
 DAY_MS = 24 * 3_600 * 1_000
@@ -24,19 +26,23 @@ class Post:
     had: dict[str, int] = field(default_factory=dict)
     """Who has a copy, and since when."""
     is_redacted: bool = False
+    group: str | None = None
+    """Its collapse key."""
+    actions: tuple[str, ...] = ()
 
     def is_gone(self, now: int) -> bool:
         return self.is_redacted or self.expires_at <= now
 
 
 @dataclass
-class Marks:
-    """What a user has read."""
+class Own:
+    """What a user did with one post; of several times of a state either may be shown."""
 
-    singly: dict[str, int] = field(default_factory=dict)
-    before: int = 0
-    announced: set[str] = field(default_factory=set)
-    """What everyone had been told by then."""
+    times: dict[str, set[int]] = field(
+        default_factory=lambda: {"seen": set(), "read": set(), "archived": set()}
+    )
+    snoozed_until: int | None = None
+    acted: tuple[str, int] | None = None
 
 
 @dataclass
@@ -47,8 +53,27 @@ class Row:
     title: str
     received_at: int
     category: str | None
-    read_at: set[int]
-    """When it was read; of several marks either may be shown. Empty: it is unread."""
+    own: Own
+    group: str | None
+    others: int = 0
+    """How many others of its group are unread."""
+    is_closed: bool = False
+    """A read one of its group was met: older ones of the group are read by that."""
+
+    @property
+    def is_unread(self) -> bool:
+        return not self.own.times["read"]
+
+    @property
+    def is_unseen(self) -> bool:
+        return self.is_unread and not self.own.times["seen"]
+
+    @property
+    def is_archived(self) -> bool:
+        return bool(self.own.times["archived"])
+
+    def is_snoozed(self, now: int) -> bool:
+        return (self.own.snoozed_until or 0) > now
 
 
 class Box:
@@ -62,7 +87,10 @@ class Box:
         """Of each key: what was asked for, the name it got, until when."""
         self.waiting: list[str] = []
         """Those whose users have yet to get them."""
-        self.marks: dict[str, Marks] = {}
+        self.own: dict[tuple[str, str], Own] = {}
+        """What each user did with each post."""
+        self.marks: dict[tuple[str, str], int] = {}
+        """Up to when everything that a user has is seen, read or archived."""
         self.off: dict[str, set[str]] = {}
         """Categories that each user does not want."""
         self.entries = 0
@@ -78,14 +106,21 @@ class Box:
         return name
 
     def post(
-        self, name: str, title: str, category: str | None, users: list[str] | None, now: int
+        self,
+        name: str,
+        title: str,
+        category: str | None,
+        users: list[str] | None,
+        now: int,
+        **more: Any,
     ) -> Post:
         """Keep it under the name that the product gave it."""
+        expires_at = min(now + self.keep_ms, more.pop("expires_at", None) or now + self.keep_ms)
         time = now
         if users is None:
             time = self._append(now)
             assert name == f"b{self.entries}"
-        made = Post(name, title, category, time, now + self.keep_ms, users, self.sees_late)
+        made = Post(name, title, category, time, expires_at, users, self.sees_late, **more)
         self.posts[name] = made
         if users is not None:
             self.waiting.append(name)
@@ -101,8 +136,11 @@ class Box:
         post = self.posts[name]
         assert post.users is not None
         for user in post.users:
-            if post.category not in self.off.get(user, ()):
-                post.had.setdefault(user, now)
+            if user not in post.had and post.category not in self.off.get(user, ()):
+                post.had[user] = now
+                for kind, times in self._own(post, user).times.items():
+                    if (mark := self.marks.get((user, kind), 0)) >= now:
+                        times.add(mark)
         if name in self.waiting:
             self.waiting.remove(name)
 
@@ -118,23 +156,54 @@ class Box:
             self._append(now)
             post.is_redacted = True
 
-    def read(self, user: str, joined_at: int, names: list[str], now: int) -> None:
-        marks = self.marks.setdefault(user, Marks())
+    def change(
+        self, user: str, joined_at: int, names: list[str], states: dict[str, Any], now: int
+    ) -> None:
         for name in names:
             post = self.posts.get(name)
             if post is not None and self._has(post, user, joined_at):
-                marks.singly.setdefault(name, now)
+                self._change(self._own(post, user), states, now)
 
-    def read_before(self, user: str, time: int, now: int) -> None:
-        marks = self.marks.setdefault(user, Marks())
-        marks.before = max(marks.before, min(time, now))
+    def _change(self, own: Own, states: dict[str, Any], now: int) -> None:
+        if states.get("read") is False and states.get("seen") is None:
+            states = {**states, "seen": True}
+        for kind, times in own.times.items():
+            if states.get(kind):
+                times.add(now)
+            elif states.get(kind) is False:
+                times.clear()
+        if "snoozed_until" in states:
+            own.snoozed_until = states["snoozed_until"]
+
+    def change_before(
+        self, user: str, joined_at: int, time: int, kinds: list[str], now: int
+    ) -> None:
         until = max(now, self.entry_time) if time >= now else time
-        marks.announced |= {
-            post.name for post in self.posts.values() if post.users is None and post.time <= until
-        }
+        for kind in kinds:
+            self.marks[user, kind] = max(self.marks.get((user, kind), 0), min(time, now))
+        for post in self.posts.values():
+            if self._has(post, user, joined_at):
+                is_met = post.time <= until
+                if post.users is not None:
+                    is_met = post.had[user] <= min(time, now)
+                for kind in kinds if is_met else ():
+                    self._own(post, user).times[kind].add(min(time, now))
+
+    def act(self, user: str, joined_at: int, name: str, action: str, now: int) -> tuple[str, int]:
+        """Return which action was taken, and when."""
+        post = self.posts.get(name)
+        if post is None or post.is_gone(now) or not self._has(post, user, joined_at):
+            raise NotificationNotFound
+        if action not in post.actions:
+            raise ActionNotFound
+        own = self._own(post, user)
+        if own.acted is None:
+            own.acted = action, now
+            own.times["read"].add(now)
+        return own.acted
 
     def rows(self, user: str, joined_at: int, now: int) -> list[Row]:
-        """The whole list, newest first."""
+        """The whole list, newest first, each group by its newest."""
         posts = [
             post
             for post in self.posts.values()
@@ -143,7 +212,20 @@ class Box:
             and not self._is_off(post, user)
         ]
         posts.sort(key=lambda post: (post.time, post.name), reverse=True)
-        return [self._row(post, user) for post in posts]
+        shown: list[Row] = []
+        for post in posts:
+            row = self._row(post, user)
+            heads = [head for head in shown if head.group and head.group == row.group]
+            if not heads:
+                shown.append(row)
+            elif row.is_unread and heads[0].is_unread and not heads[0].is_closed:
+                heads[0].others += 1
+            else:
+                heads[0].is_closed = True
+        return shown
+
+    def _own(self, post: Post, user: str) -> Own:
+        return self.own.setdefault((user, post.name), Own())
 
     def _is_off(self, post: Post, user: str) -> bool:
         """Broadcasts are judged when they are read; copies were judged when they were made."""
@@ -155,12 +237,6 @@ class Box:
         return user in post.had
 
     def _row(self, post: Post, user: str) -> Row:
-        marks = self.marks.get(user, Marks())
-        mark = marks.singly.get(post.name)
-        read_at = set() if mark is None else {mark}
         received_at = post.time if post.users is None else post.had[user]
-        if post.users is None and post.name in marks.announced:
-            read_at.add(marks.before)
-        elif post.users is not None and received_at <= marks.before and not read_at:
-            read_at.add(marks.before)
-        return Row(post.name, post.title, received_at, post.category, read_at)
+        own = self.own.get((user, post.name), Own())
+        return Row(post.name, post.title, received_at, post.category, own, post.group)

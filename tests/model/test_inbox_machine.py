@@ -1,196 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever a tenant posts and users read in whatever order, lists and counts are as they should."""
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
+from msgspec import UNSET
 
-from tests.model.inbox_reference import DAY_MS, Box, Row
-from tests.model.product import Engine, Product
+from tests.model.inbox_reference import Row
+from tests.model.inbox_tenant import FIRST, LATE, TENANT, InboxTenant, boxes, picks
+from tests.model.product import Engine
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run, run_until
 from tests.support.engine import ENGINES
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
-from tidings.actions.verbs import InboxVerbs
-from tidings.model.ids import UserKey, ulid, user_key
-from tidings.model.notifications import Copy, InboxConfig, Posting
+from tidings.model.ids import UserKey, user_key
+from tidings.model.inbox_reading import InboxItem, UnreadCount
+from tidings.model.inbox_refusals import ActionNotFound
+from tidings.model.notification_states import StateChange
 from tidings.model.preferences import CategoryChoice, Preferences
-from tidings.model.refusals import NotificationNotFound, RequestConflict
+from tidings.model.refusals import Invalid, NotificationNotFound
 
-TENANT: Final = "acme"
-FIRST: Final = ["ann", "bob"]
-LATE: Final = ["cat", "dan", "eve"]
-"""Users who come when they come; notifications may be there before them."""
-INBOXES: Final = {"news": (2, True), "News": (3, False)}
-"""How many days each keeps, and whether late joiners see what was before them."""
-
-boxes = st.sampled_from(sorted(INBOXES))
-everyone_there = st.sampled_from(FIRST + LATE)
-picks = st.integers(0, 999)
-categories = st.sampled_from([None, "red", "blue"])
-keys = st.sampled_from([None, None, "k1", "k2"])
 EVERYTHING: Final = {
     "to users", "broadcast", "repeat", "RequestConflict", "redacted", "redacted again",
     "redacted before delivery", "NotificationNotFound", "read", "read before", "late joiner",
-    "expired", "restart", "delivered", "hidden from a late joiner",
-    "chosen", "not wanted",
+    "expired", "restart", "delivered", "hidden from a late joiner", "states", "states before",
+    "unread again", "archived", "snoozed", "woke up", "collapsed", "acted", "acted again",
+    "ActionNotFound", "expires early", "chosen", "not wanted",
 }  # fmt: skip
-SEEDS: Final = (0, 1)
-"""The second meets everything."""
+SEEDS: Final = (0, 1, 2, 3)
+switches = st.sampled_from([None, None, True, False])
+snoozes = st.sampled_from([UNSET, UNSET, None, -5, 400, 4_000])
+"""For how long a user snoozes; None ends it."""
 
 
-class InboxMachine(RuleBasedStateMachine):
-    """A tenant with two inboxes, whose names differ in case only, in both worlds."""
-
-    def __init__(self, engine: Engine, folder: Path, happened: Counter[str]) -> None:
-        super().__init__()
-        self.happened = happened
-        self.joined: dict[str, int] = {}
-        self.product = Product(engine, folder, [])
-        self.boxes = {name: Box(*how) for name, how in INBOXES.items()}
-        self.titles = itertools.count()
-
-    def teardown(self) -> None:
-        self.product.close()
-
-    @property
-    def now(self) -> int:
-        return self.product.clock.now()
-
-    @property
-    def verbs(self) -> InboxVerbs:
-        return self.product.deployment.core.inbox
-
-    @initialize()
-    def begin(self) -> None:
-        store = self.product.deployment.core.store
-        for name, (days, late) in INBOXES.items():
-            config = InboxConfig(title=name, keep_days=days, late_joiners=late)
-            self.product.run(store.inbox_settings.put_config(TENANT, name, config))
-        for user in FIRST:
-            self._join(user)
-
-    def _join(self, user: str) -> None:
-        self.product.run(self.product.deployment.people(user_key(TENANT, user)))
-        self.joined[user] = self.now
-
-    # --- What the tenant does -------------------------------------------------------------
-
-    @rule(
-        inbox=boxes,
-        users=st.lists(everyone_there, min_size=1, max_size=4),
-        category=categories,
-        key=keys,
-    )
-    def post_to_users(
-        self, inbox: str, users: list[str], category: str | None, key: str | None
-    ) -> None:
-        self._post(inbox, users, category, key)
-
-    @rule(inbox=boxes, category=categories, key=keys)
-    def broadcast(self, inbox: str, category: str | None, key: str | None) -> None:
-        self._post(inbox, None, category, key)
-
-    def _post(
-        self, inbox: str, users: list[str] | None, category: str | None, key: str | None
-    ) -> None:
-        box = self.boxes[inbox]
-        title = "same" if key else f"t{next(self.titles)}"
-        distinct = None if users is None else list(dict.fromkeys(users))
-        posting = Posting(users=users, message={"title": title, "body": ""}, category=category)
-        post = self.verbs.post(TENANT, inbox, posting, key)
-        request = (distinct, category)
-        try:
-            known = box.repeated(key, request, self.now)
-        except RequestConflict:
-            self.happened["RequestConflict"] += 1
-            with pytest.raises(RequestConflict):
-                self.product.run(post)
-            return
-        posted = self.product.run(post)
-        assert posted.is_replay == (known is not None)
-        self.happened["repeat"] += posted.is_replay
-        if known is not None:
-            assert posted.notification_id == known
-            return
-        self.happened["broadcast" if users is None else "to users"] += 1
-        box.post(posted.notification_id, title, category, distinct, self.now)
-        if distinct is not None:
-            assert (posted.recipients, posted.estimated) == (len(distinct), False)
-        if key is not None:
-            box.keys[key] = (request, posted.notification_id, self.now + DAY_MS)
-
-    @precondition(lambda self: any(box.waiting for box in self.boxes.values()))
-    @rule(most=st.integers(1, 3))
-    def deliver(self, most: int) -> None:
-        """Some jobs are done, as the runner of jobs would."""
-        core = self.product.deployment.core
-        for taken in self.product.run(core.jobs.take(most)):
-            job = taken.job
-            copy = Copy(
-                notification_id=job.notification_id,
-                category=job.category,
-                received_at=self.now,
-                expires_at=job.expires_at,
-            )
-            listed = [user_key(TENANT, user) for user in job.users]
-            users = self.product.run(self.verbs.reachable.wanting(listed, job.inbox, job.category))
-            self.happened["not wanted"] += len(users) < len(listed)
-            self.product.run(core.store.copies.deliver(users, job.inbox, copy))
-            self.product.run(
-                core.store.notifications.finish_job(
-                    TENANT, job.inbox, job.notification_id, job.number
-                )
-            )
-            self.product.run(core.jobs.finish(taken))
-            self.boxes[job.inbox].deliver(job.notification_id, self.now)
-            self.happened["delivered"] += 1
-
-    @rule(inbox=boxes, pick=picks)
-    def redact(self, inbox: str, pick: int) -> None:
-        box = self.boxes[inbox]
-        name = self._name(inbox, pick)
-        try:
-            was = box.find(name, self.now).is_redacted
-        except NotificationNotFound:
-            self.happened["NotificationNotFound"] += 1
-            for verb in (self.verbs.redact, self.verbs.progress):
-                with pytest.raises(NotificationNotFound):
-                    self.product.run(verb(TENANT, inbox, name))
-            return
-        self.happened["redacted again" if was else "redacted"] += 1
-        self.happened["redacted before delivery"] += name in box.waiting
-        box.redact(name, self.now)
-        self.product.run(self.verbs.redact(TENANT, inbox, name))
-
-    @rule(inbox=boxes, pick=picks)
-    def progress(self, inbox: str, pick: int) -> None:
-        box = self.boxes[inbox]
-        name = self._name(inbox, pick)
-        post = box.posts.get(name)
-        if post is None or post.expires_at <= self.now:
-            return
-        progress = self.product.run(self.verbs.progress(TENANT, inbox, name))
-        if post.is_redacted:
-            assert progress.status == "redacted"
-        elif post.users is None or name not in box.waiting:
-            assert (progress.status, progress.delivered) == ("done", progress.recipients)
-        else:
-            assert (progress.status, progress.delivered) == ("queued", 0)
-
-    def _name(self, inbox: str, pick: int) -> str:
-        """Something that was posted; now and then to the other inbox, or never."""
-        names = [name for box in self.boxes.values() for name in box.posts]
-        own = list(self.boxes[inbox].posts)
-        if pick % 8 == 0 or not own:
-            return [*names, "b999", "b1", ulid(self.now, bytes(10))][pick // 8 % (len(names) + 3)]
-        return own[pick // 8 % len(own)]
+class InboxMachine(InboxTenant):
+    """The users of the two inboxes."""
 
     # --- What users do --------------------------------------------------------------------
 
@@ -198,7 +48,7 @@ class InboxMachine(RuleBasedStateMachine):
     def read(self, inbox: str, user: int, chosen: list[int]) -> None:
         who = self._user(user)
         names = [self._name(inbox, pick) for pick in chosen] + ["nonsense"]
-        self.boxes[inbox].read(who, self.joined[who], names, self.now)
+        self.boxes[inbox].change(who, self.joined[who], names, {"read": True}, self.now)
         left = self.product.run(self.verbs.read.some(self._key(who), inbox, names))
         assert left.total == self._unread(inbox, who)[0]
         self.happened["read"] += 1
@@ -206,10 +56,74 @@ class InboxMachine(RuleBasedStateMachine):
     @rule(inbox=boxes, user=picks, ago=st.sampled_from([-9, 0, 0, 0, 1, 700, 2_000]))
     def read_before(self, inbox: str, user: int, ago: int) -> None:
         who = self._user(user)
-        self.boxes[inbox].read_before(who, self.now - ago, self.now)
+        box = self.boxes[inbox]
+        box.change_before(who, self.joined[who], self.now - ago, ["read"], self.now)
         left = self.product.run(self.verbs.read.before(self._key(who), inbox, self.now - ago))
         assert (left.total, left.categories) == self._unread(inbox, who)
         self.happened["read before"] += 1
+
+    @rule(
+        inbox=boxes,
+        user=picks,
+        chosen=st.lists(picks, min_size=1, max_size=4),
+        seen=switches,
+        read=switches,
+        archived=switches,
+        snooze=snoozes,
+    )
+    def change_states(
+        self,
+        inbox: str,
+        user: int,
+        chosen: list[int],
+        seen: bool | None,
+        read: bool | None,
+        archived: bool | None,
+        snooze: Any,
+    ) -> None:
+        who, names = self._user(user), [self._name(inbox, pick) for pick in chosen]
+        until = snooze if snooze in (None, UNSET) else self.now + snooze
+        change = StateChange(seen=seen, read=read, archived=archived, snoozed_until=until)
+        asked = self.verbs.states.some(self._key(who), inbox, names, change)
+        if change == StateChange():
+            with pytest.raises(Invalid):
+                self.product.run(asked)
+            return
+        wanted = {"seen": seen, "read": read, "archived": archived}
+        more = {} if until is UNSET else {"snoozed_until": until}
+        self.boxes[inbox].change(who, self.joined[who], names, {**wanted, **more}, self.now)
+        self._compare_count(inbox, who, self.product.run(asked))
+        self.happened["states"] += 1
+        self.happened["unread again"] += read is False
+
+    @rule(
+        inbox=boxes,
+        user=picks,
+        ago=st.sampled_from([-9, 0, 0, 1, 700, 2_000]),
+        kinds=st.sampled_from([["seen"], ["seen", "read"], ["archived"]]),
+    )
+    def change_states_before(self, inbox: str, user: int, ago: int, kinds: list[str]) -> None:
+        who, time = self._user(user), self.now - ago
+        self.boxes[inbox].change_before(who, self.joined[who], time, kinds, self.now)
+        change = StateChange(**dict.fromkeys(kinds, True))
+        left = self.product.run(self.verbs.states.before(self._key(who), inbox, time, change))
+        self._compare_count(inbox, who, left)
+        self.happened["states before"] += 1
+
+    @rule(inbox=boxes, user=picks, pick=picks, action=st.sampled_from(["yes", "no", "other"]))
+    def act(self, inbox: str, user: int, pick: int, action: str) -> None:
+        who, name = self._user(user), self._name(inbox, pick)
+        acting = self.verbs.act(self._key(who), inbox, name, action)
+        try:
+            taken = self.boxes[inbox].act(who, self.joined[who], name, action, self.now)
+        except (NotificationNotFound, ActionNotFound) as refused:
+            self.happened[type(refused).__name__] += 1
+            with pytest.raises(type(refused)):
+                self.product.run(acting)
+            return
+        acted = self.product.run(acting)
+        assert (acted.action, acted.at) == taken
+        self.happened["acted" if acted.at == self.now else "acted again"] += 1
 
     @rule(inbox=boxes, user=picks, off=st.sets(st.sampled_from(["red", "blue"]), max_size=2))
     def choose(self, inbox: str, user: int, off: set[str]) -> None:
@@ -233,45 +147,43 @@ class InboxMachine(RuleBasedStateMachine):
     def _key(self, user: str) -> UserKey:
         return user_key(TENANT, user)
 
-    # --- Time and death -------------------------------------------------------------------
-
-    @rule(by=st.sampled_from([1, 1, 500, 5_000, DAY_MS // 2]))
-    def time_passes(self, by: int) -> None:
-        gone = sum(
-            post.is_gone(self.now) for box in self.boxes.values() for post in box.posts.values()
-        )
-        self.product.clock.time += by
-        still = sum(
-            post.is_gone(self.now) for box in self.boxes.values() for post in box.posts.values()
-        )
-        self.happened["expired"] += still - gone
-
-    @rule()
-    def restart(self) -> None:
-        """What the process knew is gone; what it answered is not."""
-        self.product.restart()
-        self.happened["restart"] += 1
-
     # --- What has to be ---------------------------------------------------------------------
 
     @rule(
         limit=st.integers(1, 5),
         category=st.sampled_from([None, None, "red", "blue"]),
         unread=st.sampled_from([None, None, True, False]),
+        archived=st.sampled_from([False, False, True]),
+        snoozed=st.sampled_from([None, None, True, False]),
     )
-    def compare(self, limit: int, category: str | None, unread: bool | None) -> None:
+    def compare(
+        self,
+        limit: int,
+        category: str | None,
+        unread: bool | None,
+        archived: bool,
+        snoozed: bool | None,
+    ) -> None:
         """Every user's list, page by page, and count."""
         for inbox, box in self.boxes.items():
             for user, joined_at in self.joined.items():
+                whole = box.rows(user, joined_at, self.now)
                 rows = [
                     row
-                    for row in box.rows(user, joined_at, self.now)
-                    if category in (None, row.category) and unread in (None, not row.read_at)
+                    for row in whole
+                    if category in (None, row.category)
+                    and unread in (None, row.is_unread)
+                    and archived == row.is_archived
+                    and (row.is_snoozed(self.now) in _snoozed(snoozed, archived))
                 ]
-                wanted = ListFilter(limit=limit, category=category, unread=unread)
+                self._note(whole)
+                wanted = ListFilter(
+                    limit=limit, category=category, unread=unread, archived=archived,
+                    snoozed=snoozed,
+                )  # fmt: skip
                 self._check(rows, self._list(user, inbox, wanted))
                 count = self.product.run(self.verbs.unread(self._key(user), inbox))
-                assert (count.total, count.categories) == self._unread(inbox, user)
+                self._compare_count(inbox, user, count)
                 told = [post for post in box.posts.values() if post.users is None]
                 self.happened["hidden from a late joiner"] += any(
                     not post.sees_late and joined_at > post.time for post in told
@@ -283,25 +195,54 @@ class InboxMachine(RuleBasedStateMachine):
             assert one.shown.text.message == {"title": row.title, "body": ""}
             assert one.received.category == row.category
             assert one.received.received_at == row.received_at
-            assert one.received.read_at in (row.read_at or (None,))
+            self._check_states(row, one.received)
+
+    def _check_states(self, row: Row, found: InboxItem) -> None:
+        times = row.own.times
+        assert found.read_at in (times["read"] or (None,))
+        assert found.archived_at in (times["archived"] or (None,))
+        assert found.seen_at in (times["seen"] or times["read"] or (None,))
+        assert found.snoozed_until == row.own.snoozed_until
+        assert found.collapsed == row.others
+        acted = None if found.acted is None else (found.acted, found.acted_at)
+        assert acted == row.own.acted
+
+    def _note(self, rows: list[Row]) -> None:
+        for row in rows:
+            self.happened["archived"] += row.is_archived
+            self.happened["snoozed"] += row.is_snoozed(self.now)
+            self.happened["woke up"] += 0 < (row.own.snoozed_until or 0) <= self.now
+            self.happened["collapsed"] += row.others > 0
 
     def _list(self, user: str, inbox: str, wanted: ListFilter) -> list[ListedNotification]:
         found: list[ListedNotification] = []
         cursor = None
         while True:
-            asked = ListFilter(
-                limit=wanted.limit, category=wanted.category, unread=wanted.unread, cursor=cursor
-            )
+            asked = msgspec.structs.replace(wanted, cursor=cursor)
             page, cursor = self.product.run(self.verbs.list(self._key(user), inbox, asked))
             assert len(page) <= wanted.limit
             found += page
             if cursor is None:
                 return found
 
-    def _unread(self, inbox: str, user: str) -> tuple[int, dict[str, int]]:
+    def _compare_count(self, inbox: str, user: str, count: UnreadCount) -> None:
+        rows = self._counted(inbox, user)
+        assert (count.total, count.categories) == self._unread(inbox, user)
+        assert count.unseen == sum(row.is_unseen for row in rows)
+
+    def _counted(self, inbox: str, user: str) -> list[Row]:
         rows = self.boxes[inbox].rows(user, self.joined[user], self.now)
-        left = [row for row in rows if not row.read_at]
+        return [row for row in rows if not row.is_archived and not row.is_snoozed(self.now)]
+
+    def _unread(self, inbox: str, user: str) -> tuple[int, dict[str, int]]:
+        left = [row for row in self._counted(inbox, user) if row.is_unread]
         return len(left), dict(Counter(row.category for row in left if row.category is not None))
+
+
+def _snoozed(wanted: bool | None, archived: bool) -> tuple[bool, ...]:
+    if wanted is None and archived:
+        return True, False
+    return (bool(wanted),)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidings.api.documents import make_socket_document
-from tidings.wire import frames, scheduled
+from tidings.wire import frames, inbox_frames, scheduled
 
 
 def references(value: Any) -> list[str]:
@@ -36,7 +36,7 @@ def test_every_reference_leads_somewhere() -> None:
 def test_every_frame_is_in_the_document() -> None:
     tags = {
         kind.__struct_config__.tag
-        for module in (frames, scheduled)
+        for module in (frames, inbox_frames, scheduled)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     }

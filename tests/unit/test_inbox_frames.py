@@ -263,7 +263,12 @@ class OtherProcess:
 async def test_what_another_process_has_shown_can_be_marked_here(bench: GatewayBench) -> None:
     core = bench.core
     views = LogViews(OtherProcess(core.store.notifications), core.clock)
-    read = replace(core.inbox.read, views=views, count=replace(core.inbox.unread, views=views))
+    count = replace(core.inbox.unread, views=views)
+    read = replace(
+        core.inbox.read,
+        find=replace(core.inbox.read.find, views=views),
+        move=replace(core.inbox.read.move, views=views, count=count),
+    )
     assert (await views.get("acme", "news")).head == 0
     for number in (1, 2, 3):
         posted = await core.inbox.post("acme", "news", EVERYONE, None)

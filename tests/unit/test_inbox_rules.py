@@ -15,11 +15,10 @@ from tidings.model import limits
 from tidings.model.ids import ulid, ulid_time
 from tidings.model.inbox_reading import (
     LogView,
-    broadcast_read_at,
-    copy_read_at,
     count_unread,
     first_copy_below,
     fold,
+    from_broadcast,
     is_for,
     merged,
 )
@@ -35,6 +34,7 @@ from tidings.model.notifications import (
     check_posting,
 )
 from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
+from tidings.model.state_times import broadcast_read_at, copy_read_at
 
 LATER = NOW + limits.DAY_MS
 CONFIG = InboxConfig(title="News")
@@ -141,13 +141,16 @@ def test_when_something_was_read() -> None:
 def test_pages_of_a_merge_come_one_after_the_other(copied: list[int], posted: list[int]) -> None:
     copies = [copy(NOW + time) for time in copied]
     broadcasts = [told(10 + time, posted_at=NOW + time) for time in posted]
-    whole = merged(copies, broadcasts, NOTHING_READ)
+    whole = merged(copies, [from_broadcast(one, NOTHING_READ) for one in broadcasts], NOTHING_READ)
     places = [one.position for one in whole]
     assert places == sorted(places, reverse=True)
     for number, position in enumerate(places):
         below = [one for one in copies if one.notification_id < first_copy_below(position)]
         rest = [one for one in broadcasts if (one.posted_at, one.notification_id) < position]
-        assert merged(below, rest, NOTHING_READ) == whole[number + 1 :]
+        assert (
+            merged(below, [from_broadcast(one, NOTHING_READ) for one in rest], NOTHING_READ)
+            == whole[number + 1 :]
+        )
 
 
 def test_a_count_leaves_out_what_is_read_or_gone() -> None:

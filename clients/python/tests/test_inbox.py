@@ -12,6 +12,7 @@ from tests.integration.engines import engine as engine
 from tests.support.people import Town
 from tests.support.waiting import until
 from tidings_client import (
+    Action,
     CategoryPreference,
     CategoryRule,
     Client,
@@ -19,6 +20,7 @@ from tidings_client import (
     ConnectionList,
     InboxConfig,
     InboxPreferences,
+    InboxStateChanged,
     InboxUnreadChanged,
     NewNotification,
     Notification,
@@ -255,3 +257,37 @@ async def test_what_goes_on_is_shown(town: Town, tenant: TenantApi) -> None:
         assert set(state.processes[0].latencies) >= {"send", "delivery"}
         page = await root.audit(limit=1)
         assert (page.data[0].action, page.data[0].target) == ("make_token", "alice")
+
+
+async def test_states_and_actions_reach_every_device(town: Town, tenant: TenantApi) -> None:
+    buttons = (Action(id="yes", label="Yes"), Action(id="no", label="No"))
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    asked = NewNotification(
+        title="question", body="", actions=buttons, collapse_key="q", expires_at=in_an_hour
+    )
+    async with shown(alice := a_client(town)) as screen:
+        await screen.until(lambda: count(screen, Connected))
+        inbox = alice.inbox("news")
+        first = await post(tenant, "first")
+        older = await delivered(tenant, await tenant.post_to_users("news", ["alice"], asked))
+        newer = await delivered(tenant, await tenant.post_to_users("news", ["alice"], asked))
+        (question, plain) = (await inbox.page()).data
+        assert (question.id, question.collapsed, plain.id) == (newer, 1, first)
+        assert (question.actions, question.collapse_key) == (list(buttons), "q")
+
+        left = await inbox.change([first], seen=True, snooze_until=in_an_hour)
+        assert (left.unseen, left.unread, left.categories) == (1, 1, {})
+        assert [one.id for one in (await inbox.page(snoozed=True)).data] == [first]
+        await inbox.change([first], snooze_until=None, archived=True)
+        assert [one.id async for one in inbox.notifications(archived=True)] == [first]
+
+        acted = await inbox.act(newer, "yes")
+        assert (await inbox.act(newer, "no")) == acted
+        assert (acted.id, acted.action) == (newer, "yes")
+        chosen = InboxStateChanged(
+            inbox="news", ids=(newer,), read=True, action="yes", acted_at=acted.acted_at
+        )
+        await screen.until(lambda: chosen in screen.events)
+        assert (await inbox.change_before(datetime.now(UTC), archived=True)).unread == 0
+        assert (await inbox.page()).data == []
+        assert older not in [one.id for one in (await inbox.page(archived=True)).data]

@@ -6,9 +6,6 @@ from datetime import UTC, datetime
 from clients.python.tests.talking import Talk
 from tidings_client import inbox_events
 from tidings_client.events import (
-    InboxUnreadChanged,
-    Notification,
-    NotificationRetracted,
     Presence,
     UnreadChanged,
 )
@@ -20,6 +17,7 @@ from tidings_client.frames import (
     decode,
 )
 from tidings_client.inbox_events import InboxEvents
+from tidings_client.notifications import InboxUnreadChanged, Notification, NotificationRetracted
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

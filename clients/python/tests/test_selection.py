@@ -12,8 +12,6 @@ from tidings_client.events import (
     ChatHead,
     ChatResynced,
     Connected,
-    InboxMissed,
-    InboxUnreadChanged,
     Message,
     ScheduledFailed,
     UnreadTotalChanged,
@@ -33,6 +31,7 @@ from tidings_client.frames import (
     UnreadFrame,
     UnreadTotalFrame,
 )
+from tidings_client.notifications import InboxMissed, InboxUnreadChanged
 from tidings_client.selection import Selection
 
 CONNECTED = Connected(user="alice", device="laptop")

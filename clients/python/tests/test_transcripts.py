@@ -13,6 +13,7 @@ from tests.support.transcripts import FOLDER, Heard, Json, Transcript, Variables
 from tidings_client import events
 from tidings_client.backoff import Backoff, Ended, Retry
 from tidings_client.frames import Bye, Page, decode, encode
+from tidings_client.notifications import NotificationRetracted
 from tidings_client.requests import Question
 from tidings_client.saved import Changes, Held
 from tidings_client.selection import Selection
@@ -42,7 +43,7 @@ NAMES = {
     events.ChatHead: "head",
     events.ReceiptMoved: "receipt",
     events.UnreadChanged: "unread",
-    events.NotificationRetracted: "retracted",
+    NotificationRetracted: "retracted",
     events.SendFailed: "failed",
 }
 

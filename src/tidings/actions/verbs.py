@@ -45,12 +45,14 @@ from tidings.actions.identity.sessions import (
 )
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread
+from tidings.actions.inbox.marking import MarkRead
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.preferences import OwnPreferences, Reachable
-from tidings.actions.inbox.reading import ListNotifications, MarkRead
+from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
+from tidings.actions.inbox.states import ActOnNotification, ChangeStates
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.starting import GetJob
 from tidings.actions.jobs.tenant_deletion import DeleteInbox, DeleteTenant
@@ -169,6 +171,8 @@ class InboxVerbs:
     redact: RetractNotification
     list: ListNotifications
     read: MarkRead
+    states: ChangeStates
+    act: ActOnNotification
     unread: CountUnread
     preferences: OwnPreferences
     views: LogViews

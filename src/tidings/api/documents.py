@@ -24,6 +24,7 @@ from tidings.model import limits
 from tidings.model.ids import MESSAGE
 from tidings.model.refusals import NotFound, Refusal
 from tidings.wire import frames
+from tidings.wire.inbox_frames import MarkedFrame
 from tidings.wire.scheduled import ScheduledFailedFrame
 
 _FROM_CLIENT: Final = get_args(frames.ClientFrame)
@@ -41,6 +42,7 @@ _FROM_SERVER: Final = (
     frames.UnreadTotalFrame,
     frames.ChatChangedFrame,
     ScheduledFailedFrame,
+    MarkedFrame,
     frames.InvitedFrame,
     frames.ProfileFrame,
     frames.InboxUnread,

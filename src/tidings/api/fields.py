@@ -40,7 +40,14 @@ from tidings.model.ids import (
     locate,
     tenant_of,
 )
-from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
+from tidings.model.notifications import (
+    ACTION,
+    ACTION_LABEL_CHARS_MAX,
+    CATEGORY,
+    COLLAPSE_KEY_CHARS_MAX,
+    INBOX,
+    NOTIFICATION,
+)
 from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
 from tidings.model.webhooks import WEBHOOK
 
@@ -49,12 +56,13 @@ _SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
 _LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
 
 
-def _documented(**schema: object) -> msgspec.Meta:
+def documented(**schema: object) -> msgspec.Meta:
+    """Return what a field's JSON schema says beyond its type; the server checks it elsewhere."""
     return msgspec.Meta(extra_json_schema=schema)
 
 
 def _matching(pattern: re.Pattern[str]) -> msgspec.Meta:
-    return _documented(pattern=f"^({pattern.pattern})$")
+    return documented(pattern=f"^({pattern.pattern})$")
 
 
 Quota = Annotated[int, msgspec.Meta(ge=0, le=QUOTA_MAX)]
@@ -72,38 +80,38 @@ read, because the audit trail records it."""
 UserPrefix = Annotated[str, _matching(USER_PREFIX)]
 Device = Annotated[str, _matching(DEVICE)]
 TenantName = Annotated[str, _matching(TENANT)]
-Code = Annotated[str, _documented(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
+Code = Annotated[str, documented(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
 RefreshToken = Annotated[str, _matching(REFRESH_TOKEN)]
 ClientMessageId = Annotated[str, _matching(CLIENT_MESSAGE_ID)]
 _NUMBERS: Final = ["+14155550123", "+41 79 123 45 67"]
-PhoneNumber = Annotated[str, _documented(maxLength=NUMBER_CHARS_MAX, examples=_NUMBERS)]
+PhoneNumber = Annotated[str, documented(maxLength=NUMBER_CHARS_MAX, examples=_NUMBERS)]
 PhoneNumbers = Annotated[
-    list[Annotated[str, _documented(examples=_NUMBERS)]],  # any spelling of a number is accepted
+    list[Annotated[str, documented(examples=_NUMBERS)]],  # any spelling of a number is accepted
     msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX),
 ]
 ChatIds = Annotated[  # a text that is no id is answered like the id of a chat that does not exist
-    list[str], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
+    list[str], documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
 ]
 UserIds = Annotated[
     str,
-    _documented(
+    documented(
         minLength=1,
         description=f"1 to {limits.PROFILES_MAX} user ids, separated by commas",
         examples=["alice,bob"],
     ),
 ]
 AvatarUrl = Annotated[
-    str, _documented(format="uri", pattern="^https://", maxLength=limits.AVATAR_URL_CHARS_MAX)
+    str, documented(format="uri", pattern="^https://", maxLength=limits.AVATAR_URL_CHARS_MAX)
 ]
 Metadata = Annotated[
     dict[str, Any],
-    _documented(description=f"Any JSON object of at most {limits.METADATA_BYTES_MAX} bytes"),
+    documented(description=f"Any JSON object of at most {limits.METADATA_BYTES_MAX} bytes"),
 ]
-Email = Annotated[str, _documented(format="email", maxLength=limits.EMAIL_CHARS_MAX)]
-Name = Annotated[str, _documented(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
+Email = Annotated[str, documented(format="email", maxLength=limits.EMAIL_CHARS_MAX)]
+Name = Annotated[str, documented(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
 IssuerKeys = Annotated[
     list[dict[str, Any]],
-    _documented(
+    documented(
         minItems=1,
         maxItems=limits.ISSUER_KEYS_MAX,
         items={
@@ -117,33 +125,37 @@ IssuerKeys = Annotated[
         },
     ),
 ]
-Content = Annotated[str, _documented(maxLength=limits.CONTENT_BYTES_MAX)]
+Content = Annotated[str, documented(maxLength=limits.CONTENT_BYTES_MAX)]
 ContentType = Annotated[
-    str, _documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
+    str, documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
 Mentions = Annotated[
-    list[Annotated[str, _documented(pattern=rf"^(\*|{USER.pattern})$")]],
-    _documented(maxItems=limits.MENTIONS_MAX),
+    list[Annotated[str, documented(pattern=rf"^(\*|{USER.pattern})$")]],
+    documented(maxItems=limits.MENTIONS_MAX),
 ]
 AttachmentIds = Annotated[
-    list[Annotated[str, _matching(ATTACHMENT)]], _documented(maxItems=ATTACHMENTS_MAX)
+    list[Annotated[str, _matching(ATTACHMENT)]], documented(maxItems=ATTACHMENTS_MAX)
 ]
-Time = Annotated[str, _documented(format="date-time")]
-SearchText = Annotated[str, _documented(minLength=1, maxLength=QUERY_CHARS_MAX)]
+Time = Annotated[str, documented(format="date-time")]
+SearchText = Annotated[str, documented(minLength=1, maxLength=QUERY_CHARS_MAX)]
 
 Category = Annotated[str, _matching(CATEGORY)]
 NotificationId = Annotated[str, _matching(NOTIFICATION)]
 KeepDays = Annotated[int, msgspec.Meta(ge=1, le=limits.KEEP_DAYS_MAX)]
-Description = Annotated[str, _documented(maxLength=limits.DESCRIPTION_CHARS_MAX)]
-SchemaVersion = Annotated[str, _documented(minLength=1, maxLength=limits.SCHEMA_VERSION_CHARS_MAX)]
-Sender = Annotated[str, _documented(maxLength=limits.SENDER_CHARS_MAX)]
-HostSystemId = Annotated[str, _documented(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
-Label = Annotated[str, _documented(maxLength=limits.LABEL_CHARS_MAX)]
-Uids = Annotated[list[UserId], _documented(minItems=1, maxItems=limits.BODY_PARTS_MAX)]
-ReadIds = Annotated[list[str], _documented(minItems=1, maxItems=limits.READ_IDS_MAX)]
+Description = Annotated[str, documented(maxLength=limits.DESCRIPTION_CHARS_MAX)]
+SchemaVersion = Annotated[str, documented(minLength=1, maxLength=limits.SCHEMA_VERSION_CHARS_MAX)]
+Sender = Annotated[str, documented(maxLength=limits.SENDER_CHARS_MAX)]
+HostSystemId = Annotated[str, documented(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
+Label = Annotated[str, documented(maxLength=limits.LABEL_CHARS_MAX)]
+Uids = Annotated[list[UserId], documented(minItems=1, maxItems=limits.BODY_PARTS_MAX)]
+ReadIds = Annotated[list[str], documented(minItems=1, maxItems=limits.READ_IDS_MAX)]
+ActionId = Annotated[str, _matching(ACTION)]
+ActionLabel = Annotated[str, documented(minLength=1, maxLength=ACTION_LABEL_CHARS_MAX)]
+CollapseKey = Annotated[str, documented(minLength=1, maxLength=COLLAPSE_KEY_CHARS_MAX)]
+Link = Annotated[str, documented(format="uri", maxLength=limits.LINK_BYTES_MAX)]
 Message = Annotated[
     dict[str, Any],
-    _documented(
+    documented(
         required=["title", "body"],
         properties={
             "title": {"type": "string", "minLength": 1, "maxLength": limits.TITLE_BYTES_MAX},
@@ -164,6 +176,7 @@ def _path_matching(pattern: re.Pattern[str]) -> dict[str, Any]:
 
 
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    "action": _path_matching(ACTION),
     "aside_id": _path_matching(ASIDE),
     "attachment_id": _path_matching(ATTACHMENT),
     "chat_id": _path_matching(CHAT),

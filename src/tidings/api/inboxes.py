@@ -228,11 +228,13 @@ async def put_inbox(
 
 
 class PartQuery(Query, frozen=True, kw_only=True):
-    """Which notifications to list, by cursor, category and whether they are read."""
+    """Which notifications to list, by cursor, category and states."""
 
     cursor: str | None = None
     category: Category | None = None
     unread: Literal["true", "false"] | None = None
+    archived: Literal["true", "false"] = "false"
+    snoozed: Literal["true", "false"] | None = None
 
 
 class NotificationsQuery(PartQuery, frozen=True, kw_only=True):
@@ -276,7 +278,9 @@ async def list_notifications(
     inbox_verbs: InboxVerbs,
 ) -> NotificationList:
     """Return a page of the caller's notifications, newest first. Retracted and expired
-    notifications are left out."""
+    notifications are left out, and so are archived and snoozed ones: `archived=true` lists the
+    archived ones, `snoozed=true` those that are snoozed now. Of several notifications with the same
+    collapse key, only the newest is listed."""
     return await listed(inbox_verbs, user, inbox, asked, asked.limit)
 
 
@@ -319,6 +323,8 @@ async def list_page(
         cursor=asked.cursor,
         category=asked.category,
         unread=None if asked.unread is None else asked.unread == "true",
+        archived=asked.archived == "true",
+        snoozed=None if asked.snoozed is None else asked.snoozed == "true",
     )
     return await verbs.list(user, inbox, wanted)
 

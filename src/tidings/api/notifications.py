@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant's operations on notifications: post, list, get the progress, retract."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -9,19 +9,26 @@ from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import (
+    ActionId,
+    ActionLabel,
     Category,
+    CollapseKey,
     HostSystemId,
     Label,
+    Link,
     Message,
     SchemaVersion,
     Sender,
+    Time,
     Uids,
+    documented,
+    time,
 )
 from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
 from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.notifications import Posting
+from tidings.model.notifications import ACTIONS_MAX, NotificationAction, Posting, PostOptions
 from tidings.model.refusals import (
     ContentTooLarge,
     CursorInvalid,
@@ -75,6 +82,17 @@ class PostedList(msgspec.Struct):
     next_cursor: str | None
 
 
+class NewAction(Body, frozen=True, kw_only=True):
+    """A button of a notification, with the link that it opens, if any."""
+
+    id: ActionId
+    label: ActionLabel
+    uri: Link | None = None
+
+
+Actions = Annotated[list[NewAction], documented(maxItems=ACTIONS_MAX)]
+
+
 class NewNotification(Body, frozen=True, kw_only=True):
     """A notification to post. The inbox defines which fields the message has besides title, body
     and link."""
@@ -85,6 +103,9 @@ class NewNotification(Body, frozen=True, kw_only=True):
     sender: Sender | None = None
     host_system_id: HostSystemId | None = None
     schema_version: SchemaVersion | None = None
+    actions: Actions | None = None
+    collapse_key: CollapseKey | None = None
+    expires_at: Time | None = None
 
 
 def post_cost(new: NewNotification) -> int:
@@ -209,12 +230,25 @@ async def post(
         sender=data.sender,
         host_system_id=data.host_system_id,
         schema_version=data.schema_version,
+        options=_options(data),
     )
     posted = await verbs.post(tenant, inbox, posting, request_key)
     return Answer(
         PostedRecord(posted.notification_id, posted.recipients, posted.estimated, posted.status),
         status=202,
         headers={"Idempotent-Replay": "true"} if posted.is_replay else {},
+    )
+
+
+def _options(data: NewNotification) -> PostOptions:
+    actions = (
+        NotificationAction(id=each.id, label=each.label, uri=each.uri)
+        for each in data.actions or ()
+    )
+    return PostOptions(
+        actions=tuple(actions),
+        collapse_key=data.collapse_key,
+        expires_at=None if data.expires_at is None else time(data.expires_at, "expires_at"),
     )
 
 

@@ -59,6 +59,7 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.counting import CountUnread
+from tidings.actions.inbox.marking import FindListed, MarkRead, MoveMarks
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.posted import (
     FindNotification,
@@ -68,9 +69,10 @@ from tidings.actions.inbox.posted import (
 )
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.preferences import OwnPreferences, Reachable
-from tidings.actions.inbox.reading import ListNotifications, MarkRead
+from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
+from tidings.actions.inbox.states import ActOnNotification, BroadcastRoom, ChangeStates
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
@@ -123,6 +125,9 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     append_broadcast = BroadcastAppender(notifications, views, clock, back_off)
     find = FindNotification(configs, notifications, clock)
     unread = CountUnread(configs, copies, views, showing, clock)
+    states, find_listed = store.inbox_states, FindListed(views, showing)
+    move = MoveMarks(configs, copies, states, views, clock, unread)
+    room = BroadcastRoom(states, clock)
     return InboxVerbs(
         settings=settings,
         configs=configs,
@@ -134,7 +139,11 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
             find, notifications, views, append_broadcast, bus, clock, chance
         ),
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
-        read=MarkRead(configs, copies, views, showing, bus, clock, unread),
+        read=MarkRead(configs, copies, find_listed, move, bus, clock),
+        states=ChangeStates(configs, copies, states, find_listed, move, room, unread, bus, clock),
+        act=ActOnNotification(
+            configs, copies, states, find_listed, showing, room, base.tenant_events, bus, clock
+        ),
         unread=unread,
         preferences=OwnPreferences(configs, store.preferences, copies, bus),
         views=views,

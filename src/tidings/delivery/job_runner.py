@@ -228,6 +228,7 @@ class JobRunner:
             category=job.category,
             received_at=max(now, job.posted_at),
             expires_at=job.expires_at,
+            collapse=job.collapse,
         )
         new = await self._copies.deliver(users, job.inbox, copy)
         # After a crash it is unknown who was notified of their copies. While the job is young, all

@@ -35,6 +35,7 @@ from tidings.ports.bus import (
     ReceiptMoved,
     Retracted,
     ScheduledFailed,
+    StatesChanged,
     Typing,
 )
 from tidings.ports.delivery import RemoteGateways
@@ -102,7 +103,7 @@ class RemoteNotices:
                 self._begin(partial(self._invited, event))
             case BroadcastPosted() | Retracted():
                 self._remote_gateways.hint(event)
-            case CopiesMade() | InboxRead():
+            case CopiesMade() | InboxRead() | StatesChanged():
                 self._begin(partial(self._hint, event))
             case _:
                 assert_never(event)
@@ -127,9 +128,9 @@ class RemoteNotices:
     async def _state(self, chat: ChatId) -> ChatState | None:
         return self._cached_state(chat) or await self._read_state(chat)
 
-    async def _hint(self, event: CopiesMade | InboxRead) -> None:
+    async def _hint(self, event: CopiesMade | InboxRead | StatesChanged) -> None:
         """Send a hint to the gateways that have connections of the event's users."""
-        users = (event.user,) if isinstance(event, InboxRead) else event.users
+        users = event.users if isinstance(event, CopiesMade) else (event.user,)
         for gateway, connected in (await self._remote_gateways.find(users)).items():
             if isinstance(event, CopiesMade):
                 event = msgspec.structs.replace(event, users=tuple(connected))

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from msgspec import UNSET
+
 from tidings.actions.inbox.counting import InboxNews
 from tidings.actions.rate_limits import RateLimits
 from tidings.gateway.hub import ClientConnection, Hub
@@ -86,7 +88,7 @@ class InboxUnreadCounts:
 
     async def _send(self, user: UserKey, inbox: str) -> None:
         unread = await self._count_unread(user, inbox)
-        frame = encode(InboxUnread(inbox, unread.total, unread.categories))
+        frame = encode(_unread_frame(inbox, unread))
         for connection in self._hub.of(user):
             connection.send(frame)
 
@@ -121,7 +123,11 @@ class InboxGreeting:
     ) -> None:
         with suppress(Refusal):  # no such inbox, or it cannot be read now: nothing is sent
             news = await self._news(user, inbox, last)
-            unread, missed = news.unread, news.missed
-            counts = InboxUnread(inbox, unread.total, unread.categories, news.is_exact)
-            connection.send(encode(counts))
+            missed = news.missed
+            connection.send(encode(_unread_frame(inbox, news.unread, news.is_exact)))
             connection.send(encode(InboxMissed(inbox, missed.count, missed.exact)))
+
+
+def _unread_frame(inbox: str, unread: UnreadCount, is_exact: bool = True) -> InboxUnread:
+    unseen = unread.unseen if unread.unseen != unread.total else UNSET
+    return InboxUnread(inbox, unread.total, unread.categories, is_exact, unseen)

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.metrics import declared
 from tidings.metrics.meters import Labels, Reading, report
-from tidings.wire import frames
+from tidings.wire import frames, inbox_frames, scheduled
 from tidings.wire.codes import Close
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ _KNOWN_CODES: Final = frozenset({1000, 1001, NO_CODE, LOST, 1008, 1009, 1011, *C
 _OPS: Final = sorted(
     {
         str(kind.__struct_config__.tag)
-        for kind in vars(frames).values()
+        for module in (frames, inbox_frames, scheduled)
+        for kind in vars(module).values()
         if isinstance(kind, type)
         and issubclass(kind, msgspec.Struct)
         and kind not in get_args(frames.ClientFrame)

@@ -34,6 +34,7 @@ from tidings.ports.bus import (
     Invited,
     Retracted,
     ScheduledFailed,
+    StatesChanged,
 )
 from tidings.ports.inboxes import Copies
 from tidings.tasks import Tasks
@@ -45,6 +46,7 @@ from tidings.wire.frames import (
     RetractedFrame,
     encode,
 )
+from tidings.wire.inbox_frames import marked_frame
 from tidings.wire.scheduled import ScheduledFailedFrame
 
 USERS_AT_ONCE: Final = 100
@@ -103,6 +105,9 @@ class InboxFrames:
             case Retracted():
                 self._begin(lambda: self._retracted(event))
             case InboxRead(user, inbox):
+                self._recounts.ask(user, inbox, is_urgent=True)
+            case StatesChanged(user, inbox, change, ids, before, acted):
+                self._send([user], encode(marked_frame(inbox, change, ids, before, acted)))
                 self._recounts.ask(user, inbox, is_urgent=True)
             case _:
                 assert_never(event)
@@ -193,15 +198,18 @@ def _batches(users: list[UserKey]) -> Iterable[list[UserKey]]:
 
 
 def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
+    text = shown.text
     return encode(
         NotificationFrame(
             inbox=inbox,
             id=shown.notification_id,
             category=shown.category,
-            sender=shown.text.sender,
-            host_system_id=shown.text.host_system_id,
-            message=shown.text.message,
+            sender=text.sender,
+            host_system_id=text.host_system_id,
+            message=text.message,
             received_at=rfc3339(received_at),
+            actions=list(text.actions),
+            collapse_key=text.collapse_key,
         )
     )
 

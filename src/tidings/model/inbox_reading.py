@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes a user's view of an inbox: broadcasts and copies in one list, and the unread count."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import ulid, ulid_time
+from tidings.model.notification_states import NO_STATES
 from tidings.model.notifications import Broadcast, Copy, ReadState, broadcast_sequence
+from tidings.model.state_times import (
+    broadcast_archived_at,
+    broadcast_read_at,
+    broadcast_seen_at,
+    copy_archived_at,
+    copy_read_at,
+    copy_seen_at,
+)
 
 NotificationPosition = tuple[int, str]
 """Position in a user's list: ordered by time, then by notification id."""
@@ -48,6 +58,15 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     received_at: int
     read_at: int | None
     expires_at: int
+    seen_at: int | None = None
+    archived_at: int | None = None
+    snoozed_until: int | None = None
+    acted: str | None = None
+    """Id of the action that the user chose; None if the user chose none."""
+    acted_at: int | None = None
+    collapse: str | None = None
+    collapsed: int = 0
+    """Number of other unread notifications with the same collapse key, which are not listed."""
     broadcast: Broadcast | None = None
     """The broadcast; None if the notification is a copy."""
 
@@ -56,12 +75,21 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
         """Public id of the notification."""
         return self.position[1]
 
+    def is_snoozed(self, now: int) -> bool:
+        """Return True if the user does not want to see the notification yet."""
+        return self.snoozed_until is not None and self.snoozed_until > now
+
 
 class UnreadCount(msgspec.Struct, frozen=True):
-    """A user's number of unread notifications, in total and by category."""
+    """A user's number of unread notifications, in total and by category.
+
+    Notifications that the user has archived or snoozed are not counted.
+    """
 
     total: int
     categories: dict[str, int]
+    unseen: int = 0
+    """How many of them the user has not even seen."""
 
 
 def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
@@ -90,27 +118,11 @@ def is_for(broadcast: Broadcast, joined_at: int) -> bool:
     return broadcast.late_joiners or joined_at <= broadcast.posted_at
 
 
-def copy_read_at(copy: Copy, state: ReadState) -> int | None:
-    """Return when the copy was marked as read, alone or with all earlier copies; None if unread."""
-    if copy.read_at is not None:
-        return copy.read_at
-    return state.before if copy.received_at <= state.before else None
-
-
-def broadcast_read_at(broadcast: Broadcast, state: ReadState) -> int | None:
-    """Return when the broadcast was marked as read, alone or with earlier ones; None if unread."""
-    marked = state.singly.get(broadcast.sequence)
-    if marked is not None:
-        return marked
-    return state.before if broadcast.sequence <= state.announced else None
-
-
 def merged(
-    copies: Iterable[Copy], broadcasts: Iterable[Broadcast], state: ReadState
+    copies: Iterable[Copy], broadcasts: Iterable[InboxItem], state: ReadState
 ) -> list[InboxItem]:
     """Return copies and broadcasts as one list, newest first."""
-    items = [_from_copy(copy, state) for copy in copies]
-    items += [_from_broadcast(broadcast, state) for broadcast in broadcasts]
+    items = [*(_from_copy(copy, state) for copy in copies), *broadcasts]
     return sorted(items, key=lambda item: item.position, reverse=True)
 
 
@@ -126,23 +138,86 @@ def first_copy_below(position: NotificationPosition) -> str:
 
 def count_unread(
     view: LogView,
-    copies: Iterable[Copy],
-    broadcasts: Iterable[Broadcast],
+    copies: Sequence[Copy],
+    broadcasts: Sequence[Broadcast],
     state: ReadState,
     now: int,
 ) -> UnreadCount:
     """Count the unread notifications. The count is not stored, so it cannot become wrong."""
-    unread: list[Copy | Broadcast] = [
-        *(copy for copy in copies if copy_read_at(copy, state) is None),
-        *(sent for sent in broadcasts if broadcast_read_at(sent, state) is None),
+    newest = _newest_by_collapse(view, copies, broadcasts, now)
+    total, unseen, categories = 0, 0, dict[str, int]()
+    for item, is_seen in _unread(copies, broadcasts, state, now):
+        if view.hides(item.notification_id, item.expires_at, now):
+            continue
+        if item.collapse is not None and newest[item.collapse] != _position(item):
+            continue
+        total += 1
+        unseen += not is_seen
+        if item.category is not None:
+            categories[item.category] = categories.get(item.category, 0) + 1
+    return UnreadCount(total, categories, unseen)
+
+
+def _unread(
+    copies: Iterable[Copy], broadcasts: Iterable[Broadcast], state: ReadState, now: int
+) -> Iterator[tuple[Copy | Broadcast, bool]]:
+    """Yield what is unread and neither archived nor snoozed, each with whether it is seen."""
+    for copy in copies:
+        if copy_read_at(copy, state) is not None or copy_archived_at(copy, state) is not None:
+            continue
+        if copy.snoozed_until is None or copy.snoozed_until <= now:
+            yield copy, copy_seen_at(copy, state) is not None
+    for sent in broadcasts:
+        if broadcast_read_at(sent, state) is not None:
+            continue
+        if broadcast_archived_at(sent, state) is not None:
+            continue
+        until = state.broadcasts.get(sent.sequence, NO_STATES).snoozed_until
+        if until is None or until <= now:
+            yield sent, broadcast_seen_at(sent, state) is not None
+
+
+def _newest_by_collapse(
+    view: LogView, copies: Iterable[Copy], broadcasts: Iterable[Broadcast], now: int
+) -> dict[str, NotificationPosition]:
+    """Return the position of the newest visible notification of each collapse key."""
+    found: dict[str, NotificationPosition] = {}
+    all_: list[Copy | Broadcast] = [*copies, *broadcasts]
+    for item in all_:
+        if item.collapse is not None and not view.hides(item.notification_id, item.expires_at, now):
+            position = _position(item)
+            found[item.collapse] = max(position, found.get(item.collapse, position))
+    return found
+
+
+def _position(item: Copy | Broadcast) -> NotificationPosition:
+    if isinstance(item, Copy):
+        return copy_position(item)
+    return item.posted_at, item.notification_id
+
+
+def collapsed(items: Sequence[InboxItem]) -> list[InboxItem]:
+    """Return a list without the notifications that a newer one with the same collapse key hides.
+
+    The items must be visible, and sorted with the newest first. A notification with a collapse key
+    is read as soon as a newer one with this key is read.
+    """
+    groups: dict[str, list[InboxItem]] = {}
+    for item in items:
+        if item.collapse is not None:
+            groups.setdefault(item.collapse, []).append(item)
+    others = {key: _unread_in_a_row(group) - 1 for key, group in groups.items()}
+    return [
+        item
+        if item.collapse is None
+        else msgspec.structs.replace(item, collapsed=max(0, others[item.collapse]))
+        for item in items
+        if item.collapse is None or groups[item.collapse][0] is item
     ]
-    total, categories = 0, dict[str, int]()
-    for item in unread:
-        if not view.hides(item.notification_id, item.expires_at, now):
-            total += 1
-            if item.category is not None:
-                categories[item.category] = categories.get(item.category, 0) + 1
-    return UnreadCount(total, categories)
+
+
+def _unread_in_a_row(items: Sequence[InboxItem]) -> int:
+    return sum(1 for _ in takewhile(lambda item: item.read_at is None, items))
 
 
 def copy_position(copy: Copy) -> NotificationPosition:
@@ -182,16 +257,30 @@ def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
         received_at=copy.received_at,
         read_at=copy_read_at(copy, state),
         expires_at=copy.expires_at,
+        seen_at=copy_seen_at(copy, state),
+        archived_at=copy_archived_at(copy, state),
+        snoozed_until=copy.snoozed_until,
+        acted=copy.acted,
+        acted_at=copy.acted_at,
+        collapse=copy.collapse,
     )
 
 
-def _from_broadcast(broadcast: Broadcast, state: ReadState) -> InboxItem:
+def from_broadcast(broadcast: Broadcast, state: ReadState) -> InboxItem:
+    """Return a broadcast as a notification in the inbox of the user whose marks are given."""
+    own = state.broadcasts.get(broadcast.sequence, NO_STATES)
     return InboxItem(
         position=(broadcast.posted_at, broadcast.notification_id),
         category=broadcast.category,
         received_at=broadcast.posted_at,
         read_at=broadcast_read_at(broadcast, state),
         expires_at=broadcast.expires_at,
+        seen_at=broadcast_seen_at(broadcast, state),
+        archived_at=broadcast_archived_at(broadcast, state),
+        snoozed_until=own.snoozed_until,
+        acted=own.acted,
+        acted_at=own.acted_at,
+        collapse=broadcast.collapse,
         broadcast=broadcast,
     )
 

@@ -13,11 +13,22 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER
+from tidings.model.inbox_refusals import ActionNotFound
+from tidings.model.notification_states import (
+    BroadcastStates,
+    Mark,
+    NotificationStates,
+    StateKind,
+)
 from tidings.model.preferences import CategoryRule, Preferences
 from tidings.model.refusals import ContentTooLarge, Invalid, SchemaVersionConflict
 
 INBOX: Final = USER
 CATEGORY: Final = DEVICE
+ACTION: Final = DEVICE
+ACTIONS_MAX: Final = 2
+ACTION_LABEL_CHARS_MAX: Final = 100
+COLLAPSE_KEY_CHARS_MAX: Final = 200
 NOTIFICATION: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|b[1-9][0-9]{0,11}")
 ANNOUNCEMENT: Final = re.compile(r"b([1-9][0-9]{0,11})")
 
@@ -67,6 +78,8 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     box: bytes | None
     """The encrypted text; None after a retraction."""
     box_key: int = 0
+    collapse: str | None = None
+    """Digest of the collapse key; None if there is no key."""
 
     @property
     def is_retracted(self) -> bool:
@@ -98,6 +111,8 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
     """The retracted notification, if this is a retraction."""
     box: bytes | None = None
     box_key: int = 0
+    collapse: str | None = None
+    """Digest of the collapse key; None if there is no key."""
 
     @property
     def notification_id(self) -> str:
@@ -105,20 +120,20 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
         return f"b{self.sequence}"
 
 
-class Copy(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's reference to a notification."""
+class Copy(NotificationStates, frozen=True, kw_only=True):
+    """A user's reference to a notification, with what the user did with it."""
 
     notification_id: str
     category: str | None
     received_at: int
     """Time when the copy was made."""
     expires_at: int
-    read_at: int | None = None
-    """Time when the user marked this single copy as read."""
+    collapse: str | None = None
+    """Digest of the collapse key; None if there is no key."""
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's read marks in an inbox, except those of single copies. They only move forward.
+    """A user's marks in an inbox, and the states of single broadcasts. Marks only move forward.
 
     The user's preferences are here too.
     """
@@ -132,6 +147,22 @@ class ReadState(msgspec.Struct, frozen=True, kw_only=True):
     preferences: Preferences | None = None
     """The user's preferences, which are stored with the marks because they are read together; None
     for the defaults."""
+    seen_before: int = 0
+    seen_announced: int = 0
+    archived_before: int = 0
+    archived_announced: int = 0
+    broadcasts: dict[int, BroadcastStates] = {}
+    """States of single broadcasts, by sequence."""
+
+    def mark(self, kind: StateKind) -> Mark:
+        """Return up to where all notifications have a state."""
+        match kind:
+            case "seen":
+                return Mark(self.seen_before, self.seen_announced)
+            case "read":
+                return Mark(self.before, self.announced)
+            case "archived":
+                return Mark(self.archived_before, self.archived_announced)
 
 
 NOTHING_READ: Final = ReadState()
@@ -141,6 +172,25 @@ def broadcast_sequence(notification_id: str) -> int | None:
     """Return the sequence of the broadcast with this id; None if the id is of another kind."""
     match = ANNOUNCEMENT.fullmatch(notification_id)
     return int(match[1]) if match else None
+
+
+class NotificationAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A button of a notification."""
+
+    id: str
+    label: str
+    uri: str | None = None
+    """Link that the button opens; None if it opens nothing."""
+
+
+class PostOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields of a post that most posts do not have."""
+
+    actions: tuple[NotificationAction, ...] = ()
+    collapse_key: str | None = None
+    """Of all notifications with the same key, lists show only the newest."""
+    expires_at: int | None = None
+    """Time from which the notification is not shown, if it is earlier than the inbox's own."""
 
 
 class Posting(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,15 +206,23 @@ class Posting(msgspec.Struct, frozen=True, kw_only=True):
     host_system_id: str | None = None
     """Id of the post in the tenant's own systems."""
     schema_version: str | None = None
+    options: PostOptions = PostOptions()
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a notification that is stored encrypted."""
 
     message: Json
     sender: str | None = None
     host_system_id: str | None = None
     label: str | None = None
+    actions: tuple[NotificationAction, ...] = ()
+    collapse_key: str | None = None
+
+    def check_action(self, action_id: str) -> None:
+        """Refuse an action that the notification does not have."""
+        if all(action.id != action_id for action in self.actions):
+            raise ActionNotFound
 
 
 class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,11 +248,14 @@ def check_posting(posting: Posting, config: InboxConfig) -> Text:
         if text is not None and len(text) > most:
             raise Invalid(f"{field}: must have at most {most} characters", f"/{field}")
     _check_message(posting.message)
+    _check_options(posting.options)
     return Text(
         message=posting.message,
         sender=posting.sender,
         host_system_id=posting.host_system_id,
         label=posting.label,
+        actions=posting.options.actions,
+        collapse_key=posting.options.collapse_key,
     )
 
 
@@ -219,15 +280,41 @@ def check_open_json(value: object, pointer: str) -> None:
     raise Invalid(f"nested deeper than {limits.OPEN_JSON_DEPTH_MAX} levels", pointer)
 
 
-def check_link(link: str) -> None:
+def check_link(link: str, pointer: str = "/message/cta_uri") -> None:
     """Refuse a link that is not safe to follow on a user's device."""
-    pointer = "/message/cta_uri"
+    name = pointer.rpartition("/")[2]
     match = _LINK.fullmatch(link)
     if match is None or not link.isprintable() or " " in link:
-        raise Invalid("cta_uri: must be an absolute URI without spaces or controls", pointer)
+        raise Invalid(f"{name}: must be an absolute URI without spaces or controls", pointer)
     scheme, rest = match[1].lower(), match[2]
     if scheme in SCHEMES_REFUSED or (scheme == "https" and not re.match("//[^/]", rest)):
-        raise Invalid("cta_uri: must use https or a scheme of your own app", pointer)
+        raise Invalid(f"{name}: must use https or a scheme of your own app", pointer)
+
+
+def _check_options(options: PostOptions) -> None:
+    key = options.collapse_key
+    if key is not None and not (0 < len(key) <= COLLAPSE_KEY_CHARS_MAX and key.isprintable()):
+        most = COLLAPSE_KEY_CHARS_MAX
+        raise Invalid(f"collapse_key: must have 1 to {most} printable characters", "/collapse_key")
+    if len(options.actions) > ACTIONS_MAX:
+        raise Invalid(f"actions: must contain at most {ACTIONS_MAX} actions", "/actions")
+    if len({action.id for action in options.actions}) < len(options.actions):
+        raise Invalid("actions: must have different ids", "/actions")
+    for index, action in enumerate(options.actions):
+        _check_action(action, f"/actions/{index}")
+
+
+def _check_action(action: NotificationAction, pointer: str) -> None:
+    if ACTION.fullmatch(action.id) is None:
+        allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -"
+        raise Invalid(f"id: {allowed}", f"{pointer}/id")
+    if not action.label.strip() or len(action.label) > ACTION_LABEL_CHARS_MAX:
+        most = ACTION_LABEL_CHARS_MAX
+        raise Invalid(f"label: must have 1 to {most} characters", f"{pointer}/label")
+    if action.uri is not None:
+        if len(action.uri.encode()) > limits.LINK_BYTES_MAX:
+            raise ContentTooLarge(f"uri: must have at most {limits.LINK_BYTES_MAX} bytes of UTF-8")
+        check_link(action.uri, f"{pointer}/uri")
 
 
 def _check_message(message: Json) -> None:

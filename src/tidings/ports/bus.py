@@ -9,10 +9,11 @@ import msgspec
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.notification_states import Acted, StateChange
 from tidings.tracing.spans import Span
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A delivery job: up to 100 users who each get a copy of a notification."""
 
     tenant: str
@@ -25,6 +26,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     category: str | None
     posted_at: int
     expires_at: int
+    collapse: str | None = None
+    """Digest of the collapse key; None if there is no key."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -220,7 +223,19 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
     inbox: str
 
 
-InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
+class StatesChanged(msgspec.Struct, frozen=True, tag="states"):
+    """A user changed the states of notifications of an inbox, or chose an action."""
+
+    user: UserKey
+    inbox: str
+    change: StateChange
+    ids: tuple[str, ...] = ()
+    """The notifications; empty if the change covers all up to a time."""
+    before: int | None = None
+    acted: Acted | None = None
+
+
+InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead | StatesChanged
 """An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
 ChatEvent = (

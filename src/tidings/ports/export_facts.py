@@ -7,7 +7,8 @@ sessions, a tenant's own public keys, suspension and quotas of tenants, and deac
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
 change, settings of chats, blocks, reports, jobs of tenants, avatar, metadata, e-mail, verified
 number, hiding and bans of users, the ledger of erasures, replies, mentions, pins, silent messages,
-messages that a tenant posted, mutes except for mentions, scheduled messages, files, and push.
+messages that a tenant posted, mutes except for mentions, scheduled messages, files, push, and
+states and collapse keys of notifications.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data

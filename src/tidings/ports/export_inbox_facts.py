@@ -62,6 +62,7 @@ class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
     recipients: int
     box: bytes | None = None
     box_key: int = 0
+    collapse: str | None = None
     finished_jobs: tuple[int, ...] = ()
     """Numbers of the finished delivery jobs, ascending."""
 
@@ -83,6 +84,7 @@ class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
     target: str | None = None
     box: bytes | None = None
     box_key: int = 0
+    collapse: str | None = None
     is_last: bool = False
     """Whether this is the last entry of its log. The last entry is exported even if it has expired,
     because its sequence determines the sequence of the next entry."""
@@ -101,7 +103,22 @@ class PostKeyFact(FactBase, frozen=True, kw_only=True, tag="post_key"):
     expires_at: int
 
 
-class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
+class StatesFact(FactBase, frozen=True, kw_only=True):
+    """What a user did with one notification, with the fields of
+    `model.notification_states.NotificationStates`."""
+
+    seen_at: int | None = None
+    unseen_since: int | None = None
+    read_at: int | None = None
+    unread_since: int | None = None
+    archived_at: int | None = None
+    unarchived_since: int | None = None
+    snoozed_until: int | None = None
+    acted: str | None = None
+    acted_at: int | None = None
+
+
+class CopyFact(StatesFact, frozen=True, kw_only=True, tag="copy"):
     """A user's reference to a notification."""
 
     user_id: UserKey
@@ -110,7 +127,16 @@ class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
     category: str | None = None
     received_at: int
     expires_at: int
-    read_at: int | None = None
+    collapse: str | None = None
+
+
+class BroadcastStatesFact(StatesFact, frozen=True, kw_only=True, tag="broadcast_states"):
+    """What a user did with one broadcast."""
+
+    user_id: UserKey
+    inbox: str
+    sequence: int
+    expires_at: int
 
 
 class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
@@ -123,6 +149,10 @@ class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
     singly: dict[int, int] = msgspec.field(default_factory=dict)
     """When each single broadcast was read, by sequence, ascending."""
     preferences: Preferences | None = None
+    seen_before: int = 0
+    seen_announced: int = 0
+    archived_before: int = 0
+    archived_announced: int = 0
 
 
 class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
@@ -136,6 +166,7 @@ class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
     category: str | None = None
     posted_at: int
     expires_at: int
+    collapse: str | None = None
 
 
 class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
@@ -174,7 +205,7 @@ class ScheduledFact(FactBase, frozen=True, kw_only=True, tag="scheduled"):
 
 
 OfInbox = InboxFact | NotificationFact | BroadcastFact | PostKeyFact
-OfUser = CopyFact | ReadStateFact
+OfUser = CopyFact | ReadStateFact | BroadcastStatesFact
 InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact | ScheduledFact
 
 _S = TypeVar("_S", bound=msgspec.Struct)
@@ -194,10 +225,20 @@ def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> Broadcas
     return fact
 
 
-def read_state_facts(user: UserKey, inbox: str, state: ReadState) -> Iterable[ReadStateFact]:
-    """Yield a user's read marks and preferences in an inbox as a fact, or nothing if there are
-    none."""
+def read_state_facts(
+    user: UserKey, inbox: str, state: ReadState, now: int
+) -> Iterable[ReadStateFact | BroadcastStatesFact]:
+    """Yield a user's marks and preferences in an inbox as a fact, and each broadcast with states of
+    its own."""
     # Engines store the single marks in different orders, and the order has no meaning.
     singly = dict(sorted(state.singly.items()))
-    if state != NOTHING_READ:
+    if msgspec.structs.replace(state, broadcasts={}) != NOTHING_READ:
         yield converted(ReadStateFact, state, user_id=user, inbox=inbox, singly=singly)
+    for _, states in sorted(state.broadcasts.items()):
+        if states.expires_at > now:
+            yield converted(BroadcastStatesFact, states, user_id=user, inbox=inbox)
+
+
+def read_state_of(fact: ReadStateFact) -> ReadState:
+    """Return the marks in a fact; the states of single broadcasts are facts of their own."""
+    return converted(ReadState, fact, broadcasts={})

@@ -19,6 +19,7 @@ from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
 from tidings.ports.due import DueItems, ScheduledMessages
 from tidings.ports.erasing import Ledger, PersonalData, TenantData
+from tidings.ports.inbox_states import InboxStates
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.log import Log
 from tidings.ports.moderation import Blocks, Reports
@@ -156,6 +157,8 @@ class Store(Protocol):
     def copies(self) -> Copies: ...
     @property
     def preferences(self) -> PreferenceStore: ...
+    @property
+    def inbox_states(self) -> InboxStates: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

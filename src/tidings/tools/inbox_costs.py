@@ -129,6 +129,33 @@ def read_before(copies: int) -> Cost:
     return Cost([_writes("move_marks", 1), log, *unread(copies).to_the_answer])
 
 
+def change_one(copies: int) -> Cost:
+    """Return the cost of changing states of one notification, such as archiving it.
+
+    It reads the marks first, and counts what is unread for the answer.
+    """
+    changed = [_writes("change_copy", 1), _reads("read_marks", 1)]
+    return Cost([*changed, *unread(copies).to_the_answer])
+
+
+def change_broadcast(copies: int) -> Cost:
+    """Return the cost of changing states of one broadcast, which get an item of their own."""
+    changed = [_writes("change_broadcast_states", 1), _reads("read_marks", 1)]
+    return Cost([*changed, *unread(copies).to_the_answer])
+
+
+def act(content: int) -> Cost:
+    """Return the cost of choosing an action of a notification for listed users."""
+    body = relaxed_units(BODY_BYTES + content)
+    return Cost(
+        [
+            _reads("find_holders", 1),
+            _reads("show_notifications", body),
+            _writes("act_on_notification", 1),
+        ]
+    )
+
+
 def read_posted_before(copies: int) -> Cost:
     """Return the cost of marking everything as read under `/stack`, where times are whole seconds.
 

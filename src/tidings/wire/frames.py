@@ -13,7 +13,7 @@ import msgspec
 from tidings.model import limits
 from tidings.model.entries import SendOptions, send_options
 from tidings.model.ids import CLIENT, SEQUENCE_MAX
-from tidings.model.notifications import NOTIFICATION
+from tidings.model.notifications import NOTIFICATION, NotificationAction
 from tidings.tracing.spans import TRACE_PATTERN
 from tidings.wire.records import EntryRecord, UnreadTotalRecord
 
@@ -259,6 +259,8 @@ class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
     categories: dict[str, int]
     exact: bool = True
     """False if only the newest notifications were counted, at hello."""
+    unseen: int | msgspec.UnsetType = msgspec.UNSET
+    """How many of them the user has not seen; absent if it is all of them."""
 
 
 class InboxMissed(msgspec.Struct, tag_field="op", tag="inbox_missed"):
@@ -270,7 +272,7 @@ class InboxMissed(msgspec.Struct, tag_field="op", tag="inbox_missed"):
     """False if the count stopped at its limit, or if the last notification is unknown."""
 
 
-class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification"):
+class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", omit_defaults=True):
     """A new notification in an inbox."""
 
     inbox: str
@@ -280,6 +282,9 @@ class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification"):
     host_system_id: str | None
     message: dict[str, Any]
     received_at: str
+    actions: list[NotificationAction] = []
+    collapse_key: str | None = None
+    """The device shows only the newest notification with this key."""
 
 
 class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):

@@ -8,7 +8,13 @@ import msgspec
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import InboxItem, UnreadCount
 from tidings.model.limits import SECOND_MS
-from tidings.model.notifications import Broadcast, InboxConfig, Notification, Text
+from tidings.model.notifications import (
+    Broadcast,
+    InboxConfig,
+    Notification,
+    NotificationAction,
+    Text,
+)
 from tidings.model.preferences import CategoryRule
 
 
@@ -45,7 +51,7 @@ class ProgressRecord(msgspec.Struct):
     label: str | None
 
 
-class PostedNotificationRecord(msgspec.Struct, kw_only=True):
+class PostedNotificationRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A notification as the tenant that posted it sees it; after a retraction it has no text."""
 
     id: str
@@ -59,10 +65,13 @@ class PostedNotificationRecord(msgspec.Struct, kw_only=True):
     expires_at: str
     redacted: bool
     message: dict[str, Any] | None
+    actions: list[NotificationAction] = []
+    collapse_key: str | None = None
 
 
-class NotificationRecord(msgspec.Struct, kw_only=True):
-    """A notification as a user sees it."""
+class NotificationRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A notification as a user sees it. Fields about states, actions and collapse keys are left out
+    if there is nothing to say."""
 
     id: str
     host_system_id: str | None
@@ -71,6 +80,17 @@ class NotificationRecord(msgspec.Struct, kw_only=True):
     received_at: str
     read_at: str | None
     message: dict[str, Any]
+    seen_at: str | None = None
+    archived_at: str | None = None
+    snoozed_until: str | None = None
+    """End of the snooze, also if it has passed."""
+    actions: list[NotificationAction] = []
+    action: str | None = None
+    """Id of the action that the user chose."""
+    acted_at: str | None = None
+    collapse_key: str | None = None
+    collapsed: int = 0
+    """Number of older unread notifications with the same key, which lists leave out."""
 
 
 class StackAudience(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -100,6 +120,25 @@ class UnreadRecord(msgspec.Struct):
 
     total: int
     categories: dict[str, int]
+    unseen: int | msgspec.UnsetType = msgspec.UNSET
+    """How many of them the user has not seen; absent if it is all of them."""
+
+
+class StateCountRecord(msgspec.Struct):
+    """Notifications that are unseen and unread, the unread ones also by category; categories with
+    none are left out."""
+
+    unseen: int
+    unread: int
+    categories: dict[str, int]
+
+
+class ActedRecord(msgspec.Struct):
+    """The action of a notification that the user chose first."""
+
+    id: str
+    action: str
+    acted_at: str
 
 
 def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
@@ -131,6 +170,8 @@ def posted_record(posted: Notification | Broadcast, text: Text | None) -> Posted
         expires_at=rfc3339(posted.expires_at),
         redacted=text is None,
         message=text.message if text else None,
+        actions=list(text.actions) if text else [],
+        collapse_key=text.collapse_key if text else None,
     )
 
 
@@ -142,9 +183,21 @@ def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
         category=received.category,
         sender=text.sender,
         received_at=rfc3339(received.received_at),
-        read_at=None if received.read_at is None else rfc3339(received.read_at),
+        read_at=_time(received.read_at),
         message=text.message,
+        seen_at=_time(received.seen_at),
+        archived_at=_time(received.archived_at),
+        snoozed_until=_time(received.snoozed_until),
+        actions=list(text.actions),
+        action=received.acted,
+        acted_at=_time(received.acted_at),
+        collapse_key=text.collapse_key,
+        collapsed=received.collapsed,
     )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else rfc3339(time_ms)
 
 
 def stack_message_record(reader: UserKey, received: InboxItem, text: Text) -> StackMessageRecord:
@@ -173,4 +226,5 @@ def _seconds(time_ms: int) -> int:
 
 def unread_record(count: UnreadCount) -> UnreadRecord:
     """Return the record of unread counts."""
-    return UnreadRecord(count.total, count.categories)
+    unseen = msgspec.UNSET if count.unseen == count.total else count.unseen
+    return UnreadRecord(count.total, count.categories, unseen)

@@ -34,13 +34,9 @@ from tidings_client.events import (
     Edited,
     EntryEvent,
     Event,
-    InboxMissed,
-    InboxUnreadChanged,
     MemberAdded,
     MemberRemoved,
     Message,
-    Notification,
-    NotificationRetracted,
     OtherEntry,
     Pinned,
     Presence,
@@ -61,7 +57,7 @@ from tidings_client.events import (
     UnreadTotalChanged,
 )
 from tidings_client.files import Files, Link
-from tidings_client.inbox import Inbox, NotificationPage, Unread
+from tidings_client.inbox import Acted, Inbox, NotificationPage, StateCount, Unread
 from tidings_client.listed import (
     ConnectionList,
     ListedChat,
@@ -75,6 +71,14 @@ from tidings_client.listed import (
     ReportedCase,
 )
 from tidings_client.login import PhoneLogin
+from tidings_client.notifications import (
+    Action,
+    InboxMissed,
+    InboxStateChanged,
+    InboxUnreadChanged,
+    Notification,
+    NotificationRetracted,
+)
 from tidings_client.preferences import CategoryPreference, InboxPreferences, QuietHours
 from tidings_client.push import AvailablePush, PushDevice, PushSettings, PushTest
 from tidings_client.records import Profile, ProfileChange
@@ -98,6 +102,8 @@ from tidings_client.tenant_records import (
 from tidings_client.webhooks import WebhookEvent, WebhookReceiver
 
 __all__ = [
+    "Acted",
+    "Action",
     "Api",
     "Attachment",
     "AuditPage",
@@ -131,6 +137,7 @@ __all__ = [
     "InboxConfig",
     "InboxMissed",
     "InboxPreferences",
+    "InboxStateChanged",
     "InboxUnreadChanged",
     "Link",
     "ListPage",
@@ -178,6 +185,7 @@ __all__ = [
     "SendFailed",
     "Sent",
     "SettingsChanged",
+    "StateCount",
     "Storage",
     "StorageBusy",
     "StorageTrouble",

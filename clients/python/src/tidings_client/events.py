@@ -3,9 +3,17 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from tidings_client.notifications import (
+    InboxMissed,
+    InboxStateChanged,
+    InboxUnreadChanged,
+    Notification,
+    NotificationRetracted,
+)
 
 WhyGone = Literal["redacted", "expired", "erased"]
 """Why a message no longer has content."""
@@ -249,66 +257,6 @@ class ChatChanged(msgspec.Struct, frozen=True, kw_only=True):
     """None if the user blocked somebody or ended a block, which may change all chats."""
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification in an inbox of the user.
-
-    As an event, it comes once, and only if the user is connected when it is posted.
-    `Inbox.notifications` yields all others, too.
-    """
-
-    inbox: str
-    id: str
-    category: str | None
-    sender: str | None
-    received_at: datetime
-    message: dict[str, Any]
-    """The message as the tenant posted it: title, body, optionally a link, and the tenant's own
-    fields."""
-    read_at: datetime | None = None
-    host_system_id: str | None = None
-
-    @property
-    def title(self) -> str:
-        """The title of the notification."""
-        return str(self.message.get("title", ""))
-
-    @property
-    def body(self) -> str:
-        """The text of the notification."""
-        return str(self.message.get("body", ""))
-
-    @property
-    def cta_uri(self) -> str | None:
-        """The link that a tap on the notification opens; None without a link."""
-        link = self.message.get("cta_uri")
-        return None if link is None else str(link)
-
-
-class NotificationRetracted(msgspec.Struct, frozen=True, kw_only=True):
-    """The tenant retracted a notification, which must not be shown any more."""
-
-    inbox: str
-    id: str
-
-
-class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The unread count of an inbox changed, but not because of a new notification."""
-
-    inbox: str
-    total: int
-    categories: dict[str, int]
-    exact: bool = True
-    """False if only the newest notifications were counted, right after connecting."""
-
-
-class InboxMissed(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of notifications in an inbox that this client has not received yet."""
-
-    inbox: str
-    count: int
-    exact: bool
-
-
 class ChatHead(msgspec.Struct, frozen=True, kw_only=True):
     """The last sequence of a chat that this client does not follow."""
 
@@ -384,6 +332,7 @@ Event = (
     | NotificationRetracted
     | InboxUnreadChanged
     | InboxMissed
+    | InboxStateChanged
     | ChatHead
     | ContentErased
     | Connected

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidings_client.events import Attachment
+from tidings_client.notifications import Action, InboxStateChanged
 
 SEQUENCE_MAX = 2**53 - 1
 """The largest possible sequence; a fetch `before` it returns the newest page of any log."""
@@ -223,6 +224,7 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     total: int = 0
     categories: dict[str, int] = {}
     exact: bool = True
+    unseen: int | None = None
 
 
 class InboxMissedFrame(msgspec.Struct, tag_field="op", tag="inbox_missed"):
@@ -269,6 +271,12 @@ class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_o
     host_system_id: str | None = None
     message: dict[str, Any]
     received_at: datetime
+    actions: list[Action] = []
+    collapse_key: str | None = None
+
+
+class MarkedFrame(InboxStateChanged, tag_field="op", tag="marked", frozen=True):
+    """The user changed states of notifications on one of the user's devices."""
 
 
 class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
@@ -343,6 +351,7 @@ ServerFrame = (
     | ScheduledFailedFrame
     | NotificationFrame
     | RetractedFrame
+    | MarkedFrame
     | ErasedFrame
     | Heads
     | Resync

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inbox of the user: list notifications, count the unread ones, and mark them as read."""
+"""An inbox of the user: list and count notifications, change their states, choose actions."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings_client.events import Notification
+from tidings_client.notifications import Action, Notification
 from tidings_client.preferences import InboxPreferences
 from tidings_client.rest import Rest, path_of
 
@@ -31,6 +31,24 @@ class Unread(msgspec.Struct, frozen=True):
 
     total: int
     categories: dict[str, int]
+    unseen: int | None = None
+    """How many of them the user has not seen; None if it is all of them."""
+
+
+class StateCount(msgspec.Struct, frozen=True):
+    """The numbers of unseen and unread notifications, the unread ones also by category."""
+
+    unseen: int
+    unread: int
+    categories: dict[str, int]
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """The action of a notification that the user chose first."""
+
+    id: str
+    action: str
+    acted_at: datetime
 
 
 class _Record(msgspec.Struct):
@@ -41,6 +59,14 @@ class _Record(msgspec.Struct):
     read_at: datetime | None
     message: dict[str, Any]
     host_system_id: str | None = None
+    seen_at: datetime | None = None
+    archived_at: datetime | None = None
+    snoozed_until: datetime | None = None
+    actions: list[Action] = []
+    action: str | None = None
+    acted_at: datetime | None = None
+    collapse_key: str | None = None
+    collapsed: int = 0
 
 
 class _Page(msgspec.Struct):
@@ -66,14 +92,20 @@ class Inbox:
         cursor: str | None = None,
         category: str | None = None,
         unread: bool | None = None,
+        archived: bool = False,
+        snoozed: bool = False,
     ) -> NotificationPage:
         """Return a page of notifications, newest first.
+
+        Archived and snoozed notifications are left out, unless they are asked for.
 
         Args:
             limit: The maximum number of notifications.
             cursor: The `next_cursor` of the page before, with the same `category` and `unread`.
             category: Return only notifications of this category.
             unread: Return only unread notifications if True, only read ones if False.
+            archived: Return only archived notifications.
+            snoozed: Return only notifications that are snoozed now.
         """
         query = {"limit": str(limit)}
         if cursor is not None:
@@ -82,16 +114,31 @@ class Inbox:
             query["category"] = category
         if unread is not None:
             query["unread"] = "true" if unread else "false"
+        if archived:
+            query["archived"] = "true"
+        if snoozed:
+            query["snoozed"] = "true"
         page = await self._rest.ask(_Page, "GET", self._path("notifications"), query=query)
         return NotificationPage([self._shown(one) for one in page.data], page.next_cursor)
 
     async def notifications(
-        self, *, category: str | None = None, unread: bool | None = None
+        self,
+        *,
+        category: str | None = None,
+        unread: bool | None = None,
+        archived: bool = False,
+        snoozed: bool = False,
     ) -> AsyncIterator[Notification]:
         """Yield all notifications, newest first; each page is requested when it is needed."""
         cursor: str | None = None
         while True:
-            page = await self.page(cursor=cursor, category=category, unread=unread)
+            page = await self.page(
+                cursor=cursor,
+                category=category,
+                unread=unread,
+                archived=archived,
+                snoozed=snoozed,
+            )
             for one in page.data:
                 yield one
             cursor = page.next_cursor
@@ -135,8 +182,50 @@ class Inbox:
     async def _mark(self, change: dict[str, Any]) -> Unread:
         return await self._rest.ask(Unread, "PUT", self._path("read"), change)
 
-    def _path(self, last: str) -> str:
-        return path_of("inboxes", self.name, last)
+    async def change(
+        self,
+        ids: Iterable[str],
+        *,
+        seen: bool | None = None,
+        read: bool | None = None,
+        archived: bool | None = None,
+        snooze_until: datetime | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> StateCount:
+        """Change states of at most 100 notifications on all devices; return the counts.
+
+        None leaves a state as it is, and False takes it away. `snooze_until=None` ends a snooze.
+        Ids that the user does not have are ignored.
+        """
+        change: dict[str, Any] = {"ids": list(ids), **_given(seen, read, archived)}
+        if snooze_until is not msgspec.UNSET:
+            change["snooze_until"] = snooze_until and snooze_until.astimezone(UTC).isoformat()
+        return await self._rest.ask(StateCount, "PUT", self._path("state"), change)
+
+    async def change_before(
+        self,
+        time: datetime,
+        *,
+        seen: bool | None = None,
+        read: bool | None = None,
+        archived: bool | None = None,
+    ) -> StateCount:
+        """Set states of all notifications that were received up to a time; return the counts."""
+        before = {"before": time.astimezone(UTC).isoformat()}
+        change = before | _given(seen, read, archived)
+        return await self._rest.ask(StateCount, "PUT", self._path("state"), change)
+
+    async def act(self, notification_id: str, action: str) -> Acted:
+        """Choose an action of a notification; return the action that was chosen first."""
+        path = self._path("notifications", notification_id, "actions", action)
+        return await self._rest.ask(Acted, "POST", path)
+
+    def _path(self, *rest: str) -> str:
+        return path_of("inboxes", self.name, *rest)
 
     def _shown(self, record: _Record) -> Notification:
         return Notification(inbox=self.name, **msgspec.structs.asdict(record))
+
+
+def _given(seen: bool | None, read: bool | None, archived: bool | None) -> dict[str, Any]:
+    states = {"seen": seen, "read": read, "archived": archived}
+    return {name: wanted for name, wanted in states.items() if wanted is not None}

@@ -7,8 +7,8 @@ The application gets each notification once, and never after its retraction.
 from collections import OrderedDict
 from typing import Final
 
-from tidings_client.events import Notification, NotificationRetracted
 from tidings_client.frames import NotificationFrame, RetractedFrame
+from tidings_client.notifications import Notification, NotificationRetracted
 
 TOLD_MAX: Final = 10_000
 """Maximum number of notifications that are remembered; the oldest are forgotten first. This is
@@ -55,4 +55,6 @@ def _notification(frame: NotificationFrame) -> Notification:
         received_at=frame.received_at,
         message=frame.message,
         host_system_id=frame.host_system_id,
+        actions=frame.actions,
+        collapse_key=frame.collapse_key,
     )

@@ -8,8 +8,6 @@ import msgspec
 from tidings_client.events import (
     ChatChanged,
     Event,
-    InboxMissed,
-    InboxUnreadChanged,
     Presence,
     ProfileChanged,
     ReceiptMoved,
@@ -21,6 +19,7 @@ from tidings_client.events import (
 from tidings_client.frames import (
     ChatChangedFrame,
     InboxMissedFrame,
+    MarkedFrame,
     PresenceFrame,
     ProfileFrame,
     ReceiptFrame,
@@ -30,6 +29,7 @@ from tidings_client.frames import (
     UnreadFrame,
     UnreadTotalFrame,
 )
+from tidings_client.notifications import InboxMissed, InboxStateChanged, InboxUnreadChanged
 
 
 def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
@@ -48,12 +48,19 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
             return changed, ("profile", user)
         case UnreadFrame(inbox=str(inbox)):
             count = InboxUnreadChanged(
-                inbox=inbox, total=frame.total, categories=frame.categories, exact=frame.exact
+                inbox=inbox,
+                total=frame.total,
+                categories=frame.categories,
+                exact=frame.exact,
+                unseen=frame.unseen,
             )
             return count, ("unread in inbox", inbox)
         case InboxMissedFrame(inbox=inbox):
             missed = InboxMissed(inbox=inbox, count=frame.count, exact=frame.exact)
             return missed, ("missed in inbox", inbox)
+        case MarkedFrame():
+            state = InboxStateChanged(**msgspec.structs.asdict(frame))
+            return state, ("inbox state", state)
         case UnreadFrame(chat=str(chat)):
             left = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
             return left, ("unread", chat)

@@ -5,6 +5,7 @@ It is for the tenant's own backend. Never put the key into an app that users hav
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import UTC
 from ssl import SSLContext
 from typing import Any, Final, Self
 
@@ -351,11 +352,15 @@ class TenantApi(ModerationApi, TenantPushApi):
 def _as_asked(audience: dict[str, Any], notification: NewNotification) -> dict[str, Any]:
     link = {} if notification.cta_uri is None else {"cta_uri": notification.cta_uri}
     label = {} if notification.label is None else {"label": notification.label}
+    expires_at = notification.expires_at
     about = {
         "category": notification.category,
         "sender": notification.sender,
         "host_system_id": notification.host_system_id,
         "schema_version": notification.schema_version,
+        "actions": msgspec.to_builtins(notification.actions) or None,
+        "collapse_key": notification.collapse_key,
+        "expires_at": expires_at and expires_at.astimezone(UTC).isoformat(),
     }
     message = {"title": notification.title, "body": notification.body, **link}
     return {

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of requests with a tenant key, and of their answers."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+
+from tidings_client.notifications import Action
 
 
 class CategoryRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,12 @@ class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
     """A name for the audience, which is shown with the progress."""
     schema_version: str | None = None
     """The expected schema version; the post is refused if the inbox has another version."""
+    actions: tuple[Action, ...] = ()
+    """At most two buttons."""
+    collapse_key: str | None = None
+    """Of all notifications with the same key, users see only the newest."""
+    expires_at: datetime | None = None
+    """From this time on, users do not see the notification."""
 
 
 class Posted(msgspec.Struct, frozen=True):

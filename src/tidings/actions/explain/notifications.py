@@ -14,9 +14,10 @@ from tidings.actions.inbox.posted import FindNotification, delivered_by
 from tidings.model import limits
 from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, in_order
 from tidings.model.ids import tenant_of, user_id
-from tidings.model.inbox_reading import broadcast_read_at, copy_read_at, is_for
+from tidings.model.inbox_reading import is_for
 from tidings.model.notifications import NOTIFICATION, Broadcast, Copy, Notification
 from tidings.model.refusals import Invalid
+from tidings.model.state_times import broadcast_read_at, copy_read_at
 from tidings.ports.bus import DeadLetters
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.journals import FoundJournals, JournalQuestion, Journals

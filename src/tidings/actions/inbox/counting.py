@@ -37,8 +37,8 @@ class InboxNews(msgspec.Struct, frozen=True, kw_only=True):
     """The number of notifications that are newer than the last one on the device."""
 
 
-class _Look(NamedTuple):
-    """The arguments of `count_unread` for an inbox, in order."""
+class InboxLook(NamedTuple):
+    """What a count depends on: the arguments of `count_unread`, in order."""
 
     view: LogView
     copies: list[Copy]
@@ -63,7 +63,7 @@ class CountUnread:
         Raises:
             InboxNotFound: There is no such inbox.
         """
-        return count_unread(*await self._look(user, inbox, limits.USER_COPIES_MAX))
+        return count_unread(*await self.look(user, inbox))
 
     async def up_to(self, user: UserKey, inbox: str, most: int) -> Unread:
         """Return the unread count, but at most `most`; no more than `most` copies are read.
@@ -71,7 +71,7 @@ class CountUnread:
         Raises:
             InboxNotFound: There is no such inbox.
         """
-        found = await self._look(user, inbox, most)
+        found = await self.look(user, inbox, most)
         total = count_unread(*found).total
         return Unread(min(total, most), exact=len(found.copies) < most and total < most)
 
@@ -86,7 +86,7 @@ class CountUnread:
             InboxNotFound: There is no such inbox.
         """
         most = limits.INBOX_NEWS_MAX
-        found = await self._look(user, inbox, most)
+        found = await self.look(user, inbox, most)
         unread = count_unread(*found)
         has_all = len(found.copies) < most
         known = (0, "") if last is None else position_of(found.view, last)
@@ -95,21 +95,29 @@ class CountUnread:
         missed = count_above(position, found.view, found.copies, found.broadcasts, found.now)
         is_exact = known is not None and has_missed and missed < most
         return InboxNews(
-            unread=UnreadCount(min(unread.total, most), unread.categories),
+            unread=UnreadCount(
+                min(unread.total, most), unread.categories, min(unread.unseen, most)
+            ),
             is_exact=has_all and unread.total < most,
             missed=Unread(min(missed, most), exact=is_exact),
         )
 
-    async def _look(self, user: UserKey, inbox: str, most: int) -> _Look:
-        """Read the data that the counts depend on, with only the newest `most` copies."""
+    async def look(self, user: UserKey, inbox: str, most: int | None = None) -> InboxLook:
+        """Read what the counts depend on, with only the newest `most` copies; by default all.
+
+        Raises:
+            InboxNotFound: There is no such inbox.
+        """
         tenant = tenant_of(user)
         config = await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)
         state = await self.copies.read_state(user, inbox)
         shown = await broadcasts_for(self.showing, user, view)
         broadcasts = chosen_broadcasts(shown, config, state.preferences)
-        copies = await self.copies.newest(user, inbox, before=None, limit=most)
-        return _Look(view, copies, broadcasts, state, self.clock.now())
+        copies = await self.copies.newest(
+            user, inbox, before=None, limit=limits.USER_COPIES_MAX if most is None else most
+        )
+        return InboxLook(view, copies, broadcasts, state, self.clock.now())
 
 
 async def broadcasts_for(

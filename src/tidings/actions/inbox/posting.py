@@ -23,6 +23,8 @@ from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
 """Number of user ids checked per turn of the event loop, which takes about a millisecond."""
+COLLAPSE_BYTES: Final = 8
+"""Length of the digest of a collapse key: enough to tell the keys in one inbox apart."""
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +45,17 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     category: str | None
     text: Text
     kept_ms: int
+    expires_at: int | None
+    """Time at which the notification expires, if the tenant set it in the post."""
     late_joiners: bool
+    collapse: str | None
     key: str | None
     digest: bytes
+
+    def expiry(self, posted_at: int) -> int:
+        """Return when the notification expires if it is posted at this time."""
+        kept_until = posted_at + self.kept_ms
+        return kept_until if self.expires_at is None else min(kept_until, self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,9 @@ class PostNotification:
             category=posting.category,
             text=text,
             kept_ms=kept_ms,
+            expires_at=self._expires_at(posting),
             late_joiners=late_joiners,
+            collapse=self._collapse_digest(tenant, inbox, posting.options.collapse_key),
             key=None if key is None else self._key_digest(tenant, inbox, key),
             digest=self._digest(posting, users),
         )
@@ -132,10 +144,11 @@ class PostNotification:
             notification_id=notification_id,
             category=request.category,
             posted_at=claim.claimed_at,
-            expires_at=claim.claimed_at + request.kept_ms,
+            expires_at=request.expiry(claim.claimed_at),
             recipients=recipients,
             box=sealed.box,
             box_key=sealed.box_key,
+            collapse=request.collapse,
         )
         await self.notifications.put(notification)
         return notification
@@ -186,14 +199,27 @@ class PostNotification:
             kind="broadcast",
             posted_at=now,
             mark=mark,
-            expires_at=now + request.kept_ms,
+            expires_at=request.expiry(now),
             category=request.category,
             late_joiners=request.late_joiners,
             recipients=await self.users.about_how_many(request.tenant),
             key=request.key,
             box=sealed.box,
             box_key=sealed.box_key,
+            collapse=request.collapse,
         )
+
+    def _expires_at(self, posting: Posting) -> int | None:
+        expires_at = posting.options.expires_at
+        if expires_at is not None and expires_at <= self.clock.now():
+            raise Invalid("expires_at: must be in the future", "/expires_at")
+        return expires_at
+
+    def _collapse_digest(self, tenant: str, inbox: str, key: str | None) -> str | None:
+        # The key itself may say what the notification is about, so it is stored encrypted only.
+        if key is None:
+            return None
+        return self.vault.digest("collapse", tenant, inbox, key)[:COLLAPSE_BYTES].hex()
 
     # --- Idempotency ----------------------------------------------------------------------
 
@@ -224,7 +250,10 @@ class PostNotification:
 
     def _digest(self, posting: Posting, users: list[str] | None) -> bytes:
         # The users are digested in the given order, which decides the job of each user.
-        rest = msgspec.structs.replace(posting, users=None)
+        rest = msgspec.to_builtins(msgspec.structs.replace(posting, users=None))
+        if not rest["options"]:
+            # Earlier versions had no options, and a repeat of their requests has the same digest.
+            del rest["options"]
         encoded = msgspec.json.encode(rest, order="sorted").decode()
         return self.vault.digest_of_lines(encoded, ["everyone"] if users is None else users)
 
@@ -263,6 +292,7 @@ def jobs_for(notification: Notification, users: list[str]) -> list[Job]:
             category=notification.category,
             posted_at=notification.posted_at,
             expires_at=notification.expires_at,
+            collapse=notification.collapse,
         )
         for number, start in enumerate(range(0, len(users), limits.JOB_USERS_MAX))
     ]

@@ -1,36 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List a user's notifications in an inbox, and mark them as read."""
+"""List a user's notifications in an inbox."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
 
 import msgspec
 
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.actions.inbox.counting import CountUnread, broadcasts_for
+from tidings.actions.inbox.counting import broadcasts_for
 from tidings.actions.inbox.preferences import chosen_broadcasts
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
-from tidings.model.ids import UserKey, tenant_of, ulid_time
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.inbox_reading import (
     InboxItem,
     LogView,
     NotificationPosition,
-    UnreadCount,
-    copy_read_at,
+    collapsed,
     first_copy_below,
+    from_broadcast,
     merged,
 )
-from tidings.model.notifications import (
-    NOTIFICATION,
-    InboxConfig,
-    broadcast_sequence,
-    check_category,
-)
-from tidings.model.refusals import CursorInvalid, Invalid
-from tidings.ports.bus import Bus, InboxRead
+from tidings.model.notifications import Broadcast, Copy, InboxConfig, ReadState, check_category
+from tidings.model.refusals import CursorInvalid
 from tidings.ports.inboxes import Copies
 from tidings.ports.world import Clock
 
@@ -43,17 +39,31 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     category: str | None = None
     unread: bool | None = None
     """True to list only unread notifications, False to list only read ones, None to list all."""
+    archived: bool = False
+    """True to list only archived notifications; they are in no other list."""
+    snoozed: bool | None = None
+    """True to list only snoozed notifications. Other lists leave them out, unless `archived`."""
 
     @property
     def is_filtered(self) -> bool:
-        """Return True if the list leaves out some notifications."""
-        return self.category is not None or self.unread is not None
+        """Return True if the list leaves out notifications that most users do not hide."""
+        return bool(self.category or self.unread is not None or self.archived or self.snoozed)
 
-    def takes(self, item: InboxItem) -> bool:
+    def takes(self, item: InboxItem, now: int) -> bool:
         """Return True if the list includes this notification."""
         if self.category is not None and item.category != self.category:
             return False
-        return self.unread is None or self.unread == (item.read_at is None)
+        if self.unread is not None and self.unread != (item.read_at is None):
+            return False
+        if self.archived != (item.archived_at is not None):
+            return False
+        if self.snoozed is None and self.archived:
+            return True
+        return bool(self.snoozed) == item.is_snoozed(now)
+
+
+_Reach = Literal["page", "rest", "all"]
+"""How many copies are read: those of the page, all from there on, or all from the newest on."""
 
 
 class ListedNotification(msgspec.Struct, frozen=True):
@@ -72,6 +82,64 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
     time: int
     notification_id: str
     passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a user's inbox from which a page is made."""
+
+    view: LogView
+    state: ReadState
+    wanted: ListFilter
+    below: NotificationPosition | None
+    """The page starts below this position; None for the first page."""
+    reach: _Reach
+    now: int
+
+    def page(
+        self, copies: Sequence[Copy], broadcasts: Sequence[Broadcast], *, is_cut: bool
+    ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
+        """Return the items of the page and those that follow, and the positions of the copies.
+
+        `is_cut` says that there are more copies than these. The result is None if they are needed.
+        """
+        items = merged(copies, self._newest(broadcasts), self.state)
+        visible = [item for item in items if not self._hides(item)]
+        reads_all = self.reach == "all" or (self.reach == "rest" and self.below is None)
+        if not reads_all and any(item.collapse is not None for item in visible):
+            return None
+        positions = [item.position for item in items if item.broadcast is None]
+        positions = [position for position in positions if self._is_below(position)]
+        listed = [
+            item
+            for item in collapsed(visible)
+            if self._is_below(item.position) and self.wanted.takes(item, self.now)
+        ]
+        if is_cut:
+            # Copies that were not read here may belong between broadcasts older than the last copy.
+            listed = [item for item in listed if item.position >= positions[-1]]
+            if len(listed) <= self.wanted.limit:
+                return None
+        return listed, positions
+
+    def _newest(self, broadcasts: Sequence[Broadcast]) -> Iterator[InboxItem]:
+        """Yield the broadcasts that the page can have; without groups, only as many as fit."""
+        items = (from_broadcast(broadcast, self.state) for broadcast in reversed(broadcasts))
+        if self.reach == "all":
+            return items
+        older = (item for item in items if self._is_below(item.position))
+        if self.reach == "rest":
+            return older
+        listed = (
+            item for item in older if self.wanted.takes(item, self.now) and not self._hides(item)
+        )
+        return islice(listed, self.wanted.limit + 1)
+
+    def _is_below(self, position: NotificationPosition) -> bool:
+        return self.below is None or position < self.below
+
+    def _hides(self, item: InboxItem) -> bool:
+        return self.view.hides(item.notification_id, item.expires_at, self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +171,10 @@ class ListNotifications:
         start = self._start(purpose, user, wanted.cursor)
         # Read the log first: notifications that are retracted by now must not be shown.
         view = await self.views.get(tenant, inbox)
-        found = await self._listed(user, inbox, config, view, wanted, start)
-        if found is None:
-            found = await self._listed(user, inbox, config, view, wanted, start, is_whole=True)
-        assert found is not None, "there is nothing below the whole list"
+        found = await self._listed(user, inbox, config, view, wanted, start, "page")
+        found = found or await self._listed(user, inbox, config, view, wanted, start, "rest")
+        found = found or await self._listed(user, inbox, config, view, wanted, start, "all")
+        assert found is not None, "there is nothing above and below the whole list"
         listed, copies = found
         page = listed[: wanted.limit]
         cursor = None
@@ -125,46 +193,29 @@ class ListNotifications:
         view: LogView,
         wanted: ListFilter,
         start: _Start | None,
-        *,
-        is_whole: bool = False,
+        reach: _Reach,
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
         """Return the items of the page and the positions of the user's copies that were read.
 
-        If another page follows, more items are returned than this page shows. Normally only the
-        newest copies are read. If so many of them are hidden that they do not fill the page, the
-        result is None, and the caller must call this again with `is_whole`, which reads all copies.
+        If another page follows, more items are returned than this page shows. The result is None if
+        the copies that were read are not enough: too many of them are hidden, or the list has
+        notifications with collapse keys, which hide others.
         """
+        if reach == "page" and wanted.is_filtered:
+            return None
         below: NotificationPosition | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
-        most = left if is_whole or wanted.is_filtered else min(left, wanted.limit + 1)
+        all_ = limits.USER_COPIES_MAX
+        most = {"page": min(left, wanted.limit + 1), "rest": left, "all": all_}[reach]
         copies = []
         if most > 0:
-            before = first_copy_below(below) if below else None
+            before = first_copy_below(below) if below and reach != "all" else None
             copies = await self.copies.newest(user, inbox, before=before, limit=most)
-        now = self.clock.now()
         state = await self.copies.read_state(user, inbox)
         shown = await broadcasts_for(self.showing, user, view)
-        broadcasts = [
-            broadcast
-            for broadcast in chosen_broadcasts(shown, config, state.preferences)
-            if (below is None or (broadcast.posted_at, broadcast.notification_id) < below)
-            and not view.hides(broadcast.notification_id, broadcast.expires_at, now)
-        ]
-        if not wanted.is_filtered:
-            broadcasts = broadcasts[-wanted.limit - 1 :]  # the newest are last
-        received = merged(copies, broadcasts, state)
-        positions = [item.position for item in received if item.broadcast is None]
-        listed = [
-            item
-            for item in received
-            if wanted.takes(item) and not view.hides(item.notification_id, item.expires_at, now)
-        ]
-        if len(copies) == most < left:
-            # Copies that were not read here may belong between broadcasts older than the last copy.
-            listed = [item for item in listed if item.position >= positions[-1]]
-            if len(listed) <= wanted.limit:
-                return None
-        return listed, positions
+        broadcasts = chosen_broadcasts(shown, config, state.preferences)
+        part = _Part(view, state, wanted, below, reach, self.clock.now())
+        return part.page(copies, broadcasts, is_cut=len(copies) == most < left)
 
     async def _shown(
         self, tenant: str, inbox: str, view: LogView, page: Sequence[InboxItem]
@@ -195,81 +246,6 @@ class ListNotifications:
             raise CursorInvalid from None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkRead:
-    """Mark listed notifications as read, or all notifications up to a time."""
-
-    configs: InboxConfigs
-    copies: Copies
-    views: LogViews
-    showing: NotificationReader
-    bus: Bus
-    clock: Clock
-    count: CountUnread
-
-    async def some(self, user: UserKey, inbox: str, notification_ids: Sequence[str]) -> UnreadCount:
-        """Mark these notifications as read and ignore unknown ids; return the unread count."""
-        if not 1 <= len(notification_ids) <= limits.READ_IDS_MAX:
-            raise Invalid(f"ids must contain 1 to {limits.READ_IDS_MAX} ids", "/ids")
-        await self.configs.get(tenant_of(user), inbox)
-        now = self.clock.now()
-        distinct = dict.fromkeys(notification_ids)
-        ids = [each for each in distinct if NOTIFICATION.fullmatch(each)]
-        if copy_ids := [each for each in ids if broadcast_sequence(each) is None]:
-            await self.copies.mark_read(user, inbox, copy_ids, now)
-        if len(copy_ids) < len(ids):
-            view = await self._view_with(tenant_of(user), inbox, ids)
-            broadcasts = await broadcasts_for(self.showing, user, view)
-            sequences = [each.sequence for each in broadcasts if each.notification_id in ids]
-            if sequences:
-                await self.copies.read_broadcasts(user, inbox, sequences, now)
-        return await self._unread(user, inbox)
-
-    async def before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
-        """Mark all notifications up to this time as read; return the unread count."""
-        await self.configs.get(tenant_of(user), inbox)
-        view = await self.views.get(tenant_of(user), inbox, age_ms=0)
-        now = self.clock.now()
-        # Broadcasts that were posted in a burst have times a little ahead of the clock.
-        until = max(now, view.head_at) if time >= now else time
-        announced = view.last_broadcast_until(until)
-        await self.copies.read_before(user, inbox, min(time, now), announced)
-        return await self._unread(user, inbox)
-
-    async def posted_before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
-        """Mark all notifications that were posted up to this time as read; return the unread count.
-
-        Copies that reached the user after this time are marked one by one.
-        """
-        await self.configs.get(tenant_of(user), inbox)
-        now = self.clock.now()
-        state = await self.copies.read_state(user, inbox)
-        copies = await self.copies.newest(user, inbox, before=None, limit=limits.USER_COPIES_MAX)
-        late = [
-            copy.notification_id
-            for copy in copies
-            if ulid_time(copy.notification_id) <= time < copy.received_at
-            and copy_read_at(copy, state) is None
-        ]
-        for start in range(0, len(late), limits.READ_IDS_MAX):
-            some = late[start : start + limits.READ_IDS_MAX]
-            await self.copies.mark_read(user, inbox, some, now)
-        return await self.before(user, inbox, time)
-
-    async def _view_with(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
-        """Return a view that includes these broadcasts.
-
-        The log is read again if another process appended some of them since the last read.
-        """
-        view = await self.views.get(tenant, inbox)
-        if max(broadcast_sequence(each) or 0 for each in ids) > view.head:
-            view = await self.views.get(tenant, inbox, age_ms=0)
-        return view
-
-    async def _unread(self, user: UserKey, inbox: str) -> UnreadCount:
-        self.bus.publish(InboxRead(user, inbox))
-        return await self.count(user, inbox)
-
-
 def _purpose(inbox: str, wanted: ListFilter) -> str:
-    return f"notifications\0{inbox}\0{wanted.category}\0{wanted.unread}"
+    more = f"\0{wanted.archived}\0{wanted.snoozed}" if wanted.archived or wanted.snoozed else ""
+    return f"notifications\0{inbox}\0{wanted.category}\0{wanted.unread}{more}"

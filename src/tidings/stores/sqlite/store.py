@@ -53,6 +53,7 @@ from tidings.stores.sqlite.inbox.copies import SqliteCopies
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
 from tidings.stores.sqlite.inbox.preferences import SqlitePreferences
+from tidings.stores.sqlite.inbox.states import SqliteInboxStates
 from tidings.stores.sqlite.sweeping import SqliteSweeping
 
 
@@ -81,6 +82,7 @@ class SqliteStore:
     notifications: SqliteNotifications
     copies: SqliteCopies
     preferences: SqlitePreferences
+    inbox_states: SqliteInboxStates
     jobs: SqliteJobs
     dead_letters: SqliteDeadLetters
     deletions: SqliteDeletions
@@ -147,6 +149,7 @@ async def open_store(
                 notifications=SqliteNotifications(writer, readers),
                 copies=SqliteCopies(writer, readers),
                 preferences=SqlitePreferences(writer, readers),
+                inbox_states=SqliteInboxStates(writer),
                 jobs=SqliteJobs(writer, readers),
                 dead_letters=SqliteDeadLetters(writer, readers),
                 deletions=SqliteDeletions(writer, readers),

@@ -32,6 +32,7 @@ _PLACE: Final = "chat_id, sender, client_message_id"
 _BY_TIME: Final = (
     ("request_keys", "user_id, key", "expires_at", 0),
     ("post_keys", "tenant, inbox, key", "expires_at", 0),
+    ("broadcast_states", "user_id, inbox, sequence", "expires_at", 0),
     ("login_codes", "tenant, phone_number", "expires_at", 0),
     ("budgets", "name", "expires_at", 0),
     ("invites", "user_id, chat_id", "expires_at", 0),

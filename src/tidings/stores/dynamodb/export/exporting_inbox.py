@@ -5,14 +5,14 @@ One scan collects only the names of the partitions. The names are sorted, and th
 read in that order. One query is enough for the partition of a user.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.model.notifications import NOTHING_READ, Notification
+from tidings.model.notifications import Notification
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
@@ -41,10 +41,10 @@ from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.copies import to_read_state
 from tidings.stores.dynamodb.inbox.items import (
-    MARKS,
     NEXT_TO,
     Partitions,
     inbox_partition,
+    is_copy,
     made,
     portions_of,
     to_copy,
@@ -191,21 +191,22 @@ class InboxSource:
 
     async def _of_user(self, user: UserKey, inbox: str, now: int) -> list[OfUser]:
         copies: list[CopyFact] = []
-        state = NOTHING_READ
+        marks: list[Item] = []
         async for items in self._newest_first(user_partition(user, inbox)):
-            if items and items[0]["sk"] == MARKS:
-                state = to_read_state(items.pop(0))
+            marks += [item for item in items if not is_copy(item)]
             copies += [
                 converted(CopyFact, to_copy(item), user_id=user, inbox=inbox)
-                for item in _kept(items, now)
+                for item in _kept(filter(is_copy, items), now)
             ]
             if len(copies) >= limits.USER_COPIES_MAX:
                 break
         visible = copies[: limits.USER_COPIES_MAX]
-        return [*visible[::-1], *read_state_facts(user, inbox, state)]
+        state = to_read_state(marks[::-1])
+        return [*visible[::-1], *read_state_facts(user, inbox, state, now)]
 
     async def _newest_first(self, partition: str) -> AsyncIterator[list[Item]]:
-        """Yield pages of a user's items: the read marks, then the copies, newest first."""
+        """Yield pages of a user's items: the marks, the states of single broadcasts, and then the
+        copies, newest first."""
         below = NEXT_TO
         while below:
             items = await self._dynamo.query(
@@ -244,5 +245,5 @@ class InboxSource:
             after_letter = some[-1].aside_id
 
 
-def _kept(items: list[Item], now: int) -> Iterator[Item]:
+def _kept(items: Iterable[Item], now: int) -> Iterator[Item]:
     return (item for item in items if item["expires_at"] > now)

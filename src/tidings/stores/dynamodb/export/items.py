@@ -12,7 +12,8 @@ import msgspec
 
 from tidings.model.blocks import Block
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+from tidings.model.notification_states import BroadcastStates
+from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification
 from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, packed, unpacked
 from tidings.model.scheduled import Scheduled
 from tidings.ports.bus import DeadLetter, Job
@@ -35,6 +36,7 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
+    BroadcastStatesFact,
     CopyFact,
     DeadLetterFact,
     InboxFact,
@@ -46,6 +48,7 @@ from tidings.ports.export_inbox_facts import (
     ScheduledFact,
     TenantSettingsFact,
     converted,
+    read_state_of,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.inboxes import PostKey
@@ -93,6 +96,7 @@ from tidings.stores.dynamodb.inbox.items import (
 )
 from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import config_item, settings_item
+from tidings.stores.dynamodb.inbox.states import states_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OneItem = (
@@ -132,7 +136,9 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
         case CopyFact():
             yield copy_item(fact.user_id, fact.inbox, converted(Copy, fact))
         case ReadStateFact():
-            yield marks_item(fact.user_id, fact.inbox, converted(ReadState, fact))
+            yield marks_item(fact.user_id, fact.inbox, read_state_of(fact))
+        case BroadcastStatesFact():
+            yield states_item(fact.user_id, fact.inbox, converted(BroadcastStates, fact))
         case JobFact():
             yield job_item(converted(Job, fact))
         case DeadLetterFact():

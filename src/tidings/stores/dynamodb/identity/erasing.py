@@ -40,7 +40,8 @@ from tidings.stores.dynamodb.identity.phone_claims import (
     to_user,
 )
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
-from tidings.stores.dynamodb.inbox.items import config_key, copy_key, marks_key, settings_key
+from tidings.stores.dynamodb.inbox.copies import ReadMarks
+from tidings.stores.dynamodb.inbox.items import config_key, copy_key, settings_key
 from tidings.stores.dynamodb.listings import user_listing
 from tidings.stores.dynamodb.tables import invites_of, mentions_of, request_keys_of
 
@@ -194,8 +195,8 @@ class DynamoPersonalData:
         await self._dynamo.batch_write(patterns.FORGET_COPIES, deletes=keys)
 
     async def forget_marks(self, user: UserKey, inbox: str) -> None:
-        key = marks_key(user, inbox)
-        await self._dynamo.batch_write(patterns.FORGET_COPIES, deletes=[key])
+        items = await ReadMarks(self._dynamo).mark_items(user, inbox)
+        await self._dynamo.batch_write(patterns.FORGET_COPIES, deletes=map(_key, items))
 
     async def _claims(self, partition: str, limit: int) -> list[str]:
         items = await self._dynamo.query(

@@ -34,6 +34,7 @@ from tidings.stores.dynamodb.inbox.inbox_patterns import (
 from tidings.stores.dynamodb.inbox.items import (
     IS_FREE,
     IS_THERE,
+    MARKS,
     NEXT_TO,
     copy_item,
     copy_key,
@@ -41,11 +42,13 @@ from tidings.stores.dynamodb.inbox.items import (
     to_copy,
     user_partition,
 )
+from tidings.stores.dynamodb.inbox.marks import MARK_NAMES, move_mark
 from tidings.stores.dynamodb.inbox.preferences import (
     PREFERENCES,
     preferences_in,
     preferences_to_attribute,
 )
+from tidings.stores.dynamodb.inbox.states import STATES, to_broadcast_states
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
@@ -56,8 +59,6 @@ _TIMES: Final = 10**14
 """A member of the set is `sequence * _TIMES + time`. The time, in milliseconds, is always smaller
 than this number."""
 
-_TIME_IS_LATER: Final = "(attribute_not_exists(#before) OR #before <= :time)"
-_SEQUENCE_IS_LATER: Final = "(attribute_not_exists(#announced) OR #announced <= :announced)"
 _HAS_ROOM: Final = "attribute_not_exists(#singly) OR size(#singly) <= :most"
 
 _IS_UNREAD: Final = f"{IS_THERE} AND attribute_not_exists(#read_at)"
@@ -71,37 +72,21 @@ class ReadMarks:
         self._dynamo = dynamo
 
     async def read_state(self, user: UserKey, inbox: str) -> ReadState:
-        item = await self._dynamo.get(READ_MARKS, marks_key(user, inbox)) or {}
-        return to_read_state(item)
+        return to_read_state(await self.mark_items(user, inbox))
+
+    async def mark_items(self, user: UserKey, inbox: str) -> list[Item]:
+        """Return the items with the states of single broadcasts, and then the item with marks."""
+        return await self._dynamo.query(
+            READ_MARKS,
+            "#pk = :user AND #sk BETWEEN :first AND :last",
+            {":user": user_partition(user, inbox), ":first": STATES, ":last": MARKS},
+        )
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
-        key, values = marks_key(user, inbox), {":time": time, ":announced": announced}
-        update = "SET #before = :time, #announced = :announced"
-        condition = f"{_TIME_IS_LATER} AND {_SEQUENCE_IS_LATER}"
-        try:
-            item = await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
-        except ConditionFailed as failed:
-            item = await self._move_one(key, time, announced, failed.item or {})
-        await self._remove_redundant(key, item)
-
-    async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
-        """Move one of the two read marks, if its new value is higher than the stored one.
-
-        `time` is the mark for copies, and `announced` the mark for broadcasts. Returns the item
-        as it is afterwards.
-        """
-        if stored.get("before", 0) < time:
-            update, condition = "SET #before = :time", _TIME_IS_LATER
-            values = {":time": time}
-        elif stored.get("announced", 0) < announced:
-            update, condition = "SET #announced = :announced", _SEQUENCE_IS_LATER
-            values = {":announced": announced}
-        else:
-            return stored
-        try:
-            return await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
-        except ConditionFailed as failed:
-            return failed.item or {}
+        key = marks_key(user, inbox)
+        await self._remove_redundant(
+            key, await move_mark(self._dynamo, key, "read", time, announced)
+        )
 
     async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
@@ -131,25 +116,23 @@ class ReadMarks:
 
 
 def marks_item(user: UserKey, inbox: str, state: ReadState) -> Item:
-    """Build the item with the read marks of a user in an inbox."""
+    """Build the item with the marks of a user in an inbox."""
     members = frozenset(sequence * _TIMES + time for sequence, time in state.singly.items())
     chosen = None if state.preferences is None else preferences_to_attribute(state.preferences)
-    marks = {
-        "before": state.before,
-        "announced": state.announced,
-        "singly": members,
-        PREFERENCES: chosen,
-    }
+    marks = {name: getattr(state, name) for names in MARK_NAMES.values() for name in names}
+    marks |= {"singly": members, PREFERENCES: chosen}
     return {**marks_key(user, inbox), **{name: mark for name, mark in marks.items() if mark}}
 
 
-def to_read_state(item: Item) -> ReadState:
-    """Convert a stored item to a `ReadState`; an empty item means that nothing was read."""
+def to_read_state(items: Sequence[Item]) -> ReadState:
+    """Convert the items that `mark_items` returns to a `ReadState`."""
+    marks = next((item for item in items if item["sk"] == MARKS), {})
+    states = [to_broadcast_states(item) for item in items if item["sk"].startswith(STATES)]
     return ReadState(
-        before=item.get("before", 0),
-        announced=item.get("announced", 0),
-        singly=dict(divmod(member, _TIMES) for member in _members(item)),
-        preferences=preferences_in(item),
+        **{name: marks.get(name, 0) for names in MARK_NAMES.values() for name in names},
+        singly=dict(divmod(member, _TIMES) for member in _members(marks)),
+        broadcasts={one.sequence: one for one in states},
+        preferences=preferences_in(marks),
     )
 
 

@@ -97,10 +97,32 @@ FIND_HOLDERS: Final = Pattern(
 )
 MARK_COPY: Final = Pattern("mark_copy", "UpdateItem", _INBOX, "a user has read one copy")
 READ_MARKS: Final = Pattern(
-    "read_marks", "GetItem", _INBOX, "a user's read marks in an inbox", strong=True
+    "read_marks",
+    "Query",
+    _INBOX,
+    "a user's marks in an inbox, and the states of single broadcasts",
+    strong=True,
 )
 MOVE_MARKS: Final = Pattern(
     "move_marks", "UpdateItem", _INBOX, "a user has read everything before a time, or a broadcast"
+)
+CHANGE_COPY: Final = Pattern(
+    "change_copy", "UpdateItem", _INBOX, "a user changes the states of one copy"
+)
+CHANGE_BROADCAST_STATES: Final = Pattern(
+    "change_broadcast_states",
+    "UpdateItem",
+    _INBOX,
+    "a user changes the states of one broadcast",
+)
+ACT_ON_NOTIFICATION: Final = Pattern(
+    "act_on_notification", "UpdateItem", _INBOX, "a user chooses an action of a notification"
+)
+FORGET_BROADCAST_STATES: Final = Pattern(
+    "forget_broadcast_states",
+    "BatchWriteItem",
+    _INBOX,
+    "states of broadcasts that the marks imply, or of a deleted user",
 )
 
 # Jobs.

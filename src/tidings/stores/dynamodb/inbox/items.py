@@ -30,7 +30,7 @@ PORTIONS_PER_ITEM: Final = 100
 """Number of delivery jobs that one item records. It is so small that adding a job always costs one
 unit."""
 MARKS: Final = "w"
-"""Sort key of a user's read marks. It sorts after the keys of all copies."""
+"""Sort key of a user's marks. It sorts after the keys of all copies."""
 DUE: Final = "due"
 """Attribute with the future TTL of a broadcast. It is copied to the TTL when the next broadcast is
 stored."""
@@ -181,6 +181,12 @@ def user_partition(user: UserKey, inbox: str) -> str:
 def copy_key(user: UserKey, inbox: str, notification_id: str) -> Item:
     """Return the key of the item with a user's copy."""
     return {"pk": user_partition(user, inbox), "sk": f"m#{notification_id}"}
+
+
+def is_copy(item: Item) -> bool:
+    """Return True if an item of a user's partition is a copy."""
+    name: str = item["sk"]
+    return name.startswith("m#")
 
 
 def copy_item(user: UserKey, inbox: str, copy: Copy) -> Item:

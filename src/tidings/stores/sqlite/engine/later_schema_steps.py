@@ -4,6 +4,7 @@
 from typing import Final
 
 from tidings.stores.sqlite.engine.schema_due import SCHEDULED
+from tidings.stores.sqlite.engine.schema_inbox_states import INBOX_STATES
 from tidings.stores.sqlite.engine.schema_preferences import PREFERENCES
 from tidings.stores.sqlite.engine.schema_push import PUSH
 from tidings.stores.sqlite.engine.schema_scheduled_files import SCHEDULED_FILES
@@ -31,5 +32,13 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_to_visit ON uploads (visit_at) WHERE visit_at IS NOT NULL;
 """
 
-LATER_STEPS: Final = (ATTACHMENTS, SCHEDULED, WEBHOOKS, PREFERENCES, PUSH, SCHEDULED_FILES)
+LATER_STEPS: Final = (
+    ATTACHMENTS,
+    SCHEDULED,
+    WEBHOOKS,
+    PREFERENCES,
+    PUSH,
+    SCHEDULED_FILES,
+    INBOX_STATES,
+)
 """The steps after those of `schema_steps`, in order."""

@@ -72,9 +72,9 @@ from tidings.stores.sqlite.identity.erasing import known_erasures
 from tidings.stores.sqlite.identity.push import ALL_PUSH_SETTINGS, to_push_settings
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
-from tidings.stores.sqlite.inbox.copies import read_state
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import broadcast_from_row, config_from_row
+from tidings.stores.sqlite.inbox.states import read_state
 
 # Each SELECT returns its rows in the order of the key, so that SQLite merges them as it reads.
 _INBOXES: Final = """
@@ -84,6 +84,7 @@ ORDER BY tenant, inbox
 """
 _USERS: Final = """
 SELECT user_id, inbox FROM copies UNION SELECT user_id, inbox FROM read_states
+UNION SELECT user_id, inbox FROM broadcast_states
 UNION SELECT user_id, inbox FROM read_announcements ORDER BY user_id, inbox
 """
 _HERE: Final = "tenant = ? AND inbox = ?"
@@ -179,7 +180,7 @@ def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterato
 def _of_user(db: apsw.Connection, user: UserKey, inbox: str, now: int) -> Iterator[OfUser]:
     for row in reversed(db.execute(_COPIES, (user, inbox, now)).fetchall()):
         yield converted(CopyFact, from_row(Copy, row), user_id=user, inbox=inbox)
-    yield from read_state_facts(user, inbox, read_state(db, user, inbox))
+    yield from read_state_facts(user, inbox, read_state(db, user, inbox), now)
 
 
 class SqliteSource:

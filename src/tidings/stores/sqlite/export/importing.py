@@ -54,6 +54,7 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_file_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
+    BroadcastStatesFact,
     CopyFact,
     DeadLetterFact,
     InboxFact,
@@ -65,6 +66,7 @@ from tidings.ports.export_inbox_facts import (
     ScheduledFact,
     TenantSettingsFact,
     converted,
+    read_state_of,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
@@ -106,10 +108,12 @@ from tidings.stores.sqlite.inbox.notifications import (
     config_to_column,
 )
 from tidings.stores.sqlite.inbox.preferences import preferences_to_column
+from tidings.stores.sqlite.inbox.states import MARKS, marks_row
 
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
-    "copies", "read_states", "read_announcements", "jobs", "jobs_aside", "scheduled", "due",
+    "copies", "read_states", "read_announcements", "broadcast_states", "jobs", "jobs_aside",
+    "scheduled", "due",
 )  # fmt: skip
 
 _SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
@@ -121,9 +125,10 @@ INSERT OR IGNORE INTO finished_jobs (tenant, inbox, notification_id, number) VAL
 """
 _POST_KEY: Final = insert_once("post_keys", PostKeyFact)
 _COPY: Final = insert_once("copies", CopyFact)
-_READ_STATE: Final = """
-INSERT OR IGNORE INTO read_states (user_id, inbox, before, announced, preferences)
-VALUES (?, ?, ?, ?, ?)
+_STATES: Final = insert_once("broadcast_states", BroadcastStatesFact)
+_READ_STATE: Final = f"""
+INSERT OR IGNORE INTO read_states (user_id, inbox, {MARKS}, preferences)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _READ_ONE: Final = """
 INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VALUES (?, ?, ?, ?)
@@ -201,6 +206,8 @@ def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
             yield _COPY, msgspec.structs.astuple(fact)
         case ReadStateFact():
             yield from _read_state(fact)
+        case BroadcastStatesFact():
+            yield _STATES, msgspec.structs.astuple(fact)
         case JobFact():
             yield PUT_JOB, job_to_row(converted(Job, fact))
         case DeadLetterFact():
@@ -222,7 +229,7 @@ def _notification(fact: NotificationFact) -> Iterator[_Statement]:
 def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
     key = (fact.user_id, fact.inbox)
     preferences = preferences_to_column(fact.preferences)
-    yield _READ_STATE, (*key, fact.before, fact.announced, preferences)
+    yield _READ_STATE, (*key, *marks_row(read_state_of(fact)), preferences)
     for sequence, read_at in fact.singly.items():
         yield _READ_ONE, (*key, sequence, read_at)
 

@@ -192,7 +192,7 @@ class SqlitePersonalData:
         )
 
     async def forget_marks(self, user: UserKey, inbox: str) -> None:
-        for table in ("read_states", "read_announcements"):
+        for table in ("read_states", "read_announcements", "broadcast_states"):
             await self._forget(
                 f"DELETE FROM {table} WHERE user_id = ? AND inbox = ?", [(user, inbox)]
             )

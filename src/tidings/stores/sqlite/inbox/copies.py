@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users' copies of notifications and their read marks, on SQLite."""
+"""Users' copies of notifications and their read marks, on SQLite; `states` has all other marks."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,11 +14,12 @@ from tidings.ports.inboxes import Copies
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.inbox.preferences import preferences_from_column
+from tidings.stores.sqlite.inbox.states import move_mark, read_state
 
 _DELIVER: Final = """
-INSERT OR IGNORE INTO copies (user_id, inbox, notification_id, category, received_at, expires_at)
-SELECT value, ?2, ?3, ?4, ?5, ?6 FROM json_each(?1) WHERE true
+INSERT OR IGNORE INTO copies
+    (user_id, inbox, notification_id, category, received_at, expires_at, collapse)
+SELECT value, ?2, ?3, ?4, ?5, ?6, ?7 FROM json_each(?1) WHERE true
 RETURNING user_id
 """
 _NEWEST: Final = f"SELECT {columns(Copy)} FROM copies WHERE user_id = ? AND inbox = ?"
@@ -29,11 +30,6 @@ WHERE user_id IN (SELECT value FROM json_each(?)) AND inbox = ? AND notification
 _MARK: Final = """
 UPDATE copies SET read_at = ?4 WHERE user_id = ?1 AND inbox = ?2 AND read_at IS NULL
     AND notification_id IN (SELECT value FROM json_each(?3))
-"""
-_READ_BEFORE: Final = """
-INSERT INTO read_states (user_id, inbox, before, announced) VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET
-    before = max(before, excluded.before), announced = max(announced, excluded.announced)
 """
 _COVERED: Final = "DELETE FROM read_announcements WHERE user_id = ? AND inbox = ? AND sequence <= ?"
 _READ_ONE: Final = """
@@ -63,6 +59,7 @@ class SqliteCopies:
             copy.category,
             copy.received_at,
             copy.expires_at,
+            copy.collapse,
         )
         return await self._writer.write(
             lambda db: [user for (user,) in db.execute(_DELIVER, row)], rows=1 + len(users)
@@ -101,7 +98,7 @@ class SqliteCopies:
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(_READ_BEFORE, (user, inbox, time, announced))
+            move_mark(db, user, inbox, "read", time, announced)
             db.execute(_COVERED, (user, inbox, announced))
 
         await self._writer.write(write)
@@ -118,25 +115,6 @@ class SqliteCopies:
 
 def _json(values: Sequence[str] | Sequence[int]) -> str:
     return msgspec.json.encode(list(values)).decode()
-
-
-def read_state(db: apsw.Connection, user: UserKey, inbox: str) -> ReadState:
-    """Return a user's read marks in an inbox."""
-    key = (user, inbox)
-    row = db.execute(
-        "SELECT before, announced, preferences FROM read_states WHERE user_id = ? AND inbox = ?",
-        key,
-    ).fetchone()
-    before, announced, chosen = row or (0, 0, None)
-    singly = db.execute(
-        "SELECT sequence, read_at FROM read_announcements WHERE user_id = ? AND inbox = ?", key
-    )
-    return ReadState(
-        before=before,
-        announced=announced,
-        singly=dict(singly),
-        preferences=preferences_from_column(chosen),
-    )
 
 
 _conforms: type[Copies] = SqliteCopies

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals of what users do with notifications, with stable codes, as in `model.refusals`."""
+
+from tidings.model.refusals import NotFound
+
+
+class ActionNotFound(NotFound):
+    """The notification has no such action."""
+
+    code, title = "action.not_found", "No such action"
