@@ -19,6 +19,7 @@ from tidings.assembly import foundation
 from tidings.buses import kafka_feed
 from tidings.gateway import totals
 from tidings.model import limits
+from tidings.model import webhooks as webhook_model
 from tidings.ports.sessions import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
 
@@ -71,9 +72,24 @@ def kafka_groups() -> None:
     vars(kafka_feed).update(SESSION_MS=4_000, HEARTBEAT_MS=500)
 
 
+def webhooks() -> None:
+    """Ask endpoints that fail, or refuse an event, again soon."""
+    waits = {"BACK_OFF_MS": 50, "BACK_OFF_MS_MAX": 400, "REFUSED_WAITS_MS": (50,) * 9}
+    vars(webhook_model).update(waits)
+
+
 def shorten_waits() -> None:
     """Shorten the waits that the environment names."""
-    known = (quotas, hello, handshakes, revocations, erasures, unread_totals, kafka_groups)
+    known = (
+        quotas,
+        hello,
+        handshakes,
+        revocations,
+        erasures,
+        unread_totals,
+        kafka_groups,
+        webhooks,
+    )
     waits = {wait.__name__: wait for wait in known}
     for name in os.environ.get(SHORT_WAITS, "").split():
         waits[name]()

@@ -30,6 +30,8 @@ from tidings.actions.push.noticing import AlwaysAllowed, Badges
 from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
+from tidings.actions.webhooks.directory import WebhookDirectory
+from tidings.actions.webhooks.events import TenantEvents
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.push import make_push_verbs
@@ -43,7 +45,11 @@ from tidings.assembly.verbs import (
     make_identity,
     make_inbox_verbs,
 )
-from tidings.assembly.webhooks import make_webhook_verbs
+from tidings.assembly.webhooks import (
+    WebhookDelivery,
+    make_webhook_delivery,
+    make_webhook_verbs,
+)
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.delivery.chat_states import NoticeStates
@@ -94,6 +100,9 @@ class Core:
     start_job: StartJob
     tenant_work: TenantWork
     due_work: Mapping[DueKind, DueWork]
+    webhook_delivery: WebhookDelivery
+    webhook_directory: WebhookDirectory
+    tenant_events: TenantEvents
     erasures: Erasures
     profiles: ProfileCache
     indexer: Indexer
@@ -159,6 +168,7 @@ def _make_core(
     blocks = BlockLists(base.store.blocks, identity.watch)
     chats = make_chat_verbs(base, inbox, receipts, blocks, identity.bans)
     erasures = Erasures(base.store.ledger, base.clock)
+    webhooks = make_webhook_delivery(base, is_alone=config.is_alone)
     bytes_max = None if config.attachments == "off" else config.attachments.bytes_max
     files = make_file_verbs(
         base, chats.read, blobs, deletions_of(config), bytes_max, identity.credential_status
@@ -193,7 +203,13 @@ def _make_core(
         quotas=base.quotas,
         start_job=base.start_job,
         tenant_work=make_tenant_work(config, base, chats, inbox, files, erasures),
-        due_work={"message": _send_scheduled(base, chats, identity)},
+        due_work={
+            "message": _send_scheduled(base, chats, identity),
+            "webhook": webhooks.reminder_work,
+        },
+        webhook_delivery=webhooks,
+        webhook_directory=base.webhooks,
+        tenant_events=base.tenant_events,
         erasures=erasures,
         profiles=base.profiles,
         indexer=base.indexer,

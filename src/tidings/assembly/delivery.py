@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+from tidings.actions.webhooks.raising import RaiseDelivered
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
@@ -16,10 +17,12 @@ from tidings.delivery.push_notices import PushOffers
 from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
 from tidings.delivery.timer import Timer
+from tidings.delivery.webhook_events import BusEvents
+from tidings.delivery.webhooks import WebhookFeed
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
-from tidings.ports.bus import Expired
+from tidings.ports.bus import Appended, Expired, InboxRead, ReceiptMoved
 from tidings.ports.delivery import Changes, DeliveryStore
 
 
@@ -34,12 +37,14 @@ async def run_delivery(
         StoreUnavailable: DynamoDB cannot be reached now.
     """
     async with AsyncExitStack() as stack:
+        events = _run_events(core, stack)
         if isinstance(config.store, DynamoDb) and core.deliveries is not None:
-            await _run_entries(config, config.store, core, core.deliveries, others, stack)
+            await _run_entries(config, config.store, core, core.deliveries, others, events, stack)
         if "worker" in config.process.roles:
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
             _run_tenant_jobs(core, stack)
+            await run_webhooks(core, others, stack)
             _run_timer(core, stack)
         run_clearing(core, stack)
         yield
@@ -51,12 +56,13 @@ async def _run_entries(
     core: Core,
     deliveries: DeliveryStore,
     others: ClusterLinks | None,
+    events: BusEvents,
     stack: AsyncExitStack,
 ) -> None:
     """Deliver entries of chats from DynamoDB, where other processes may write too."""
     if others is None:
         again = Republisher(core.store.log, deliveries, core.vault, core.bus, core.clock)
-        await _run_relay(tables, core, deliveries, again, None, stack)
+        await _run_relay(tables, core, deliveries, again, None, events, stack)
         return
     push = None
     if {"worker", "relay"} & set(config.process.roles):
@@ -66,7 +72,7 @@ async def _run_entries(
     if "relay" in config.process.roles:
         # The relay has its own deliverer, because a deliverer handles one step of a chat at a time.
         deliverer = _deliverer(core, deliveries, others, push)
-        await _run_relay(tables, core, deliveries, deliverer, others, stack)
+        await _run_relay(tables, core, deliveries, deliverer, others, events, stack)
 
 
 def _deliverer(
@@ -80,6 +86,7 @@ def _deliverer(
         handover=others.handover,
         push=push,
         clock=core.clock,
+        owe=core.webhook_delivery.owe,
     )
 
 
@@ -97,6 +104,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
             clock=core.clock,
             back_off=wait_patiently,
             jobs_max=STORE_JOBS_MAX if jobs is core.store.jobs else JOBS_MAX,
+            delivered=RaiseDelivered(core.inbox.progress, core.tenant_events),
         )
         runner.start()
         stack.push_async_callback(runner.close)
@@ -127,6 +135,32 @@ def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
     core.start_job.listen(runner.ask)
     runner.start()
     stack.push_async_callback(runner.close)
+
+
+async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExitStack) -> None:
+    delivery, is_alone = core.webhook_delivery, others is None
+    feed = WebhookFeed(
+        delivery.couriers, delivery.owe, core.webhook_directory, wait_patiently, is_alone=is_alone
+    )
+    if is_alone:
+        core.bus.subscribe(feed.on_appended, Appended)
+    delivery.owe.listen(feed.wake)
+    core.tenant_events.listen(feed.wake)
+    core.webhook_directory.listen(feed.on_changed)
+    feed.start()
+    stack.push_async_callback(feed.close)
+    await delivery.couriers.start()
+    stack.push_async_callback(delivery.couriers.close)
+
+
+def _run_events(core: Core, stack: AsyncExitStack) -> BusEvents:
+    events = BusEvents(core.tenant_events, core.store.log, core.clock, wait_patiently)
+    core.bus.subscribe(events.on_receipt, ReceiptMoved)
+    core.bus.subscribe(events.on_inbox_read, InboxRead)
+    core.bus.subscribe(events.on_expired, Expired)
+    events.start()
+    stack.push_async_callback(events.close)
+    return events
 
 
 def _run_timer(core: Core, stack: AsyncExitStack) -> None:
@@ -170,10 +204,15 @@ async def _run_relay(
     deliveries: DeliveryStore,
     deliverer: Delivers,
     others: ClusterLinks | None,
+    events: BusEvents,
     stack: AsyncExitStack,
 ) -> None:
     def expired(chat: ChatId, sequences: tuple[int, ...]) -> None:
-        core.bus.publish(Expired(chat, sequences))
+        if others is None:
+            core.bus.publish(Expired(chat, sequences))
+        else:
+            others.publisher.cleaned(chat, sequences)
+            events.on_expired(Expired(chat, sequences))
 
     relay = Relay(
         await stack.enter_async_context(_open_changes(tables, core)),
@@ -181,7 +220,7 @@ async def _run_relay(
         deliverer,
         core.clock,
         hint=others.publisher.hint if others else None,
-        cleaned=others.publisher.cleaned if others else expired,
+        cleaned=expired,
     )
     relay.start()
     stack.push_async_callback(relay.close)

@@ -126,7 +126,7 @@ def make_login_verbs(
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),
         devices=ListDevices(ListSessions(sessions, clock), store.push, base.vault.cursors),
-        revoke_session=RevokeSession(sessions, clock),
-        revoke_sessions=RevokeSessions(users, clock),
+        revoke_session=RevokeSession(sessions, base.tenant_events, clock),
+        revoke_sessions=RevokeSessions(users, base.tenant_events, clock),
         find_contacts=FindContacts(users, store.budgets, clock),
     )

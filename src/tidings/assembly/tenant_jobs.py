@@ -29,6 +29,8 @@ from tidings.actions.jobs.user_deletion import (
     UserDeletion,
 )
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, JobVerbs
+from tidings.actions.webhooks.raising import RaiseUserDeleted
+from tidings.actions.webhooks.replaying import ReplayEvents
 from tidings.assembly.foundation import Foundation
 from tidings.config import Config, DynamoDb
 from tidings.model import limits
@@ -65,10 +67,17 @@ def make_tenant_work(
         store.personal_data,
         store.tenant_jobs,
     )
+    replay = ReplayEvents(
+        store.webhooks, base.webhooks, store.webhook_queue, base.remind, store.chats, store.log
+    )
     kinds: dict[str, JobSteps] = {
-        "user.delete": _user_deletion(config, base, files, verbs.receipts),
+        "user.delete": RaiseUserDeleted(
+            _user_deletion(config, base, files, verbs.receipts), base.tenant_events
+        ),
         "inbox.delete": inbox_deletion,
         "tenant.delete": _tenant_deletion(config, base, chats, verbs),
+        "webhook.resume": replay,
+        "webhook.replay": replay,
         "user.export": ExportPerson(store, base.vault, inbox.list, base.clock),
     }
     return TenantWork(verbs, kinds, _replay(base, chats, verbs))

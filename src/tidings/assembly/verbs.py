@@ -76,6 +76,7 @@ from tidings.actions.inbox.states import ActOnNotification, BroadcastRoom, Chang
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
+from tidings.actions.webhooks.raising import RaiseBroadcastDelivered
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
 from tidings.ports.attachments import Blobs, ByteDeletions
@@ -122,7 +123,9 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     texts = NotificationTexts(vault)
     views = LogViews(notifications, clock)
     showing = NotificationReader(notifications, store.users, views, texts, clock)
-    append_broadcast = BroadcastAppender(notifications, views, clock, back_off)
+    append_broadcast = BroadcastAppender(
+        notifications, views, clock, back_off, RaiseBroadcastDelivered(base.tenant_events)
+    )
     find = FindNotification(configs, notifications, clock)
     unread = CountUnread(configs, copies, views, showing, clock)
     states, find_listed = store.inbox_states, FindListed(views, showing)
@@ -185,11 +188,25 @@ def _scheduling(base: Foundation) -> Scheduling:
     )
 
 
+def _reporting(base: Foundation) -> MakeReport:
+    store = base.store
+    return MakeReport(
+        store.reports,
+        store.log,
+        store.users,
+        base.vault,
+        store.budgets,
+        base.tenant_events,
+        base.clock,
+        base.chance,
+    )
+
+
 def make_chat_verbs(
     base: Foundation, inbox: InboxVerbs, receipts: CoalescedReceipts, blocks: BlockLists, bans: Bans
 ) -> ChatVerbs:
     """Make the verbs for chats."""
-    store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
+    store, vault, bus, clock = base.store, base.vault, base.bus, base.clock
     log, chats, users, appender = store.log, store.chats, store.users, base.appender
     strangers = StrangerBudget(chats, store.budgets, clock, is_counting=base.has_limits)
     invitations = Invitations(store.invites, inbox.settings.invites, bus, clock)
@@ -241,7 +258,7 @@ def make_chat_verbs(
         count_total=CountTotal(chats, store.receipts, count, inbox.inboxes, inbox.unread, clock),
         block=BlockUser(store.blocks, blocks, users, chats, store.receipts, bus, clock),
         blocks=ListBlocks(store.blocks),
-        report=MakeReport(store.reports, log, users, vault, store.budgets, clock, chance),
+        report=_reporting(base),
         reports=reports,
         change_report=ChangeReport(reports, redact_as_tenant, remove_as_tenant, ban),
     )

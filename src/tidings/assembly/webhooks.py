@@ -1,12 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs for webhook endpoints."""
+"""Makes the verbs for webhook endpoints, and what delivers events to them."""
+
+from dataclasses import dataclass
 
 from tidings.actions.verbs import WebhookVerbs
 from tidings.actions.webhooks.attempts import EventReader, WebhookAttempts
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.actions.webhooks.deliveries import WebhookDeliveries
+from tidings.actions.webhooks.health import EndpointHealth
+from tidings.actions.webhooks.owing import OweEntries
 from tidings.actions.webhooks.pulling import PullEvents
 from tidings.assembly.foundation import Foundation
+from tidings.delivery.webhook_couriers import WebhookCouriers
+from tidings.delivery.webhooks import WebhookReminderWork
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery:
+    """The parts that deliver events to endpoints; the background work of the process runs them."""
+
+    couriers: WebhookCouriers
+    owe: OweEntries
+    reminder_work: WebhookReminderWork
+
+
+def make_webhook_delivery(base: Foundation, *, is_alone: bool) -> WebhookDelivery:
+    """Make the parts that deliver events to endpoints."""
+    store, vault, clock = base.store, base.vault, base.clock
+    couriers = WebhookCouriers(
+        directory=base.webhooks,
+        queue=store.webhook_queue,
+        read=EventReader(store.log, store.tenant_events, vault, clock),
+        attempt=WebhookAttempts(base.posts, vault.digest, clock),
+        health=EndpointHealth(store.webhooks, base.webhooks),
+        clock=clock,
+    )
+    work = WebhookReminderWork(couriers, clock, is_alone=is_alone)
+    couriers.run_only(work.has)
+    owe = OweEntries(base.webhooks, store.webhook_queue, base.remind, clock)
+    return WebhookDelivery(couriers, owe, work)
 
 
 def make_webhook_verbs(base: Foundation) -> WebhookVerbs:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps that deliver the entries of one chat, and the sending of unread counts.
 
-(1) Look up the members' connections, and hand the entries over to their gateways. (2) Write the
-head copy: the sequence up to which the chat is delivered. (3) Look up the connections again, and
+(1) Look up the members' connections, and hand the entries over to their gateways. (2) Store which
+webhook endpoints are owed the entries, and write the head copy: the sequence up to which the chat
+is delivered. (3) Look up the connections again, and
 hand the entries over to every connection that has not received them. (4) Push to members without a
 connection. The caller then (5) finishes the events.
 
@@ -20,13 +21,14 @@ from contextlib import suppress
 import msgspec
 
 from tidings.actions.content.vault import Vault
+from tidings.actions.webhooks.owing import OweEntries
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.push_notices import PushNotifier, PushOffers, is_young
 from tidings.metrics.counts import report_counts
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.model.refusals import Unavailable
 from tidings.model.roles import Member
 from tidings.ports.delivery import DeliveryStore, Handover, Registry, RegistryUnavailable
@@ -61,7 +63,10 @@ class Deliverer:
         handover: Handover,
         push: PushOffers | None,
         clock: Clock,
+        owe: OweEntries | None = None,
     ) -> None:
+        """Create the deliverer; `owe` stores which webhook endpoints are owed the entries."""
+        self._owe = owe
         self.states = DeliveryStates(log, deliveries)
         self.gateway_dispatch = GatewayDispatch(registry, handover, self._open)
         self.pushing = PushNotifier(push, clock)
@@ -119,6 +124,10 @@ class Deliverer:
         """
         entries = [entry for done in dispatched for entry in done.run.entries]
         end = max(entries, key=lambda entry: entry.sequence)
+        if self._owe is not None:
+            # Before the head copy: afterwards, nobody would look at these entries again.
+            first = min(entry.sequence for entry in entries)
+            await self._owe(tenant_of(end.sender), end.chat_id, first, end.sequence)
         last = next((entry for entry in entries if entry.sequence == end.last_message), None)
         await self._deliveries.advance(end.chat_id, head_of(end), last)
 

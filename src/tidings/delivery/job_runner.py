@@ -104,9 +104,11 @@ class JobRunner:
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
+        delivered: Callable[[Job], Awaitable[None]] | None = None,
     ) -> None:
         """Set up the runner; `back_off(n)` waits before the n-th retry, with jitter, at most a few
-        seconds."""
+        seconds. `delivered` is called after each job that is done."""
+        self._delivered = delivered
         self._jobs = jobs
         self._dead_letters = dead_letters
         self._notifications = notifications
@@ -217,6 +219,8 @@ class JobRunner:
         if not view.hides(job.notification_id, job.expires_at, now):
             await self._make_copies(job, now)
         await self._notifications.finish_job(job.tenant, job.inbox, job.notification_id, job.number)
+        if self._delivered is not None:
+            await self._delivered(job)
         took_ms = max(0, self._clock.now() - job.posted_at)
         declared.notification_seconds.of[()].observe(took_ms / SECOND_MS)
 

@@ -166,6 +166,22 @@ ACTIONS: Final[dict[str, Action]] = {
     "push_waits": Action(
         "A push notice was not sent, because the store does not answer.",
     ),
+    "webhook_fails": Action(
+        "A webhook endpoint of a tenant fails or does not answer. It is tried again, after ten "
+        "minutes at the latest; its events wait.",
+        ("tenant", "webhook", "reason"),
+    ),
+    "webhook_set_aside": Action(
+        "A webhook endpoint has refused an event ten times. The next events of the chat follow.",
+        ("tenant", "webhook", "event"),
+    ),
+    "webhook_disabled": Action(
+        "A webhook endpoint is gone, or has taken nothing for five days.",
+        ("tenant", "webhook", "reason"),
+    ),
+    "webhook_failed": Action(
+        "An unexpected error while events were delivered to an endpoint.", ("tenant", "webhook")
+    ),
     "push_trouble": Action(
         "Your webhook does not accept push notices, or too many wait.",
         ("tenant", "failed", "dropped"),

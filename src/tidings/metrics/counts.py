@@ -51,6 +51,11 @@ INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
         "done": "items that were due and are done, such as scheduled messages",
         "failed_attempts": "unexpected errors that such items met",
     },
+    "webhooks": {
+        "delivered": "events that webhook endpoints took",
+        "failed_attempts": "attempts that were refused, failed or not answered",
+        "set_aside": "events that an endpoint refused too often",
+    },
     "push": {"noticed": "push notices that were sent"},
     "profiles": {"dropped": "changes of profiles and presence that were not sent"},
     "notices": {"dropped": "inbox frames that were not sent"},

@@ -114,6 +114,9 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     disabled_by: DisabledBy | None = None
     failing_since: int | None = None
     """When the endpoint began to take nothing; None if it took the last event."""
+    is_resuming: bool = False
+    """Whether a job still finds out what the endpoint has missed while it was disabled. Nothing is
+    delivered meanwhile, so that the events of a chat stay in order."""
     created_at: int
     updated_at: int
     revision: int = 1

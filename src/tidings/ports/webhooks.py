@@ -8,8 +8,24 @@ has not got everything yet, however many events of the chat are waiting.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tidings.model.webhooks import OwedStream, SetAside, TenantEvent, WebhookEndpoint
+from tidings.model.webhooks import (
+    OwedStream,
+    SetAside,
+    TenantEvent,
+    TenantEventType,
+    WebhookEndpoint,
+)
 from tidings.ports.people import Listed
+
+
+class RaiseEvent(Protocol):
+    """Raises events of tenants, for their webhooks; see `actions.webhooks.events`."""
+
+    async def __call__(
+        self, tenant: str, kind: TenantEventType, data: Mapping[str, object]
+    ) -> None:
+        """Append an event to the tenant's event log, if one of its endpoints gets such events."""
+        ...
 
 
 class Webhooks(Protocol):
@@ -52,6 +68,11 @@ class WebhookQueue(Protocol):
 
         If it is owed some of this stream already, only a later `head` is stored.
         """
+        ...
+
+    async def rewind(self, place: str, owed: OwedStream) -> None:
+        """Store what an endpoint is owed, as `owe` does, and begin with an earlier `sent` if it is
+        owed some of this stream already."""
         ...
 
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:

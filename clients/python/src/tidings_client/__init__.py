@@ -99,6 +99,7 @@ from tidings_client.tenant_records import (
     TracePage,
     TraceStep,
 )
+from tidings_client.webhook_api import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tidings_client.webhooks import WebhookEvent, WebhookReceiver
 
 __all__ = [
@@ -201,6 +202,9 @@ __all__ = [
     "Unread",
     "UnreadChanged",
     "UnreadTotalChanged",
+    "WebhookAttempt",
+    "WebhookDelivery",
+    "WebhookEndpoint",
     "WebhookEvent",
     "WebhookReceiver",
     "WebhookRefused",

@@ -36,6 +36,7 @@ from tidings_client.tenant_records import (
     TracePage,
 )
 from tidings_client.tokens import Tokens
+from tidings_client.webhook_api import WebhookApi
 from tidings_client.world import SystemWorld, World
 
 ANSWER_SECONDS_MAX: Final = 60.0
@@ -68,6 +69,7 @@ class TenantApi(ModerationApi, TenantPushApi):
             url.rstrip("/"), tokens, self._world, ssl_context, transport, ANSWER_SECONDS_MAX
         )
         super().__init__(rest, tenant)
+        self.webhooks = WebhookApi(rest, tenant)
 
     async def __aenter__(self) -> Self:
         return self

@@ -37,6 +37,7 @@ from tidings.ports.log import Log
 from tidings.ports.moderation import Reports
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.sessions import Allowance, Budgets
+from tidings.ports.webhooks import RaiseEvent
 from tidings.ports.world import Chance, Clock, new_ulid
 
 _CHANGES_MAX: Final = 5
@@ -52,6 +53,7 @@ class MakeReport:
     users: UserStore
     vault: Vault
     budgets: Budgets
+    events: RaiseEvent
     clock: Clock
     chance: Chance
 
@@ -125,7 +127,20 @@ class MakeReport:
             expires_at=now + REPORT_MS,
             **fields,  # type: ignore[arg-type]
         )
-        return await self.reports.add(report)
+        report_id = await self.reports.add(report)
+        await self._raise(report, report_id)
+        return report_id
+
+    async def _raise(self, report: Report, report_id: str) -> None:
+        data = {
+            "report_id": report_id,
+            "reason": report.reason,
+            "reporter_id": user_id(report.reporter),
+            "user_id": user_id(report.reported),
+            "chat_id": report.chat_id,
+            "sequence": None if report.chat_id is None else report.sequence,
+        }
+        await self.events(report.tenant, "report.created", data)
 
     async def _spend(self, reporter: UserKey, now: int) -> None:
         day = now // limits.DAY_MS

@@ -17,12 +17,13 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.tokens import Token, issue_time, sign
 from tidings.actions.identity.users import check_device
 from tidings.model import limits
-from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_key
+from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_id, user_key
 from tidings.model.push import PushRegistration
 from tidings.model.refusals import CodeWrong, SessionNotFound, UserNotFound
 from tidings.ports.people import User, UserStore
 from tidings.ports.push import PushStore
 from tidings.ports.sessions import LoginCode, Session, Sessions
+from tidings.ports.webhooks import RaiseEvent
 from tidings.ports.world import Chance, Clock, new_ulid
 
 
@@ -234,6 +235,7 @@ class RevokeSession:
     """Revoke a session of the caller."""
 
     sessions: Sessions
+    events: RaiseEvent
     clock: Clock
 
     async def __call__(self, caller: Caller, session_id: str) -> None:
@@ -247,6 +249,8 @@ class RevokeSession:
             raise SessionNotFound
         if not await self.sessions.revoke(user, session_id, self.clock.now()):
             raise SessionNotFound
+        data = {"user_id": user_id(user), "session_id": session_id}
+        await self.events(tenant_of(user), "session.revoked", data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,7 @@ class RevokeSessions:
     """Revoke all credentials of a user: sessions, and tokens without a session."""
 
     users: UserStore
+    events: RaiseEvent
     clock: Clock
 
     async def own(self, caller: Caller) -> None:
@@ -274,6 +279,8 @@ class RevokeSessions:
     async def _revoke(self, user: UserKey) -> None:
         if not await self.users.revoke_tokens(user, self.clock.now()):
             raise UserNotFound
+        data = {"user_id": user_id(user), "session_id": None}
+        await self.events(tenant_of(user), "session.revoked", data)
 
 
 async def make_pair(

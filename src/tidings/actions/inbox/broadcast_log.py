@@ -178,8 +178,11 @@ class BroadcastAppender:
         views: LogViews,
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
+        appended: Callable[[Broadcast], Awaitable[None]] | None = None,
     ) -> None:
-        """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry."""
+        """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry. `appended`
+        is called with each new entry."""
+        self._appended = appended
         self._notifications = notifications
         self._views = views
         self._clock = clock
@@ -218,6 +221,8 @@ class BroadcastAppender:
                 placed = self._placed(draft, head + 1, head_at + 1)
                 if await self._notifications.append_broadcast(placed):
                     self._views.learn(placed)
+                    if self._appended is not None:
+                        await self._appended(placed)
                     return placed, False
                 await self._back_off(attempt)
             raise InboxBusy

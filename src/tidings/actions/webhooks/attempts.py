@@ -16,6 +16,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.model.webhooks import (
     REPLAYED,
     TIMEOUT_MS,
+    OwedStream,
     WebhookEndpoint,
     chat_of_stream,
     event_type,
@@ -104,6 +105,14 @@ class EventReader:
         if found is None:
             return None
         return WebhookEvent(found.sequence, found.type, found.at, found.data)
+
+    async def before(self, since: int, owed: OwedStream, sent: int) -> int:
+        """Return the sequence of the last event of an owed stream that is before a time; at least
+        `sent`."""
+        chat = chat_of_stream(owed.stream)
+        if chat is None:
+            return max(sent, min(since - 1, owed.head))
+        return max(sent, await first_since(self._log, chat, owed.head, since) - 1)
 
     async def at(self, tenant: str, stream: str, sequence: int) -> WebhookEvent | None:
         """Return the event of a stream at a sequence, as `after` does."""

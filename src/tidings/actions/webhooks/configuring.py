@@ -140,8 +140,7 @@ class ConfigureWebhooks:
         now, fields = self.clock.now(), dict[str, object]()
         if enabled and not before.enabled:
             fields = {"disabled_at": None, "disabled_by": None, "failing_since": None}
-            if resume == "now":
-                fields["since"] = now
+            fields |= {"since": now} if resume == "now" else {"is_resuming": True}
         elif not enabled and before.enabled:
             fields = {"disabled_at": now, "disabled_by": "tenant"}
         return msgspec.structs.replace(

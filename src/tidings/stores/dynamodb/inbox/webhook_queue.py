@@ -56,6 +56,13 @@ class DynamoWebhookQueue:
             key = _owed_key(place, owed.stream)
             await self._dynamo.update(patterns.OWE_EVENTS, key, _OWE, _IS_LATER, values)
 
+    async def rewind(self, place: str, owed: OwedStream) -> None:
+        await self.owe(place, owed)
+        key, values = _owed_key(place, owed.stream), {":sent": owed.sent}
+        with suppress(ConditionFailed):
+            update, is_ahead = "SET #sent = :sent", "#sent > :sent"
+            await self._dynamo.update(patterns.ADVANCE_OWED, key, update, is_ahead, values)
+
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
         shards = range(SHARDS)
         found = await gather_bounded(

@@ -31,6 +31,7 @@ from tidings.stores.sqlite.engine.rows import (
 )
 from tidings.stores.sqlite.engine.write_jobs import Steps
 from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Writer
+from tidings.stores.sqlite.identity.webhooks import OWE_ENTRIES
 
 _OWN_HEADS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at, c.member_count, {RECEIPT}
@@ -269,6 +270,7 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
             raise LimitReached("a user is in the maximum number of chats")
         if index % STEP_ENTRIES == 0:
             yield
+    db.execute(OWE_ENTRIES, (chat.tenant, chat.chat_id, 0, entries[-1].sequence))
 
 
 def _chat_head(row: tuple[Any, ...]) -> ChatHead:

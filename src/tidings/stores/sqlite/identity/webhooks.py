@@ -45,6 +45,7 @@ ON CONFLICT DO UPDATE SET head = max(head, excluded.head)
 _OWED: Final = """
 SELECT stream, sent, head FROM webhook_owed WHERE place = ? AND stream > ? ORDER BY stream LIMIT ?
 """
+_REWIND: Final = "UPDATE webhook_owed SET sent = min(sent, ?3) WHERE place = ?1 AND stream = ?2"
 _ADVANCE: Final = "UPDATE webhook_owed SET sent = max(sent, ?3) WHERE place = ?1 AND stream = ?2"
 _FINISH: Final = "DELETE FROM webhook_owed WHERE place = ?1 AND stream = ?2 AND head <= ?3"
 _UNFINISHED: Final = """
@@ -150,6 +151,13 @@ class SqliteWebhookQueue:
 
     async def owe(self, place: str, owed: OwedStream) -> None:
         await self._execute(_OWE, (place, *msgspec.structs.astuple(owed)))
+
+    async def rewind(self, place: str, owed: OwedStream) -> None:
+        def write(db: apsw.Connection) -> None:
+            db.execute(_OWE, (place, *msgspec.structs.astuple(owed)))
+            db.execute(_REWIND, (place, owed.stream, owed.sent))
+
+        await self._writer.write(write, rows=1)
 
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
         def read(db: apsw.Connection) -> list[OwedStream]:

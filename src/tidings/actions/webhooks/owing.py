@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores which webhook endpoints are owed new entries of a chat, and wakes their couriers."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tidings.actions.webhooks.directory import WebhookDirectory
+from tidings.actions.webhooks.reminders import Reminders
+from tidings.model.ids import ChatId
+from tidings.model.limits import SECOND_MS
+from tidings.model.webhooks import OwedStream, WebhookEndpoint
+from tidings.ports.webhooks import WebhookQueue
+from tidings.ports.world import Clock
+
+RECENT_MS: Final = 10 * SECOND_MS
+"""How long a process remembers entries for which no endpoint was known. It learns of a new endpoint
+within five seconds."""
+RECENT_MAX: Final = 10_000
+
+
+class _Unowed(NamedTuple):
+    """Entries that no endpoint was owed when they were appended."""
+
+    at: int
+    tenant: str
+    chat: ChatId
+    first: int
+    last: int
+
+
+class OweEntries:
+    """Stores what endpoints are owed. An engine may do so itself, with the entries."""
+
+    def __init__(
+        self,
+        directory: WebhookDirectory,
+        queue: WebhookQueue,
+        remind: Reminders,
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._queue = queue
+        self._remind = remind
+        self._clock = clock
+        self._recent: deque[_Unowed] = deque(maxlen=RECENT_MAX)
+        self._listeners: list[Callable[[WebhookEndpoint], None]] = []
+
+    def listen(self, wake: Callable[[WebhookEndpoint], None]) -> None:
+        """Call `wake` with each endpoint that is owed new entries."""
+        self._listeners.append(wake)
+
+    async def __call__(self, tenant: str, chat: ChatId, first: int, last: int) -> None:
+        """Store that the endpoints of a tenant are owed these entries of a chat.
+
+        Raises:
+            StoreUnavailable: Some endpoints may not be owed the entries yet.
+        """
+        found = await self._directory.of(tenant)
+        owed = [one for one in found if one.enabled and one.follows_chats]
+        if not owed:
+            self._recent.append(_Unowed(self._clock.now(), tenant, chat, first, last))
+            return
+        for endpoint in owed:
+            await self._owe(endpoint, chat, first, last)
+
+    async def catch_up(self, endpoint: WebhookEndpoint) -> None:
+        """Store that an endpoint, of which this process has just learnt, is owed the entries that
+        were appended while it did not know it.
+
+        Raises:
+            StoreUnavailable: The endpoint may not be owed all of them yet.
+        """
+        since = self._clock.now() - RECENT_MS
+        for one in list(self._recent):
+            if one.tenant == endpoint.tenant and one.at >= since:
+                await self._owe(endpoint, one.chat, one.first, one.last)
+
+    async def _owe(self, endpoint: WebhookEndpoint, chat: ChatId, first: int, last: int) -> None:
+        if not self._queue.is_fed_by_log:
+            await self._remind(endpoint)
+            await self._queue.owe(endpoint.place, OwedStream(chat, first - 1, last))
+        for wake in self._listeners:
+            wake(endpoint)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raises the events of tenants that other parts of the process publish on the bus.
+
+These are read marks, expired messages, and notifications for everyone. They are gathered for some
+seconds, so that many of them cost little. What is not stored yet when the process dies is missing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from tidings.actions.webhooks.events import TenantEvents
+from tidings.model.ids import ChatId, UserKey, rfc3339, tenant_of, user_id
+from tidings.model.refusals import Unavailable
+from tidings.model.webhooks import TenantEventType
+from tidings.ports.bus import Expired, InboxRead, ReceiptMoved
+from tidings.ports.log import Log
+from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+
+GATHER_SECONDS: Final = 5.0
+GATHERED_MAX: Final = 10_000
+"""Events that wait; beyond this number, new ones are dropped."""
+_Event = tuple[str, TenantEventType, Mapping[str, object]]
+
+
+class BusEvents:
+    """Background task that turns events of the bus into events of tenants."""
+
+    def __init__(
+        self,
+        events: TenantEvents,
+        log: Log,
+        clock: Clock,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """Set up the task; `back_off(n)` waits before the n-th retry."""
+        self._events = events
+        self._log = log
+        self._clock = clock
+        self._back_off = back_off
+        self._gathered: dict[tuple[str, ...], _Event] = {}
+        self._expired: dict[ChatId, set[int]] = {}
+        self._asked = asyncio.Event()
+        self._tasks = Tasks("webhook_events")
+
+    def start(self) -> None:
+        """Start the background task."""
+        self._tasks.repeat(self._run)
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._tasks.close()
+
+    def on_receipt(self, event: ReceiptMoved) -> None:
+        """Note how far a member of a small chat has read."""
+        receipt = event.receipt
+        if event.by_reading:
+            data = {
+                "chat_id": event.chat,
+                "user_id": user_id(receipt.user),
+                "read": receipt.read,
+                "read_at": rfc3339(self._clock.now()),
+            }
+            self._note(receipt.user, "receipt.read", data, event.chat)
+
+    def on_inbox_read(self, event: InboxRead) -> None:
+        """Note that a user has read notifications of an inbox."""
+        data = {
+            "inbox": event.inbox,
+            "user_id": user_id(event.user),
+            "read_at": rfc3339(self._clock.now()),
+        }
+        self._note(event.user, "notification.read", data, event.inbox)
+
+    def on_expired(self, event: Expired) -> None:
+        """Note messages whose content was removed because their lifetime is over."""
+        if len(self._expired) < GATHERED_MAX:
+            self._expired.setdefault(event.chat, set()).update(event.sequences)
+            self._asked.set()
+
+    def _note(
+        self, user: UserKey, kind: TenantEventType, data: Mapping[str, object], subject: str
+    ) -> None:
+        tenant = tenant_of(user)
+        if self._events.is_wanted(tenant, kind) and len(self._gathered) < GATHERED_MAX:
+            self._gathered[kind, user, subject] = (tenant, kind, data)
+            self._asked.set()
+
+    async def _run(self) -> None:
+        await self._asked.wait()
+        await asyncio.sleep(GATHER_SECONDS)
+        self._asked.clear()
+        await self.raise_all()
+
+    async def raise_all(self) -> None:
+        """Raise everything that was gathered."""
+        gathered, self._gathered = self._gathered, {}
+        expired, self._expired = self._expired, {}
+        for tenant, kind, data in gathered.values():
+            await self._raise(tenant, kind, data)
+        for chat, sequences in expired.items():
+            entry = await self._log.entry(chat, 1)
+            if entry is not None:
+                data = {"chat_id": chat, "sequences": sorted(sequences)}
+                await self._raise(tenant_of(entry.sender), "message.expired", data)
+
+    async def _raise(self, tenant: str, kind: TenantEventType, data: Mapping[str, object]) -> None:
+        for attempt in range(1, 6):
+            try:
+                await self._events(tenant, kind, data)
+            except Unavailable:
+                await self._back_off(attempt)
+            else:
+                return
