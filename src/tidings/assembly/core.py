@@ -30,7 +30,6 @@ from tidings.actions.push.noticing import AlwaysAllowed, Badges
 from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
-from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.events import TenantEvents
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
@@ -101,7 +100,6 @@ class Core:
     tenant_work: TenantWork
     due_work: Mapping[DueKind, DueWork]
     webhook_delivery: WebhookDelivery
-    webhook_directory: WebhookDirectory
     tenant_events: TenantEvents
     erasures: Erasures
     profiles: ProfileCache
@@ -208,7 +206,6 @@ def _make_core(
             "webhook": webhooks.reminder_work,
         },
         webhook_delivery=webhooks,
-        webhook_directory=base.webhooks,
         tenant_events=base.tenant_events,
         erasures=erasures,
         profiles=base.profiles,

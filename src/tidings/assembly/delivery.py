@@ -140,13 +140,13 @@ def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
 async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExitStack) -> None:
     delivery, is_alone = core.webhook_delivery, others is None
     feed = WebhookFeed(
-        delivery.couriers, delivery.owe, core.webhook_directory, wait_patiently, is_alone=is_alone
+        delivery.couriers, delivery.owe, delivery.directory, wait_patiently, is_alone=is_alone
     )
     if is_alone:
         core.bus.subscribe(feed.on_appended, Appended)
     delivery.owe.listen(feed.wake)
     core.tenant_events.listen(feed.wake)
-    core.webhook_directory.listen(feed.on_changed)
+    delivery.directory.listen(feed.on_changed)
     feed.start()
     stack.push_async_callback(feed.close)
     await delivery.couriers.start()

@@ -7,6 +7,7 @@ from tidings.actions.verbs import WebhookVerbs
 from tidings.actions.webhooks.attempts import EventReader, WebhookAttempts
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.actions.webhooks.deliveries import WebhookDeliveries
+from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.health import EndpointHealth
 from tidings.actions.webhooks.owing import OweEntries
 from tidings.actions.webhooks.pulling import PullEvents
@@ -19,6 +20,7 @@ from tidings.delivery.webhooks import WebhookReminderWork
 class WebhookDelivery:
     """The parts that deliver events to endpoints; the background work of the process runs them."""
 
+    directory: WebhookDirectory
     couriers: WebhookCouriers
     owe: OweEntries
     reminder_work: WebhookReminderWork
@@ -38,7 +40,7 @@ def make_webhook_delivery(base: Foundation, *, is_alone: bool) -> WebhookDeliver
     work = WebhookReminderWork(couriers, clock, is_alone=is_alone)
     couriers.run_only(work.has)
     owe = OweEntries(base.webhooks, store.webhook_queue, base.remind, clock)
-    return WebhookDelivery(couriers, owe, work)
+    return WebhookDelivery(base.webhooks, couriers, owe, work)
 
 
 def make_webhook_verbs(base: Foundation) -> WebhookVerbs:
