@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_costs, inbox_costs, inspection_costs, option_costs
+from tidings.tools import (
+    chat_costs,
+    identity_costs,
+    inbox_costs,
+    inspection_costs,
+    option_costs,
+    tenant_costs,
+)
 from tidings.tools.capacity_plan import Machine, fleet, plan
 from tidings.tools.capacity_report import as_text
 from tidings.tools.charges import Prices, Units, total
@@ -42,6 +49,10 @@ NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
 BLOCK: Final = "block a user"
+BAN: Final = "ban a user"
+TENANT: Final = "a tenant, with its quotas and their use"
+TRACE: Final = "trace of a user, the first page"
+CREATE_AS_TENANT: Final = "a group of ten, created by the tenant"
 ERASE: Final = "erase all that a user has written"
 DELETE_USER: Final = "delete a user with a session, a key and a group"
 MISSED_ERASURES: Final = "erasures at hello, the first time in a process and tenant"
@@ -150,6 +161,7 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(END_SESSION, identity_costs.end_session())
     yield IdentityCase(END_ALL, identity_costs.end_all())
     yield IdentityCase(BLOCK, identity_costs.block())
+    yield IdentityCase(BAN, tenant_costs.ban())
     yield IdentityCase(ERASE, identity_costs.erase())
     yield IdentityCase(DELETE_USER, identity_costs.delete_user())
     yield IdentityCase(MISSED_ERASURES, identity_costs.missed_erasures())
@@ -157,6 +169,9 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(RECORD_ACT, identity_costs.record_act())
     yield IdentityCase(LIST_ACTS, identity_costs.list_acts(ACTS))
     yield IdentityCase(CONNECTIONS, identity_costs.list_connections())
+    yield IdentityCase(TENANT, tenant_costs.show_tenant())
+    yield IdentityCase(TRACE, tenant_costs.trace())
+    yield IdentityCase(CREATE_AS_TENANT, tenant_costs.create_chat(FEW))
     yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
     yield IdentityCase(NEW_USER, identity_costs.new_user())
     yield IdentityCase(LIST_USERS, identity_costs.list_users(USERS))

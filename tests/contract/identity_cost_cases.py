@@ -14,6 +14,7 @@ from scripts import cost_page as cases
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.identity_builders import a_session
 from tests.contract.metering import Process, person
+from tests.contract.tenant_cost_cases import acts_of_tenants
 from tests.support.clock import ManualClock
 from tests.support.phones import PHONE_LOGIN
 from tidings.actions.identity.audit import Intent, ReadAudit
@@ -113,6 +114,7 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await numbers(ground)
             await lists(ground)
             await ends(ground)
+            await of_tenants(ground)
             await deletion(ground)
             return ground.bills
 
@@ -258,6 +260,13 @@ async def ends(ground: Ground) -> None:
 
     await step(ground, cases.ERASE, erase)
     await step(ground, cases.MISSED_ERASURES, missed)
+
+
+async def of_tenants(ground: Ground) -> None:
+    users = [person(next(_numbers)) for _ in range(cases.FEW)]
+    for user in users:
+        await ground.home.store.users.put(user, display_name=None, phone_number=None, now=1)
+    await acts_of_tenants(ground, step, users)
 
 
 async def deletion(ground: Ground) -> None:
