@@ -8,21 +8,28 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import FilePayload, Page, expect
 
 from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
+from tests.browser.pictures import png_of
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import WebApp
 from tests.support.server import ServerProcess
 from tests.support.services import do_without
+from tests.support.waiting import until
 
 DESKTOP: Final = {"width": 1000, "height": 680}
 PHONE: Final = {"width": 390, "height": 760}
 SMALL: Final = {"width": 320, "height": 560}
 """A small phone, or a desktop at four times the size."""
 SERIOUS: Final = ("serious", "critical")
-PICTURES: Final = ("sign-in", "conversation", "notifications", "members")
+PICTURES: Final = ("sign-in", "conversation", "notifications", "members", "files", "settings")
+TOKEN: Final = """fetch("/demo/tokens", {
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify({ user_id: "alice" }),
+}).then(async (answer) => (await answer.json()).token)"""
 FIND_PROBLEMS: Final = """(rules) =>
   axe.run(document, rules ? { runOnly: rules } : {}).then(({ violations }) =>
     violations.map(({ id, impact, nodes }) =>
@@ -81,8 +88,86 @@ async def views(page: Page, url: str) -> AsyncIterator[str]:
     yield "replying"
     await app.box.fill("")
     await app.box.press("Escape")
+    async for view in files(app):
+        yield view
     async for view in dialogs(app):
         yield view
+    async for view in account(app):
+        yield view
+
+
+async def files(app: WebApp) -> AsyncIterator[str]:
+    """Send files; what is chosen, sent and shown, while it is."""
+    # A picture that does not depend on the day, and is the same in every walk.
+    picture: FilePayload = {
+        "name": "noodles.png",
+        "mimeType": "image/png",
+        "buffer": gradient(480, 320),
+    }
+    plan: FilePayload = {
+        "name": "Menu of the week.pdf",
+        "mimeType": "application/pdf",
+        "buffer": b"%PDF" * 9_000,
+    }
+    sound: FilePayload = {"name": "Voice note.wav", "mimeType": "audio/wav", "buffer": bytes(9_000)}
+    await app.page.get_by_label("Attach files").set_input_files([picture, plan, sound])
+    await expect(app.page.get_by_role("list", name="Files to send")).to_be_visible()
+    yield "chosen files"
+    await app.send("This is what it looked like last time")
+    row = app.row("This is what it looked like last time").last
+    image = row.get_by_role("button", name="Show noodles.png").locator("img")
+    await until(lambda: image.evaluate("(image) => image.complete && image.naturalWidth > 0"))
+    await expect(row.locator("audio")).to_be_visible()
+    yield "files"
+    await row.get_by_role("button", name="Show noodles.png").click()
+    await expect(
+        app.page.get_by_role("dialog").get_by_role("img", name="noodles.png")
+    ).to_be_visible()
+    yield "picture"
+    await app.page.keyboard.press("Escape")
+    await app.button("Other ways to send").click()
+    yield "other ways to send"
+    await app.page.get_by_role("menuitem", name="Send later …").click()
+    dialog = app.page.get_by_role("dialog", name="Send later …")
+    await dialog.get_by_label("Message").fill("Shall we go again next week?")
+    yield "send later"
+    await dialog.get_by_role("button", name="Schedule").click()
+    await expect(app.page.get_by_text("Scheduled for")).to_be_visible()
+    await expect(app.page.get_by_text("Scheduled for")).to_have_count(0)
+
+
+async def account(app: WebApp) -> AsyncIterator[str]:
+    """Open the settings, with something in each part of them."""
+    await app.page.get_by_role("searchbox").fill("")
+    token = await app.page.evaluate(TOKEN)
+    blocks = f"{app.page.url.split('#')[0]}v1/me/blocks/carol"
+    headers = {"Authorization": f"Bearer {token}"}
+    await app.page.request.put(blocks, headers=headers)
+    await app.button("Settings").click()
+    dialog = app.page.get_by_role("dialog", name="Settings")
+    await expect(dialog.get_by_role("button", name="Unblock")).to_be_visible()
+    await expect(dialog.get_by_text("Shall we go again").first).to_be_visible()
+    yield "settings"
+    await dialog.get_by_role("button", name="Unblock").click()
+    await expect(dialog.get_by_text("You have blocked nobody")).to_be_visible()
+    await app.page.keyboard.press("Escape")
+
+
+def gradient(width: int, height: int) -> bytes:
+    """A picture of an evening sky."""
+    lines = (
+        b"\0" + bytes(value for x in range(width) for value in sky(x / width, y / height))
+        for y in range(height)
+    )
+    return png_of(width, height, b"".join(lines))
+
+
+def sky(x: float, y: float) -> tuple[int, int, int]:
+    """The colour of a point of the picture."""
+    is_sun = (x - 0.68) ** 2 * 2.25 + (y - 0.62) ** 2 < 0.012
+    return (
+        (255, 236, 190) if is_sun else (int(70 + 180 * y), int(80 + 90 * y * x), int(170 - 60 * y))
+    )
 
 
 async def dialogs(app: WebApp) -> AsyncIterator[str]:

@@ -112,6 +112,9 @@ async def test_a_page_can_load_only_from_here(rest: Rest, path: str) -> None:
     assert policy.pop("base-uri") == policy.pop("form-action") == "'none'"
     assert policy.pop("require-trusted-types-for") == "'script'"
     assert policy.pop("trusted-types") == "tidings"
+    # The web app also shows files that are not uploaded yet.
+    local = {"img-src", "media-src"} if path == "/" else set()
+    assert {policy.pop(name) for name in local} <= {"'self' blob:"}
     assert set(policy.values()) == {"'self'"}
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["x-frame-options"] == "DENY"
@@ -178,10 +181,13 @@ async def test_every_module_can_be_joined_with_its_imports() -> None:
         (("elements/inbox.js",), 25),
         (("elements/bell.js",), 27),
         (("elements/chat.js",), 45),
+        # These are loaded at their first use.
+        (("elements/attachments.js",), 12),
+        (("elements/account.js",), 7),
         (("app/index.html", "app/app.js", "app/app.css", "app/sw.js", "app/icon.svg"), 60),
         (("console/index.html", "console/console.js", "console/console.css"), 30),
     ],
-    ids=["inbox", "bell", "chat", "app", "console"],
+    ids=["inbox", "bell", "chat", "attachments", "account", "app", "console"],
 )
 async def test_a_page_is_small(files: tuple[str, ...], kib: int) -> None:
     """Others load 150 to 550 KiB. With each file come some 600 bytes of headers."""

@@ -2,7 +2,7 @@
 """A TCP proxy that a test can interrupt and restore."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -15,6 +15,7 @@ class BreakableProxy:
     def __init__(self, host: str, port: int) -> None:
         self._upstream = (host, port)
         self._is_cut = False
+        self._left: int | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
 
@@ -24,9 +25,26 @@ class BreakableProxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    def cut_after(self, size: int) -> None:
+        """Cut by itself when the clients have sent this many bytes from now on."""
+        self._left = size
+
     def mend(self) -> None:
         """Forward connections again."""
         self._is_cut = False
+        self._left = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing is forwarded."""
+        return self._is_cut
+
+    def _count(self, size: int) -> None:
+        if self._left is None:
+            return
+        self._left -= size
+        if self._left <= 0:
+            self.cut()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one connection until one side closes it."""
@@ -36,7 +54,9 @@ class BreakableProxy:
         there, back = await asyncio.open_connection(*self._upstream)
         self._writers |= {writer, back}
         try:
-            await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+            await asyncio.gather(
+                _pass_on(reader, back, self._count), _pass_on(there, writer, lambda _: None)
+            )
         finally:
             self._writers -= {writer, back}
 
@@ -54,11 +74,14 @@ async def a_proxy(host: str, port: int) -> AsyncIterator[BreakableProxy]:
         way.cut()
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Callable[[int], None]
+) -> None:
     try:
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)
             await writer.drain()
+            count(len(data))
     except OSError:
         pass
     finally:

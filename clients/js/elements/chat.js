@@ -6,7 +6,7 @@ import { ChatList } from "./chat_list.js";
 import { CHAT_STYLE } from "./chat_style.js";
 import { composer } from "./composer.js";
 import { icon } from "./icons.js";
-import { listOf, pinBar } from "./message_lists.js";
+import { listOf, pinBar, textOf } from "./message_lists.js";
 import { menuOf } from "./menu.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
@@ -66,6 +66,7 @@ export class TidingsChat extends ChatActions {
 
   /** @param {import("../src/tidings.js").Tidings} tidings */
   start(tidings) {
+    this.prepare(tidings);
     this.people = new People(tidings, this.update);
     this.own = new OwnReactions(tidings, this.update);
     this.quotes = new Quotes(tidings, this.update);
@@ -102,32 +103,40 @@ export class TidingsChat extends ChatActions {
     this.quotes?.happened(event);
     if (event.type !== "entry") return;
     if (event.isOwn) return this.own?.applied(event.entry);
-    const { chat, kind, content, sender } = event.entry;
-    if (chat !== this.chat || kind !== "message" || !content) return;
+    const { chat, kind, sender } = event.entry;
+    const text = textOf(event.entry, this.strings);
+    if (chat !== this.chat || kind !== "message" || !text) return;
     const name = this.people?.nameOf(sender, this.view?.snapshot().record);
-    this.#announced = `${name}: ${content}`;
+    this.#announced = `${name}: ${text}`;
     this.update();
   }
 
   // Describing.
 
   render() {
-    const chat = this.view?.snapshot() ?? null;
+    const shown = this.view?.snapshot() ?? null;
+    const chat = (shown && this.files.value?.with(shown)) ?? shown;
     const { strings } = this;
     if (this.people) this.people.operator = strings.operator;
     return [
       this.#banner(),
       h("div", { class: chat ? "frame open" : "frame", onkeydown: this.pressed }, [
         this.#list.describe(),
-        h("section", { class: "talk", part: "conversation", "aria-label": strings.messages }, [
-          chat ? this.#conversation(chat) : this.#nothing(),
-        ]),
+        this.#talk(chat),
         this.opened && menuOf(this, this.opened),
       ]),
       h("p", { class: "notice", part: "notice", role: "status" }, this.notice),
       h("p", { class: "unseen", role: "status", "aria-live": "polite" }, this.#announced),
       this.dialogs.describe(),
     ];
+  }
+
+  /** @param {ChatSnapshot | null} chat */
+  #talk(chat) {
+    const drop = chat && { ondragover: this.hover, ondrop: this.take };
+    const label = this.strings.messages;
+    const props = { class: "talk", part: "conversation", "aria-label": label, ...drop };
+    return h("section", props, [chat ? this.#conversation(chat) : this.#nothing()]);
   }
 
   #nothing() {
@@ -138,9 +147,13 @@ export class TidingsChat extends ChatActions {
     const { strings } = this;
     const state = this.tidings?.state.snapshot();
     if (!state) return null;
-    const { connection, queued, storage, error } = state;
+    const { connection, storage, error } = state;
+    const uploads = this.files.value?.waiting ?? 0;
+    const queued = state.queued + uploads;
     const isOffline = connection === "waiting" || (this.#isLate && connection !== "live");
-    const isUnsaved = storage === "memory" && queued > 0;
+    const isUnsaved =
+      (storage === "memory" && queued > 0) ||
+      (uploads > 0 && !this.files.value?.uploads.snapshot().isKept);
     if (!isOffline && !isUnsaved) return null;
     return h("p", { class: "banner", part: "banner", role: "status" }, [
       isOffline && (error ? strings.wentWrong : strings.offline),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the user does with chats and messages. */
 
-import { TidingsElement } from "./base.js";
+import { ChatParts } from "./chat_parts.js";
 import { Dialogs } from "./dialogs.js";
 import { MentionPicker } from "./mentions.js";
 import { chatChoices, messageChoices } from "./menu.js";
@@ -16,9 +16,8 @@ import { english } from "./strings.js";
 /** @typedef {import("./chat.js").TidingsChat} TidingsChat */
 
 const UNDO_MS = 5_000;
-const NOTICE_MS = 4_000;
 
-export class ChatActions extends TidingsElement {
+export class ChatActions extends ChatParts {
   static texts = english;
   /** What is in the field, while it is written. */
   text = "";
@@ -33,7 +32,6 @@ export class ChatActions extends TidingsElement {
   answering = /** @type {Row | null} */ (null);
   pins = /** @type {import("../src/lists.js").MessagesView | null} */ (null);
   quotes = /** @type {Quotes | null} */ (null);
-  notice = "";
   messages = new MessageList(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   dialogs = new Dialogs(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
   picker = new MentionPicker(/** @type {TidingsChat} */ (/** @type {unknown} */ (this)));
@@ -181,21 +179,37 @@ export class ChatActions extends TidingsElement {
   /** @param {string} text */
   send(text) {
     const { view, editing } = this;
-    if (!view || !text.trim()) return;
+    const files = this.files.value?.chosen.length ? this.files.value : null;
+    if (!view || !(text.trim() || files)) return;
     if (editing) {
       this.edit(null);
       return void this.attempt(view.edit(editing.sequence, text));
     }
     if (this.tell("send", { chat: this.chat, text })) {
-      view.send(text, this.#options(text));
+      const options = this.optionsFor(text);
+      if (files) void files.send(text.trim() && text, options);
+      else view.send(text, options);
     }
-    this.answering = null;
-    view.draft("");
+    this.sent();
     void this.jump();
   }
 
-  /** @param {string} text @returns {import("../src/chat_view.js").SendOptions} */
-  #options(text) {
+  /** Begin with the next message. */
+  sent() {
+    this.answering = null;
+    this.view?.draft("");
+    this.writing("");
+    const field = this.root.querySelector(".field textarea");
+    if (field) /** @type {HTMLTextAreaElement} */ (field).value = "";
+  }
+
+  /**
+   * Return the options of the message that is being written.
+   *
+   * @param {string} text
+   * @returns {import("../src/chat_view.js").SendOptions}
+   */
+  optionsFor(text) {
     const { lifetime, answering, isSilent } = this;
     const mentions = this.picker.in(text);
     return {
@@ -350,37 +364,5 @@ export class ChatActions extends TidingsElement {
   async block(user, isBlocked) {
     const path = `/v1/me/blocks/${encodeURIComponent(user)}`;
     await this.attempt(this.tidings?.request(isBlocked ? "PUT" : "DELETE", path));
-  }
-
-  // Telling.
-
-  /**
-   * Wait for something, and say so if it fails.
-   *
-   * @template T
-   * @param {Promise<T> | undefined} work
-   * @returns {Promise<T | undefined>}
-   */
-  async attempt(work) {
-    try {
-      return await work;
-    } catch (error) {
-      const isRefused = /** @type {Error} */ (error).name === "Refused";
-      if (!this.tell("error", error)) return undefined;
-      const { wentWrong, offline } = this.strings;
-      this.say(isRefused ? /** @type {Error} */ (error).message || wentWrong : offline);
-      return undefined;
-    }
-  }
-
-  /** Show a short text for a moment. @param {string} text */
-  say(text) {
-    this.notice = text;
-    this.update();
-    setTimeout(() => {
-      if (this.notice !== text) return;
-      this.notice = "";
-      this.update();
-    }, NOTICE_MS);
   }
 }

@@ -39,6 +39,7 @@ export class ChatList {
     return h("nav", { class: "list", part: "list", "aria-label": strings.chats }, [
       h("slot", { name: "head" }),
       this.#head(),
+      this.#invited(),
       shown.length ? null : h("p", { class: "empty" }, empty),
       h(
         "ul",
@@ -98,6 +99,29 @@ export class ChatList {
       button("mentions", label, "at", mentions),
       button("direct", strings.newChat, "write"),
       button("group", strings.newGroup, "group"),
+      h(
+        "button",
+        {
+          class: "round",
+          "aria-label": strings.settings,
+          title: strings.settings,
+          onclick: () => void this.#element.showAccount("settings"),
+        },
+        icon("settings"),
+      ),
+    ]);
+  }
+
+  /** Lead to the invitations, if there are any. */
+  #invited() {
+    const { strings, invitations } = this.#element;
+    const n = invitations?.list.length;
+    if (!n) return null;
+    const open = () => void this.#element.showAccount("invitations");
+    return h("button", { class: "entry invited", key: "invited", onclick: open }, [
+      h("span", { class: "face", "aria-hidden": "true" }, icon("group")),
+      h("span", { class: "grow cut title" }, strings.invitations),
+      h("span", { class: "badge" }, n),
     ]);
   }
 
@@ -189,7 +213,12 @@ export class ChatList {
     const last = chat.last_message;
     if (!last) return "";
     const gone = /** @type {"redacted" | "expired" | "erased"} */ (last.gone ?? "redacted");
-    const text = h("bdi", null, last.preview ?? strings[gone]);
+    // A message without a text has a file.
+    const text = h(
+      "bdi",
+      null,
+      last.preview === "" ? strings.file : (last.preview ?? strings[gone]),
+    );
     if (last.sender_id === tidings?.user) return [strings.you, ": ", text];
     return chat.type === "group" ? [people?.named(last.sender_id, chat), ": ", text] : text;
   }

@@ -81,7 +81,7 @@ export const CHAT_STYLE = `
 .timer { color: var(--faint); }
 .timer.on { color: var(--accent); }
 .timer:hover { background: var(--hover); }
-.timer select { cursor: pointer; inset: 0; opacity: 0; padding: 0; position: absolute; }
+.timer :is(select, input) { cursor: pointer; inset: 0; opacity: 0; padding: 0; position: absolute; }
 .timer:focus-within { outline: 2px solid var(--accent); }
 .empty.big .icon { block-size: 56px; inline-size: 56px; stroke-width: 1.1; }
 .notice { background: var(--text); border-radius: 12px; color: var(--surface); font-size: 0.92em; inset-block-end: 92px; inset-inline: 0; margin-inline: auto; inline-size: fit-content; max-inline-size: 80%; padding: 9px 16px; position: absolute; z-index: 2; }

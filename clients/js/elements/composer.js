@@ -2,6 +2,7 @@
 /** Where a message is written. */
 
 import { icon } from "./icons.js";
+import { sendChoices } from "./menu.js";
 import { textOf } from "./message_lists.js";
 import { duration, filled, said } from "./text.js";
 import { h } from "./view.js";
@@ -41,8 +42,10 @@ export function composer(element, chat, editing) {
     editing ? editBar(element) : null,
     element.answering ? replyBar(element, element.answering) : null,
     element.picker.describe(),
+    editing ? null : element.files.value?.tray(),
     // With a key, so that what comes above it leaves the field and its cursor alone.
     h("div", { class: "field", key: "field" }, [
+      editing ? null : attach(element),
       h("textarea", {
         ...element.picker.props,
         key,
@@ -54,13 +57,14 @@ export function composer(element, chat, editing) {
         oninput: (/** @type {any} */ event) => typed(element, editing, event.target),
         onclick: (/** @type {any} */ event) => element.picker.typed(event.target),
         onblur: () => element.picker.close(),
+        onpaste: element.take,
         // A draft that loads later than the field is made.
         onfocus: (/** @type {any} */ event) => {
           if (!event.target.value && !editing && chat.draft) event.target.value = chat.draft;
         },
       }),
       counter(element),
-      editing ? null : [lifetime(element), silence(element)],
+      editing ? null : [lifetime(element), silence(element), more(element)],
       h(
         "button",
         { class: "round main", "aria-label": editing ? strings.save : strings.send },
@@ -172,16 +176,40 @@ function lifetime(element) {
 }
 
 /** @param {TidingsChat} element */
-function silence(element) {
+function attach(element) {
+  const { strings } = element;
+  const change = (/** @type {any} */ { target }) => {
+    void element.attach(target.files);
+    target.value = ""; // so that the same file can be chosen again
+  };
+  return h("label", { class: "round timer", title: strings.attach, key: "attach" }, [
+    icon("attach"),
+    h("input", { type: "file", multiple: true, "aria-label": strings.attach, onchange: change }),
+  ]);
+}
+
+/** Show that messages are sent without push notices; the menu beside it switches this on. */
+function silence(/** @type {TidingsChat} */ element) {
   const { strings, isSilent } = element;
+  if (!isSilent) return null;
   const props = {
     type: "button",
-    class: isSilent ? "round timer on" : "round timer",
+    class: "round timer on",
     "aria-label": strings.silently,
-    "aria-pressed": String(isSilent),
+    "aria-pressed": "true",
     title: strings.silently,
   };
-  return h("button", { ...props, onclick: () => element.hush(!isSilent) }, icon("muted"));
+  return h("button", { ...props, onclick: () => element.hush(false) }, icon("muted"));
+}
+
+/** The other ways to send. @param {TidingsChat} element */
+function more(element) {
+  const { strings } = element;
+  const open = (/** @type {any} */ event) =>
+    element.menu({ choices: sendChoices(element), anchor: event.currentTarget });
+  const props = { type: "button", class: "round timer", "aria-haspopup": "menu", onclick: open };
+  const label = strings.sendOptions;
+  return h("button", { ...props, "aria-label": label, title: label }, icon("more"));
 }
 
 /**
@@ -189,8 +217,10 @@ function silence(element) {
  * @param {HTMLTextAreaElement} field
  */
 function submit(element, field) {
-  if (!field.value.trim() || sizeOf(field.value) > BYTES_MAX) return;
-  element.send(field.value);
+  const { value } = field;
+  const isEmpty = !value.trim() && (element.editing || !element.files.value?.chosen.length);
+  if (isEmpty || sizeOf(value) > BYTES_MAX) return;
+  element.send(value);
   field.value = "";
   element.writing("");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** The dialogs of a chat: begin one, its members, lists of messages, who read one, the keys. */
+/** The dialogs of a chat: begin one, its members, lists of messages, who read one. */
 
 import { icon } from "./icons.js";
 import { listOf, messageList } from "./message_lists.js";
@@ -12,12 +12,12 @@ import { h } from "./view.js";
 /** @typedef {import("./view.js").Child} Child */
 
 /**
- * @typedef {{kind: "direct" | "group" | "keys"} | {kind: "members" | "search", chat: string}
- *   | {kind: "info" | "report", row: Row} | import("./message_lists.js").Listed} Dialog
+ * @typedef {{kind: "direct" | "group"} | {kind: "members" | "search", chat: string}
+ *   | {kind: "info", row: Row} | import("./message_lists.js").Listed
+ *   | {kind: "other", name: string, describe: () => [Child, Child]}} Dialog
  * @typedef {{user_id: string, role: string, display_name: string | null}} Member
  */
 
-const REASONS = /** @type {const} */ (["spam", "abuse", "illegal", "other"]);
 const ROLES = /** @type {const} */ (["owner", "admin", "member"]);
 
 export class Dialogs {
@@ -38,6 +38,8 @@ export class Dialogs {
 
   /** @param {Dialog | null} dialog */
   show(dialog) {
+    // The browser puts the focus back to where it was.
+    if (!dialog) this.#element.root.querySelector("dialog")?.close();
     this.#open = dialog;
     this.#members = [];
     this.#facts = null;
@@ -55,24 +57,26 @@ export class Dialogs {
     const dialog = this.#open;
     if (!dialog) return null;
     const { strings } = this.#element;
-    const close = () => this.show(null);
+    // The news that a dialog was closed may come when the next one is open.
+    const close = () => void (this.#open === dialog && this.show(null));
     const parts = {
       direct: () => [strings.newChat, this.#begin("direct")],
       group: () => [strings.newGroup, this.#begin("group")],
       members: () => [strings.members, this.#group(/** @type {any} */ (dialog).chat)],
       info: () => [strings.info, this.#info()],
-      keys: () => [strings.keys, strings.keyList.split(" · ").map((line) => h("p", null, line))],
       mentions: () => [strings.mentions, this.#messages(dialog)],
+      other: () => /** @type {any} */ (dialog).describe(),
       pins: () => [strings.pins, this.#messages(dialog)],
       replies: () => [strings.thread, this.#messages(dialog)],
-      report: () => [strings.report, this.#report(/** @type {any} */ (dialog).row)],
       search: () => [strings.searchChat, this.#find(/** @type {any} */ (dialog).chat)],
     };
     const [title, body] = parts[dialog.kind]();
     const open = (/** @type {any} */ one) =>
       queueMicrotask(() => one.isConnected && one.showModal());
+    const name = dialog.kind === "other" ? dialog.name : dialog.kind;
     const props = {
-      key: `dialog ${dialog.kind}`,
+      key: `dialog ${name}`,
+      class: `${name}-dialog`,
       ref: open,
       onclose: close,
       part: "dialog",
@@ -94,48 +98,22 @@ export class Dialogs {
   }
 
   /**
-   * Do something; if it is refused, show why.
+   * Do something; if it is refused, show why. Return whether it was done.
    *
    * @param {Promise<unknown> | undefined} work
+   * @param {(error: any) => string} [reasonOf]
    */
-  async #attempt(work) {
+  async attempt(work, reasonOf = ({ message }) => message) {
     this.#trouble = "";
     try {
       await work;
       return true;
     } catch (error) {
-      const { message } = /** @type {Error} */ (error);
-      this.#trouble = message || this.#element.strings.wentWrong;
+      this.#trouble = reasonOf(error) || this.#element.strings.wentWrong;
       return false;
     } finally {
       this.#element.update();
     }
-  }
-
-  /** @param {Row} row */
-  #report({ chat, sequence }) {
-    const { strings, tidings } = this.#element;
-    const submit = async (/** @type {any} */ event) => {
-      event.preventDefault();
-      const form = new FormData(event.target);
-      const body = { reason: form.get("reason"), comment: form.get("comment") || undefined };
-      const path = `/v1/chats/${chat}/messages/${sequence}/report`;
-      if (!(await this.#attempt(tidings?.request("POST", path, body)))) return;
-      this.show(null);
-      this.#element.say(strings.reported);
-    };
-    return h("form", { onsubmit: submit }, [
-      h("label", null, [
-        strings.reason,
-        h(
-          "select",
-          { name: "reason" },
-          REASONS.map((one) => h("option", { value: one }, strings[one])),
-        ),
-      ]),
-      field(strings.comment, "comment", { maxLength: 1_000 }),
-      h("button", { class: "main" }, strings.report),
-    ]);
   }
 
   /** @param {string} chat */
@@ -187,7 +165,7 @@ export class Dialogs {
       const box = h("input", { type: "checkbox", name: "known", value: user });
       return h("label", { class: "entry", key: user }, box, inside);
     }
-    const begin = () => void this.#attempt(this.#element.begin(user));
+    const begin = () => void this.attempt(this.#element.begin(user));
     return h("button", { type: "button", class: "entry", key: user, onclick: begin }, inside);
   }
 
@@ -201,7 +179,7 @@ export class Dialogs {
     const users = [...form.getAll("known").map(String), ...others].map((one) => one.trim());
     const members = [...new Set(users.filter(Boolean))];
     if (!members.length && !isGroup) return;
-    await this.#attempt(
+    await this.attempt(
       isGroup
         ? tidings?.chats
             .group(String(form.get("name")), members)
@@ -215,7 +193,7 @@ export class Dialogs {
   /** @param {string} chat */
   async #loadMembers(chat) {
     const path = `/v1/chats/${chat}/members`;
-    await this.#attempt(
+    await this.attempt(
       this.#element.tidings?.request("GET", path).then(({ data }) => {
         // An answer may come when the dialog of another chat is open.
         if (this.#open?.kind === "members" && this.#open.chat === chat) this.#members = data;
@@ -231,7 +209,7 @@ export class Dialogs {
     const change = async (/** @type {string} */ method, /** @type {string} */ path, body = {}) => {
       const url = `/v1/chats/${chat}${path}`;
       const request = tidings?.request(method, url, method === "DELETE" ? undefined : body);
-      if (await this.#attempt(request)) await this.#loadMembers(chat);
+      if (await this.attempt(request)) await this.#loadMembers(chat);
     };
     const add = (/** @type {any} */ event) => {
       event.preventDefault();
@@ -301,7 +279,7 @@ export class Dialogs {
     const ask = (/** @type {string} */ what) => this.#element.tidings?.request("GET", path + what);
     const both = Promise.all([ask("/receipts?limit=100"), ask("/reactions")]);
     const dialog = this.#open;
-    await this.#attempt(
+    await this.attempt(
       both.then(([receipts, reactions]) => {
         if (this.#open !== dialog) return;
         this.#facts = { receipts: receipts.data, reactions: reactions.data };

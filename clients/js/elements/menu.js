@@ -43,7 +43,7 @@ export function messageChoices(element, row) {
     !isOwn && { label: strings.markUnread, run: () => element.markUnread(row.chat, row.sequence) },
     !isOwn && {
       label: strings.report,
-      run: () => element.show({ kind: "report", row }),
+      run: () => element.showAccount("report", row),
       isDanger: true,
     },
     !isOwn && {
@@ -101,12 +101,35 @@ export function chatChoices(element, chat) {
     chat.hidden
       ? { label: strings.unhide, run: set("hidden", { hidden: false }) }
       : { label: strings.hide, run: () => element.hide(chat_id) },
-    { label: strings.keys, run: () => element.show({ kind: "keys" }) },
+    { label: strings.keys, run: () => element.showAccount("keys") },
     chat.type === "group" && {
       label: strings.leave,
       run: () => element.leave(chat_id),
       isDanger: true,
     },
+  ];
+  return choices.filter((one) => !!one);
+}
+
+/**
+ * Return the ways to send, besides at once.
+ *
+ * @param {TidingsChat} element
+ * @returns {Choice[]}
+ */
+export function sendChoices(element) {
+  const { strings, files } = element;
+  const mayRecord = !!globalThis.MediaRecorder && !!navigator.mediaDevices;
+  /** @type {(Choice | false)[]} */
+  const choices = [
+    mayRecord && { label: strings.record, run: () => element.record() },
+    // What is sent later cannot have files.
+    !files.value?.chosen.length && {
+      label: strings.sendLater,
+      run: () => element.showAccount("later"),
+    },
+    { label: strings.scheduled, run: () => element.showAccount("scheduled") },
+    !element.isSilent && { label: strings.silently, run: () => element.hush(true) },
   ];
   return choices.filter((one) => !!one);
 }

@@ -175,7 +175,8 @@ export class MessageList {
    * @param {ChatSnapshot} chat
    * @param {Row} row
    */
-  #context(chat, { replyTo, mentions = [], sequence, sender }) {
+  #context(chat, row) {
+    const { replyTo, mentions = [], sequence, sender } = row;
     const { tidings, strings, people, quotes } = this.#element;
     const quoted = (replyTo && quotes?.of(chat, replyTo)) || null;
     const name = (/** @type {string} */ user) =>
@@ -188,6 +189,7 @@ export class MessageList {
         sender !== tidings?.user &&
         mentions.some((user) => user === EVERYONE || user === tidings?.user),
       isPinned: this.#element.isPinned(sequence),
+      files: (row.attachments && this.#element.files.value?.stampOf(row)) ?? 0,
     };
   }
 

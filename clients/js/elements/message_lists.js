@@ -21,7 +21,8 @@ import { h } from "./view.js";
  * @param {Row} row
  * @param {Strings} strings
  */
-export const textOf = ({ gone, content = "" }, strings) => (gone ? strings[gone] : content);
+export const textOf = ({ gone, content, attachments = [] }, strings) =>
+  gone ? strings[gone] : content || attachments.map((file) => file.name).join(", ");
 
 /**
  * Return the list of a dialog.

@@ -4,7 +4,7 @@
 import { icon } from "./icons.js";
 import { marked } from "./mentions.js";
 import { quote } from "./message_lists.js";
-import { clock, duration, face, filled, isEmojiOnly, linked, moment, said } from "./text.js";
+import { bytes, clock, duration, face, filled, isEmojiOnly, linked, moment, said } from "./text.js";
 import { h } from "./view.js";
 
 /** @typedef {import("../src/chat_view.js").ChatSnapshot} ChatSnapshot */
@@ -47,6 +47,7 @@ const REPLIES_MAX = 1_000;
  * @property {string} mentioned - The names of those whom the message mentions, in lines.
  * @property {boolean} isCalled - Whether the user is among them.
  * @property {boolean} isPinned
+ * @property {number} files - Changes with what is known of the files of the message.
  * @property {import("./strings.js").Strings} strings
  */
 
@@ -142,7 +143,7 @@ function message(element, look) {
       h("div", { class: "bubble", part: isOwn ? "bubble own" : "bubble" }, [
         row.replyTo && quote(element, row.replyTo, look.quoted, look.quotedName),
         h("div", { class: "text", dir: "auto" }, gone ? lost(element, look, gone) : text(look)),
-        gone ? null : files(look),
+        gone ? null : files(element, look),
         h("div", { class: "meta" }, meta(look, !!gone)),
       ]),
       gone ? null : reactions(element, look),
@@ -160,16 +161,21 @@ function text({ row, mentioned }) {
   return marked(linked(row.content ?? ""), mentioned ? mentioned.split("\n") : []);
 }
 
-/** List the files of a message. @param {Look} look */
-function files({ row, strings }) {
+/**
+ * Show the files of a message; list them until that can be done.
+ *
+ * @param {TidingsChat} element
+ * @param {Look} look
+ */
+function files(element, { row, strings }) {
   if (!row.attachments?.length) return null;
-  const options = /** @type {const} */ ({ style: "unit", unit: "kilobyte" });
-  const kilobytes = new Intl.NumberFormat(strings.locale || undefined, options);
+  if (element.files.value) return element.files.value.list(row);
+  element.showFiles();
   const item = (/** @type {import("../src/frames.js").Attachment} */ file) =>
     h("li", null, [
       h("bdi", null, file.name),
       " ",
-      h("span", { class: "faint" }, kilobytes.format(Math.ceil(file.size / 1_000))),
+      h("span", { class: "faint" }, bytes(file.size, strings)),
     ]);
   return h("ul", { class: "files" }, row.attachments.map(item));
 }
@@ -261,12 +267,14 @@ const actions = (element, { row, strings }) =>
  * @param {TidingsChat} element
  * @param {Row} row
  */
-function failed({ strings, tidings }, row) {
+function failed({ strings, tidings, files: { value } }, row) {
   const id = row.id ?? "";
+  const sender = value?.messageOf(row) ? value.uploads : tidings;
+  const why = value?.reason(row.error) || row.error?.detail || strings.failed;
   return h("div", { class: "bar failure", role: "alert" }, [
-    h("span", { class: "faint" }, row.error?.detail || strings.failed),
-    h("button", { class: "link", onclick: () => tidings?.retry(row.chat, id) }, strings.retry),
-    h("button", { class: "link", onclick: () => tidings?.discard(row.chat, id) }, strings.discard),
+    h("span", { class: "faint" }, why),
+    h("button", { class: "link", onclick: () => sender?.retry(row.chat, id) }, strings.retry),
+    h("button", { class: "link", onclick: () => sender?.discard(row.chat, id) }, strings.discard),
   ]);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Show times, names and the text of messages, as text: nothing of it is ever parsed as HTML. */
 
-import { h } from "./view.js";
+import { h } from "./describe.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("./strings.js").Strings} Strings */
-/** @typedef {import("./view.js").Child} Child */
+/** @typedef {import("./describe.js").Child} Child */
 
 const LINK = /\bhttps:\/\/[^\s<>"'\p{Cf}]+[^\s<>"'\p{Cf}.,;:!?)\]}]/gu;
 const EMOJI_ONLY =
@@ -134,6 +134,20 @@ export function duration(seconds, { locale }, unitDisplay = "short") {
   const options = { style: "unit", unit, unitDisplay };
   const number = new Intl.NumberFormat(locale || undefined, /** @type {any} */ (options));
   return number.format(Math.max(0, Math.floor(seconds / size)));
+}
+
+/**
+ * Return a number of bytes in a unit that suits it, such as `2 kB`.
+ *
+ * @param {number} size
+ * @param {{locale: string}} strings
+ */
+export function bytes(size, { locale }) {
+  const isLarge = size >= 1_000_000;
+  const unit = isLarge ? "megabyte" : "kilobyte";
+  const options = /** @type {const} */ ({ style: "unit", unit, maximumFractionDigits: 1 });
+  const number = new Intl.NumberFormat(locale || undefined, options);
+  return number.format(isLarge ? size / 1_000_000 : Math.ceil(size / 1_000));
 }
 
 /**

@@ -5,45 +5,19 @@
  * that are still wanted stay, with focus, selection and scrolling. Text is set as text, never parsed.
  */
 
-/**
- * @typedef {{tag: string, key: string | undefined, props: Record<string, unknown>,
- *   children: Node_[]}} Element_ - A described element.
- * @typedef {Element_ | string} Node_ - A described element or text.
- * @typedef {Node_ | number | boolean | null | undefined | readonly unknown[]} Child
- */
+import { flat } from "./describe.js";
+
+export { h } from "./describe.js";
+
+/** @typedef {import("./describe.js").Child} Child */
+/** @typedef {import("./describe.js").Element_} Element_ */
+/** @typedef {import("./describe.js").Node_} Node_ */
 
 /** The description that a node was last made from. */
 const DESCRIPTION = new WeakMap();
 const SVG = new Set(["svg", "path", "circle"]);
 /** What is an attribute although elements have a property of this name. */
 const ATTRIBUTES = new Set("role class part list hidden popover dir slot alt".split(" "));
-
-/**
- * Describe an element. Among the props, `key` names it among its siblings, `onclick` and the like
- * are listeners, `ref` is called with the element when it is made, names with a dash are
- * attributes, and so is `class`, `role` and whatever is no property of the element. False and null
- * leave an attribute out. An element that is described by the same object again is left alone.
- *
- * @param {string} tag
- * @param {Record<string, unknown> | null} [props]
- * @param {...Child} children
- * @returns {Element_}
- */
-export function h(tag, props, ...children) {
-  const { key: name, ...rest } = props ?? {};
-  const key = name === undefined ? undefined : String(name);
-  return { tag, key, props: rest, children: flat(children) };
-}
-
-/**
- * @param {Child[]} children
- * @returns {Node_[]}
- */
-const flat = (children) =>
-  /** @type {any[]} */ (children)
-    .flat(Infinity)
-    .filter((child) => child !== null && child !== undefined && typeof child !== "boolean")
-    .map((child) => (typeof child === "object" ? child : String(child)));
 
 /**
  * Make the children of a node what they are described to be.

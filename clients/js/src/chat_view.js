@@ -17,6 +17,9 @@ import { View } from "./view.js";
  * @property {number} [replyTo] - The sequence of the message that this one answers.
  * @property {string[]} [mentions] - Members whom the message mentions, or `["*"]` for everyone.
  * @property {boolean} [silent] - Whether nobody gets a push notice of the message.
+ * @property {import("./frames.js").Attachment[]} [attachments] - Finished uploads of the user. The
+ *   content may then be empty.
+ * @property {string} [id] - The client_message_id; by default a new one.
  */
 
 const PAGE_ROWS = 50;
@@ -134,7 +137,8 @@ export class ChatView extends View {
         return this.#prepend(rows, keptFrom(rows, range));
       }
       const page = await this.#core.ask({ chat: this.id, before: this.#from, limit: PAGE_ROWS });
-      const [before, start] = [rowsOf(page), startOf(page)];
+      const before = rowsOf(page);
+      const start = startOf(page);
       this.#core.cache.extend(this.id, start, this.#from, before);
       this.#prepend(before, start);
     });
@@ -154,7 +158,7 @@ export class ChatView extends View {
     for (const entry of page.entries) this.#patch(entry);
     this.#to = page.entries.at(-1)?.sequence ?? this.#to;
     this.#isAtEnd = !page.more && this.#to >= (this.#core.at(this.id) ?? 0);
-    this.#trim("front");
+    this.#trim(false);
   }
 
   /** Show the rows around a sequence. @param {number} sequence */
@@ -202,21 +206,21 @@ export class ChatView extends View {
   #prepend(rows, from) {
     this.#rows = [...rows, ...this.#rows];
     this.#from = from;
-    this.#trim("end");
+    this.#trim(true);
   }
 
   /**
-   * @param {"front" | "end"} side - The side that is farther from the rows that the user looks at.
+   * @param {boolean} atEnd - Whether the user looks at rows farther up.
    */
-  #trim(side) {
+  #trim(atEnd) {
     if (this.#rows.length <= WINDOW_ROWS_MAX) return;
-    if (side === "front") {
-      this.#rows = this.#rows.slice(-WINDOW_ROWS_MAX);
-      this.#from = this.#rows[0]?.sequence ?? this.#from;
-    } else {
+    if (atEnd) {
       this.#rows = this.#rows.slice(0, WINDOW_ROWS_MAX);
       this.#to = this.#rows.at(-1)?.sequence ?? this.#to;
       this.#isAtEnd = false;
+    } else {
+      this.#rows = this.#rows.slice(-WINDOW_ROWS_MAX);
+      this.#from = this.#rows[0]?.sequence ?? this.#from;
     }
   }
 
@@ -231,7 +235,7 @@ export class ChatView extends View {
     this.#patch(entry);
     if (!entry.target && this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry)];
-      this.#trim("front");
+      this.#trim(false);
     }
     if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
     this.changed();
@@ -305,9 +309,9 @@ export class ChatView extends View {
    * @param {SendOptions} [options]
    * @returns {{id: string, done: Promise<import("./listener.js").Place>}}
    */
-  send(content, { contentType, ttlSeconds, replyTo, mentions, silent } = {}) {
+  send(content, { contentType, ttlSeconds, replyTo, ...same } = {}) {
     return this.#core.sending.send({
-      ...{ chat: this.id, content, mentions, silent },
+      ...{ ...same, chat: this.id, content },
       content_type: contentType,
       ttl_seconds: ttlSeconds,
       reply_to: replyTo,

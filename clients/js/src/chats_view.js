@@ -201,8 +201,8 @@ export class ChatsView extends View {
    */
   unread({ chat, unread, unread_exact, unread_mentions }) {
     const record = this.#records.get(chat);
-    const counts = { unread, unread_exact, unread_mentions, marked_unread: false };
-    if (record) this.#set({ ...record, ...counts });
+    if (record)
+      this.#set({ ...record, unread, unread_exact, unread_mentions, marked_unread: false });
   }
 
   /**

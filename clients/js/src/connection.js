@@ -63,7 +63,7 @@ export function socketTo(url, Socket) {
     socket.onclose = ({ code }) => end(code);
     return {
       say: (frame) => {
-        if (socket.readyState === Socket.OPEN) socket.send(JSON.stringify(frame));
+        if (socket.readyState === Socket.OPEN) socket.send(JSON.stringify(frame, idOf));
       },
       close: () => {
         isOver = true;
@@ -73,6 +73,14 @@ export function socketTo(url, Socket) {
     };
   };
 }
+
+/**
+ * Return what the server gets of a value: of an attachment its id. Tabs get all of it.
+ *
+ * @param {string} _name
+ * @param {any} value
+ */
+const idOf = (_name, value) => value?.attachment_id ?? value;
 
 /**
  * Decode a frame; return null if it is not one. Nothing is lost by ignoring a frame: a missing

@@ -33,10 +33,8 @@ export class Core {
   #error = /** @type {unknown} */ (null);
   events = new Events();
   #options;
-  #url;
   #storage;
   #journal;
-  #tokens;
   #meta = /** @type {import("./storage.js").Meta | null} */ (null);
   #conversation = /** @type {Conversation | null} */ (null);
   #keeper = /** @type {Keeper | null} */ (null);
@@ -52,20 +50,20 @@ export class Core {
 
   /** @param {string} url @param {Options} options */
   constructor(url, options) {
-    this.#url = url.replace(/\/+$/, "");
+    this.url = url.replace(/\/+$/, "");
     this.#options = options;
     this.clock = options.clock ?? {
       now: () => performance.now(),
       wall: Date.now,
       random: Math.random,
     };
-    const storage = options.storage ?? (globalThis.indexedDB ? indexedDb(this.#name) : memory());
+    const storage = options.storage ?? (globalThis.indexedDB ? indexedDb(this.name) : memory());
     this.#storage = reserve(storage, () => this.state.changed());
     this.#journal = new Journal(this.#storage);
-    this.#tokens = new Tokens(options.token, this.clock.wall);
+    this.tokens = new Tokens(options.token, this.clock.wall);
     /** @type {typeof fetch} */
     const fetcher = options.fetch ?? ((...request) => globalThis.fetch(...request));
-    this.rest = new Rest(this.#url, this.#tokens, fetcher);
+    this.rest = new Rest(this.url, this.tokens, fetcher);
     this.cache = new Cache(this.#storage, this.#journal, this.clock, () => this.leads);
     this.sending = new Sending(this.#journal, this.clock, {
       post: (message) => void this.#conversation?.post(message, this.clock.now()),
@@ -89,8 +87,9 @@ export class Core {
     }));
   }
 
-  get #name() {
-    return `tidings ${this.#options.name ?? this.#url}`;
+  /** The name of what this browser keeps of the user. */
+  get name() {
+    return `tidings ${this.#options.name ?? this.url}`;
   }
 
   get #sharesTabs() {
@@ -120,7 +119,7 @@ export class Core {
     };
     const backoff = new Backoff(this.clock.random);
     const hello = () => this.#hello();
-    this.#keeper = new Keeper(this.#conversation, this.#tokens, backoff, this.clock, hello, events);
+    this.#keeper = new Keeper(this.#conversation, this.tokens, backoff, this.clock, hello, events);
     this.#sweeping = setInterval(() => this.#sweep(), SWEEP_MS);
     this.sending.adopt(saved.outbox);
     if (this.#sharesTabs) this.#share();
@@ -134,7 +133,7 @@ export class Core {
   }
 
   #share() {
-    this.#tabs = new Tabs(this.#name, {
+    this.#tabs = new Tabs(this.name, {
       leads: (leads) => this.#lead(leads),
       serve: (frame, reply) => this.#office?.serve(frame, reply),
       discarded: (key) => this.sending.drop(key),
@@ -161,7 +160,7 @@ export class Core {
     this.cache.ranges = new Map(ranges.map((range) => [range.chat, range]));
     this.#conversation?.rebase(ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have])));
     const { WebSocket: Socket = globalThis.WebSocket } = this.#options;
-    this.#keeper?.use(socketTo(this.#url, Socket));
+    this.#keeper?.use(socketTo(this.url, Socket));
     this.sending.adopt(outbox);
   }
 
@@ -186,7 +185,7 @@ export class Core {
   signOut() {
     const forgotten = this.#forget();
     // Also a client that was not started has other tabs. Its own part in them has just ended.
-    if (this.#sharesTabs) sayToTabs(this.#name, { about: "signed-out" });
+    if (this.#sharesTabs) sayToTabs(this.name, { about: "signed-out" });
     return forgotten;
   }
 
@@ -224,8 +223,8 @@ export class Core {
   }
 
   async #sweep() {
-    const [erasures, last] = [this.#erasures, this.#erasures.at(-1)];
-    this.#erasures = [];
+    const erasures = this.#erasures.splice(0);
+    const last = erasures.at(-1);
     for (const frame of erasures) await this.#erase(frame);
     if (!this.#meta || !this.#conversation || !this.leads) return;
     if (last) this.#journal.changes.meta = this.#meta = { ...this.#meta, erasures: last.n };
@@ -300,6 +299,7 @@ export class Core {
   #notice(frame) {
     this.broadcast(frame);
     this.views.notice(frame);
+    this.events.emit({ type: "frame", frame });
     if (frame.op === "erased") {
       // Erased content may already be on its way here, so the next sweep looks again.
       this.#erasures.push(frame);

@@ -33,7 +33,16 @@
  * @property {boolean | undefined} [silent]
  */
 
-/** @typedef {{attachment_id: string, name: string, content_type: string, size: number}} Attachment */
+/**
+ * @typedef {object} Attachment
+ * @property {string} attachment_id
+ * @property {string} name
+ * @property {string} content_type
+ * @property {number} size - In bytes.
+ * @property {number | undefined} [width] - Of an image or a video, in pixels.
+ * @property {number | undefined} [height]
+ * @property {{content_type: string, size: number} | undefined} [thumbnail]
+ */
 
 /**
  * A frame of the server. Unknown frames and fields are ignored.
@@ -57,6 +66,7 @@
  *   | ({op: "notification", inbox: string} & NotificationRecord)
  *   | {op: "retracted", inbox: string, id: string}
  *   | {op: "invited", chat: string, user: string}
+ *   | {op: "scheduled_failed", scheduled_id: string, chat: string, code: string}
  *   | {op: "chat_changed", chat?: string}
  *   | {op: "profile", user: string, display_name: string | null, avatar_url: string | null}
  *   | {op: "erased", n: number, all?: boolean, salt?: string,
@@ -108,6 +118,7 @@
  * @property {number | undefined} [reply_to]
  * @property {string[] | undefined} [mentions]
  * @property {boolean | undefined} [silent]
+ * @property {Attachment[] | undefined} [attachments] - The server gets only their ids.
  * @property {number | undefined} [after] - The last entry of the chat that this client had when the
  *   message was sent first; absent if it was not connected. The message can only be after it.
  * @property {string | null | undefined} [epoch] - The epoch of `after`.

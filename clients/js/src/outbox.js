@@ -97,7 +97,7 @@ export class Outbox {
    */
   refused(key, now) {
     const queue = this.#queues.get(key.chat);
-    if (!queue?.inFlight || queue.inFlight.id !== key.id) return;
+    if (queue?.inFlight?.id !== key.id) return;
     queue.waiting.unshift(queue.inFlight);
     queue.inFlight = null;
     const longest = Math.min(REST_MS_MAX, REST_MS_MIN * 2 ** queue.refusals++);

@@ -91,7 +91,7 @@ export class Requests {
    */
   isOld(now) {
     const [oldest] = this.#asked.values();
-    return oldest !== undefined && now - oldest.at > ANSWER_MS_MAX;
+    return now - (oldest?.at ?? now) > ANSWER_MS_MAX;
   }
 
   /** Forget everything after a lost connection; return the questions of the application. */

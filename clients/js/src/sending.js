@@ -53,24 +53,24 @@ export class Sending {
   }
 
   /**
-   * @param {Omit<Outgoing, "id" | "createdAt" | "failed">} options
+   * @param {Omit<Outgoing, "id" | "createdAt" | "failed"> & {id?: string | undefined}} options
    * @returns {{id: string, done: Promise<Place>}}
    */
   send(options) {
     const size = new TextEncoder().encode(options.content).length;
     // The server would close the connection for a frame that is far too large, each time.
-    if (!size || size > CONTENT_BYTES_MAX)
-      throw new Refused(size ? "content.too_large" : "content.empty");
+    if (size > CONTENT_BYTES_MAX) throw new Refused("content.too_large");
     // A reload sorts unsent messages by this time, so no two of them have the same.
     const createdAt = (this.#lastAt = Math.max(this.#clock.wall(), this.#lastAt + 1));
     const seen = this.#events.seen(options.chat);
-    const message = { ...options, ...seen, id: crypto.randomUUID(), createdAt };
+    const id = options.id ?? crypto.randomUUID();
+    const message = { ...options, ...seen, id, createdAt };
     const done = new Promise((resolve, reject) => {
       this.#answers.set(keyOf(message), { resolve, reject });
     });
     done.catch(() => {}); // if nobody waits for it, the row shows the failure
     void this.#store(message);
-    return { id: message.id, done };
+    return { id, done };
   }
 
   /**
@@ -83,7 +83,7 @@ export class Sending {
     const message = this.#messages.get(keyOf({ chat, id }));
     if (!message?.failed) return;
     this.discard(chat, id);
-    const { failed: _, ...rest } = message;
+    const { failed: _, id: __, ...rest } = message;
     // It gets a new id, because the server may have refused the old one for good.
     this.send(rest);
   }

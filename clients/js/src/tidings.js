@@ -40,8 +40,10 @@ import { Core } from "./core.js";
  *      notification: import("./frames.js").NotificationRecord}
  *   | ({type: "presence"} & Presence)
  *   | {type: "erased"}
+ *   | {type: "frame", frame: import("./frames.js").ServerFrame}
  *   | {type: "signed-out"}} Event
  *
+ * `frame` is a frame of the server that is no entry, such as `invited`; few applications need it.
  * After `erased`, the content of some authors is gone, or can be seen again after a block has ended:
  * load again what the application keeps itself.
  */
@@ -100,6 +102,11 @@ export class Tidings {
   /** How much is unread, over all chats and inboxes, as a live view. */
   get unread() {
     return this.#core.views.unread;
+  }
+
+  /** The name of what this browser keeps of the user, for what an application keeps beside it. */
+  get name() {
+    return this.#core.name;
   }
 
   /** The user of this client; null before the first connection. */
@@ -163,6 +170,20 @@ export class Tidings {
    */
   request(method, path, body) {
     return this.#core.rest.request(method, path, body);
+  }
+
+  /**
+   * Return the address of a path on the server, for what `request` cannot do, such as an `<img>`.
+   *
+   * @param {string} path - Such as `/v1/me`.
+   */
+  link(path) {
+    return this.#core.url + path;
+  }
+
+  /** Return a token that is valid for a while, for requests that `request` cannot make. */
+  token() {
+    return this.#core.tokens.current();
   }
 
   /**

@@ -9,6 +9,7 @@ import { marked, mentionsIn } from "../elements/mentions.js";
 import { messageRow } from "../elements/message_row.js";
 import { highlighted } from "../elements/search.js";
 import { english } from "../elements/strings.js";
+import { moreEnglish } from "../elements/strings_more.js";
 import { arabic } from "../elements/strings_ar.js";
 import { german } from "../elements/strings_de.js";
 import { brief, day, duration, filled, isEmojiOnly, linked, said } from "../elements/text.js";
@@ -21,8 +22,9 @@ const inEnglish = { ...english, locale: "en" };
 test("every language has the texts of English, with the same values in them", () => {
   const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
   for (const strings of [german, arabic]) {
-    assert.deepEqual(Object.keys(strings).sort(), Object.keys(english).sort());
-    for (const [name, text] of Object.entries(english)) {
+    const all = { ...english, ...moreEnglish };
+    assert.deepEqual(Object.keys(strings).sort(), Object.keys(all).sort());
+    for (const [name, text] of Object.entries(all)) {
       assert.deepEqual(values(strings[name]), values(text), name);
     }
   }
@@ -39,14 +41,16 @@ test("the files of a message are listed with their sizes, until its content is g
     asOf: 2,
     attachments,
   };
+  let asked = 0;
   const shown = (/** @type {object} */ more) =>
     JSON.stringify(
       messageRow(
-        /** @type {any} */ ({}),
+        /** @type {any} */ ({ files: { value: null }, showFiles: () => (asked += 1) }),
         /** @type {any} */ ({ row: { ...row, ...more }, strings: inEnglish, status: "sent" }),
       ),
     );
   assert.match(shown({ content: "" }), /plan\.pdf.*2 kB/);
+  assert.equal(asked, 1, "what shows them is loaded");
   assert.doesNotMatch(shown({ gone: "redacted", attachments: undefined }), /plan\.pdf/);
 });
 

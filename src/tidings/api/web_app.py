@@ -65,6 +65,10 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
         "trusted-types tidings",
     )
 )
+_CHAT_POLICY: Final = CONTENT_SECURITY_POLICY.replace(
+    "img-src 'self'", "img-src 'self' blob:; media-src 'self' blob:"
+)
+"""Policy of the web app, which also shows and plays files before they are uploaded."""
 
 
 class WebFile:
@@ -178,7 +182,10 @@ class WebAppResponder:
             "Vary": "Accept-Encoding",
         }
         if self._page is not None:
-            headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+            is_chat = self._page == "/"
+            headers["Content-Security-Policy"] = (
+                _CHAT_POLICY if is_chat else CONTENT_SECURITY_POLICY
+            )
             return self._app.pages[self._page], headers
         asked = request.path_params
         file = self._app.files.get(f"{asked['folder']}/{asked['name']}")
