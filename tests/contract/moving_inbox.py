@@ -23,7 +23,8 @@ from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
 from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
-from tidings.model.notifications import InboxConfig
+from tidings.model.notification_states import StateChange
+from tidings.model.notifications import NOTHING_READ, InboxConfig
 from tidings.model.preferences import CategoryChoice, CategoryRule, Preferences, QuietHours
 from tidings.model.scheduled import DONE_KEPT_MS
 from tidings.ports.bus import DeadLetter
@@ -144,6 +145,23 @@ async def _deliver(store: Store) -> None:
     await store.copies.read_before(BOB, INBOX, NOW + 7, 5)
     await store.copies.read_broadcasts(BOB, INBOX, (4, 6), NOW + 8)
     await store.copies.read_broadcasts(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
+    await _change_states(store)
+
+
+async def _change_states(store: Store) -> None:
+    states, everything = store.inbox_states, StateChange(seen=True, archived=True)
+    nothing = StateChange(seen=False, read=False, archived=False, snoozed_until=NOW + 1)
+    marked = await store.copies.read_state(BOB, INBOX)
+    await states.change_copies(BOB, INBOX, POSTED[:1], everything, marked, NOW + 10)
+    await states.change_copies(BOB, INBOX, POSTED[1:2], nothing, marked, NOW + 11)
+    await states.act_on_copy(BOB, INBOX, POSTED[2], "yes", NOW + 12)
+    await states.change_broadcasts(BOB, INBOX, [a_broadcast(2)], nothing, marked, NOW + 13)
+    await states.act_on_broadcast(BOB, INBOX, a_broadcast(5), "no", NOW + 14)
+    over = a_broadcast(3, expires_at=LATER)
+    await states.change_broadcasts(BOB, INBOX, [over], everything, marked, NOW + 15)
+    await states.change_broadcasts(CAT, INBOX, [a_broadcast(2)], everything, NOTHING_READ, NOW)
+    await states.mark_before(BOB, INBOX, "seen", NOW + 16, 2)
+    await states.mark_before(BOB, INBOX, "archived", NOW + 17, 1)
 
 
 async def _scheduled(store: Store) -> list[object]:
@@ -179,8 +197,10 @@ async def inbox_answers(store: Store) -> list[object]:
         answers.append([entry for entry in log if entry.expires_at > LATER])
         last = await notifications.last_broadcasts(tenant, inbox, before=None, limit=1)
         answers.append(last[0].sequence)
-    for user in (ANN, BOB, OTHER_ANN):
+    for user in (ANN, BOB, CAT, OTHER_ANN):
         copies = await store.copies.newest(user, INBOX, before=None, limit=100)
         answers.append([copy for copy in copies if copy.expires_at > LATER])
-        answers.append(await store.copies.read_state(user, INBOX))
+        state = await store.copies.read_state(user, INBOX)
+        own = {name: one for name, one in state.broadcasts.items() if one.expires_at > LATER}
+        answers.append(msgspec.structs.replace(state, broadcasts=own))
     return [*answers, *await _scheduled(store)]

@@ -53,6 +53,7 @@ COUNTS: Final = {
     "inbox": 4,
     "notification": 6,
     "announcement": 6,
+    "broadcast_states": 3,
     "post_key": 3,
     "copy": 10,
     "read_state": 4,

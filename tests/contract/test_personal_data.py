@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.engines import Engine, SqliteEngine, Store
 from tests.contract.identity_builders import PHONE, a_code, a_session, make_user
+from tests.contract.inbox_builders import a_broadcast
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
@@ -16,6 +17,7 @@ from tidings.model.chats import Chat
 from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, ulid
 from tidings.model.limits import DAY_MS
+from tidings.model.notification_states import StateChange
 from tidings.model.notifications import Copy, ReadState
 from tidings.model.refusals import StoreUnavailable, UserDeleted
 from tidings.model.roles import Invite
@@ -128,12 +130,17 @@ async def test_notifications_and_read_marks_are_removed(store: Store) -> None:
     for user in (ANN, BOB):
         await store.copies.read_before(user, "news", NOW, 3)
         await store.copies.read_broadcasts(user, "news", [7], NOW)
+        await store.inbox_states.mark_before(user, "news", "seen", NOW, 3)
+        await store.inbox_states.change_broadcasts(
+            user, "news", [a_broadcast(8)], StateChange(archived=True), ReadState(), NOW
+        )
     await store.personal_data.forget_copies(ANN, "news", ["n0", "n1", "n9"])
     left = await store.copies.newest(ANN, "news", before=None, limit=9)
     assert [copy.notification_id for copy in left] == ["n2"]
     await store.personal_data.forget_marks(ANN, "news")
     assert await store.copies.read_state(ANN, "news") == ReadState()
-    assert (await store.copies.read_state(BOB, "news")).announced == 3
+    kept = await store.copies.read_state(BOB, "news")
+    assert (kept.announced, kept.seen_announced, set(kept.broadcasts)) == (3, 3, {8})
     assert len(await store.copies.newest(BOB, "news", before=None, limit=9)) == 3
 
 

@@ -174,6 +174,7 @@ def address(one: Operation, **parts: object) -> str:
         "link": "nowhere",
         "message_id": f"{NOWHERE}.2",
         "notification_id": "b1",
+        "action": "ok",
         "report_id": NOWHERE,
         "scheduled_id": NOWHERE,
         "sequence": 2,

@@ -205,6 +205,31 @@ async def test_the_first_action_is_taken_and_every_later_one_answers_the_same(re
         assert problem(await act(ann, gone, "accept")) == (404, "notification.not_found")
 
 
+async def test_an_action_is_an_event_for_the_webhooks_of_the_tenant(rest: Rest) -> None:
+    news = await open_newsroom(rest, "acted-events", "acted")
+    ann = await news.user("ann")
+    endpoint = {"url": "https://acme.example/hook", "events": ["notification.acted"]}
+    made = await news.actor.call("PUT", "/v1/tenants/acted/webhooks/w1", endpoint)
+    assert made.status_code == 201, made.text
+    asked = await news.tell(["ann"], "copy", actions=ACTIONS)
+    acted = (await act(ann, asked, "decline")).json()
+    rest.clock.time += 61_000
+    assert (await act(ann, asked, "accept")).json() == acted
+    event = await rest.core.store.tenant_events.after("acted", 0)
+    assert event is not None
+    assert (event.type, event.data) == (
+        "notification.acted",
+        {
+            "inbox": "acted-events",
+            "notification_id": asked,
+            "user_id": "ann",
+            "action": "decline",
+            "acted_at": acted["acted_at"],
+        },
+    )
+    assert await rest.core.store.tenant_events.after("acted", event.sequence) is None
+
+
 async def test_actions_that_are_not_sound_are_refused(rest: Rest) -> None:
     news = await open_newsroom(rest, "bad-actions")
     sound = {"id": "a", "label": "A"}

@@ -52,6 +52,7 @@ async def test_users_of_a_file(
 ) -> None:
     Path("users.csv").write_text("user_id,name\nalice,Alice\nbob,Bob\nalice,again\n")
     words = ["--category", "offers", "--cta-uri", "https://acme.example/", "--sender", "Acme"]
+    words += ["--collapse-key", "march", "--expires-at", "2126-11-17T00:00:00+01:00"]
     data = ["--data", str(server.data)]
     assert await notify(inbox, "--users", "users.csv", *words, *data) == 0
     said, complained = capsys.readouterr()
@@ -63,6 +64,7 @@ async def test_users_of_a_file(
     assert (told.id, told.title, told.body) == (first.split()[0], "Hello", "New in March")
     assert (told.category, told.sender) == ("offers", "Acme")
     assert told.cta_uri == "https://acme.example/"
+    assert told.collapse_key == "march"
 
 
 async def test_everyone_with_the_key_of_the_tenant(

@@ -9,6 +9,8 @@ import re
 import secrets
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -84,9 +86,28 @@ def add_notify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cta-uri", metavar="URI", help="the link that a tap opens")
     parser.add_argument("--sender", help="the sender that users see")
     parser.add_argument(
+        "--collapse-key",
+        metavar="NAME",
+        help="users see only the newest notification with this name",
+    )
+    parser.add_argument(
+        "--expires-at",
+        metavar="TIME",
+        type=_time,
+        help="the time from which users do not see it, such as 2030-05-17T12:00:00Z",
+    )
+    parser.add_argument(
         "--key", type=_key, help="an idempotency key: a repeat within a day notifies nobody twice"
     )
     parser.add_argument("--url", help="the server (the one that runs on the data folder)")
+
+
+def _time(text: str) -> datetime:
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is not None:
+            return time
+    raise argparse.ArgumentTypeError("must be a time with a zone, as in RFC 3339")
 
 
 def _key(text: str) -> str:
@@ -139,6 +160,8 @@ async def _notify(
         cta_uri=options.cta_uri,
         category=options.category,
         sender=options.sender,
+        collapse_key=options.collapse_key,
+        expires_at=options.expires_at,
     )
     async with TenantApi(url, options.tenant, access) as api:
         if users is None:

@@ -152,7 +152,8 @@ class FactChecks:
     def _read_state(self, fact: ReadStateFact) -> Iterator[Violation]:
         tenant = fact.user_id.partition(":")[0]
         last = self._announced.get((tenant, fact.inbox), 0)
-        if max(fact.announced, *fact.singly, 0) > last:
+        marks = (fact.announced, fact.seen_announced, fact.archived_announced)
+        if max(*marks, *fact.singly) > last:
             where = f"{tenant}/{fact.inbox} {fact.user_id}"
             yield Violation(where, f"a read mark is beyond the last broadcast, {last}")
 
