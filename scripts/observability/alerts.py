@@ -208,6 +208,19 @@ ALERTS: Final = (
         {},
     ),
     Alert(
+        "TidingsHookFailing",
+        "More than ten percent of the messages that hooks of tenants check get no verdict.",
+        'sum(rate(tidings_before_send_seconds_count{outcome="failed"}[15m])) '
+        "/ sum(rate(tidings_before_send_seconds_count[15m])) > 0.1",
+        15,
+        "ticket",
+        {
+            series("tidings_before_send_seconds_count", outcome="allow", **_ONE): counted(60),
+            series("tidings_before_send_seconds_count", outcome="failed", **_ONE): counted(60),
+        },
+        {},
+    ),
+    Alert(
         "TidingsContentTampered",
         "Content or keys in the store cannot be decrypted.",
         'sum(increase(tidings_internal_total{part="vault",event="tampered"}[1h])) > 0',

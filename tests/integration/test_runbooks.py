@@ -126,6 +126,7 @@ async def operator(
     made = Operator(folder)
     async with made.server:
         (folder / "tidings-data" / LEDGER).touch(mode=0o600)
+        await made.type("tidings tenant create acme")
         await made.type("tidings backup backups")
         yield made
 
