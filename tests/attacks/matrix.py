@@ -210,6 +210,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "get_job": tenant(200),
     "export_user": tenant(202),
     "download_export": tenant(200),
+    "read_own_file": tenant(200),
     "post_message": chat(201),
     "list_scheduled": users(200),
     "change_scheduled": one_user(200, NO_SCHEDULED),

@@ -224,8 +224,9 @@ async def _furnish_file(scene: Scene, one: Operation) -> None:
     file = {"name": "a.png", "content_type": "image/png", "size": 2}
     made = await owner.ok("POST", "/v1/attachments", file)
     scene.names["attachment_id"] = made["attachment_id"]
-    if one.name == "follow_link":
+    if one.name in ("follow_link", "read_own_file"):
         await _furnish_chat(scene)
+        scene.names["user_id"] = "owner"
     if "chat_id" not in scene.names:
         return
     url, kind = made["upload_url"], {"Content-Type": "image/png"}

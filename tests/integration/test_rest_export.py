@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.integration.attachments import upload
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tidings.actions.jobs.person_export import ExportPerson
@@ -207,3 +208,26 @@ async def test_what_goes_while_the_job_runs_is_left_out(rest: Rest) -> None:
         after = await steps.step(export)
         assert (after.state, after.result) == ("done", None), "there is no such user"
         await core.store.tenant_jobs.remove(TENANT, export.job_id)
+
+
+async def test_the_files_of_a_person_are_read_by_their_tenant(rest: Rest) -> None:
+    backend = await rest.tenant()
+    gil, hal = await rest.users("gil", "hal")
+    chat, data = await gil.group("hal"), b"of gil" * 100_000
+    file, other = await upload(gil, data), await upload(hal, b"of hal")
+    message = await gil.send(chat, "m1", "", attachments=[file])
+    await hal.send(chat, "m2", "", attachments=[other])
+    records = [one for one in await exported(rest, "gil") if one["kind"] == "message"]
+    assert [[f["attachment_id"] for f in one["attachments"]] for one in records] == [[file]]
+    backend = await rest.tenant()
+    path = f"{ACME}/users/gil/files"
+    assert (await backend.call("GET", f"{path}/{file}")).content == data
+    part = await backend.call("GET", f"{path}/{file}", headers={"Range": "bytes=3-5"})
+    assert (part.status_code, part.content) == (206, b"gil")
+    [gil] = await rest.users("gil")
+    unsent = await upload(gil, b"x")
+    for name in (other, unsent, "x"):
+        refused = await backend.refused("GET", f"{path}/{name}")
+        assert refused == (404, "attachment.not_found")
+    await gil.ok("DELETE", f"/v1/chats/{chat}/messages/{message['sequence']}")
+    assert await backend.refused("GET", f"{path}/{file}") == (410, "attachment.gone")

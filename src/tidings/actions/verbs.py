@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.attachments.downloading import ReadAttachment
+from tidings.actions.attachments.own_files import ReadOwnFile
 from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.attachments.uploading import (
     CreateUpload,
@@ -119,6 +120,7 @@ class FileVerbs:
     receive: ReceiveBytes
     put_thumbnail: PutThumbnail
     read: ReadAttachment
+    read_own: ReadOwnFile
     sweep: SweepAttachments
     cursors: Cursors
 

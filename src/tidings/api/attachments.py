@@ -9,8 +9,9 @@ import msgspec
 
 from tidings.actions.attachments.downloading import Download, FilePlace
 from tidings.actions.attachments.uploading import Cut
+from tidings.actions.identity.caller import Caller
 from tidings.actions.verbs import FileVerbs
-from tidings.api.operations import BINARY, Answer, Streamed, operation
+from tidings.api.operations import BINARY, Answer, Audited, Streamed, operation
 from tidings.api.requests import Arriving, Body
 from tidings.model.attachments import (
     FILE_NAME_CHARS_MAX,
@@ -38,6 +39,7 @@ from tidings.model.refusals import (
     Invalid,
     MessageNotFound,
     QuotaReached,
+    TenantNotFound,
 )
 from tidings.ports.store import set_requester, user_requester
 
@@ -279,6 +281,39 @@ async def follow_link(link: str, range_asked: str | None, files: FileVerbs) -> A
     return await _read(files, place, range_asked)
 
 
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/users/{user_id}/files/{attachment_id}",
+    tag=TAG,
+    summary="Read a file of a user",
+    key="tenant",
+    statuses=(200, 206),
+    headers=("Range", "If-Range"),
+    media_type=BINARY,
+    refusals=(
+        TenantNotFound,
+        AttachmentNotFound,
+        AttachmentGone,
+        AttachmentLost,
+        RangeRefused,
+    ),
+    audit=Audited(),
+)
+async def read_own_file(
+    caller: Caller,
+    tenant: str,
+    user_id: str,
+    attachment_id: str,
+    range_asked: str | None,
+    files: FileVerbs,
+) -> Answer[Streamed]:
+    """Return the bytes of a file that a user has sent, for the export of the user's data. The
+    messages of the export name the files in `attachments`."""
+    first, last = _parse_range(range_asked)
+    found = await files.read_own(caller, tenant, user_id, attachment_id, first, last)
+    return _streamed(attachment_id, found, is_part=first is not None or last is not None)
+
+
 async def _receive(
     files: FileVerbs, user: UserKey, attachment_id: str, offset: int | None, stream: Arriving
 ) -> Answer[None]:
@@ -293,10 +328,14 @@ async def _read(files: FileVerbs, place: FilePlace, range_asked: str | None) -> 
     first, last = _parse_range(range_asked)
     found = await files.read(place, first, last)
     is_part = first is not None or last is not None
+    return _streamed(place.attachment_id, found, is_part=is_part)
+
+
+def _streamed(attachment_id: str, found: Download, *, is_part: bool) -> Answer[Streamed]:
     return Answer(
         Streamed(found.data, _shown_type(found.content_type)),
         status=206 if is_part else 200,
-        headers=_file_headers(place, found, is_part=is_part),
+        headers=_file_headers(attachment_id, found, is_part=is_part),
     )
 
 
@@ -316,14 +355,14 @@ def _parse_range(text: str | None) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _file_headers(place: FilePlace, found: Download, *, is_part: bool) -> dict[str, str]:
+def _file_headers(attachment_id: str, found: Download, *, is_part: bool) -> dict[str, str]:
     kind = "inline" if found.content_type in INLINE else "attachment"
     headers = {
         "Content-Length": str(found.end - found.start),
         "Content-Disposition": f"{kind}; filename*=UTF-8''{quote(found.name, safe='')}",
         "Content-Security-Policy": SANDBOX,
         "Accept-Ranges": "bytes",
-        "ETag": f'"{place.attachment_id}"',
+        "ETag": f'"{attachment_id}"',
     }
     if is_part:
         headers["Content-Range"] = f"bytes {found.start}-{found.end - 1}/{found.size}"
@@ -354,4 +393,5 @@ OPERATIONS: Final = (
     read_thumbnail,
     link_attachment,
     follow_link,
+    read_own_file,
 )

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.attachments.downloading import ReadAttachment
+from tidings.actions.attachments.own_files import ReadOwnFile
 from tidings.actions.attachments.reserving import ReserveUploads
 from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.attachments.transfers import Transfers
@@ -319,12 +320,14 @@ def make_file_verbs(
     uploads, transfers = store.uploads, Transfers()
     find = FindUpload(uploads, vault, clock)
     rules = AttachmentRules(store.inbox_settings, clock, bytes_max)
+    reading = ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status)
     return FileVerbs(
         create=CreateUpload(uploads, vault, rules, base.quotas, clock, chance),
         find=find,
         receive=ReceiveBytes(find, uploads, blobs, chance, transfers),
         put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
-        read=ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status),
+        read=reading,
+        read_own=ReadOwnFile(reading, store.log, vault, clock),
         sweep=SweepAttachments(uploads, blobs, store.log, store.scheduled, vault, clock, deletions),
         cursors=vault.cursors,
     )

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from tidings.config import Config, DynamoDb
+from tidings.doctor.attachment_checks import has_attachments, look_at_attachments
 from tidings.doctor.cluster_checks import look_at_kafka, look_at_redis, look_at_sqs
 from tidings.doctor.findings import LEVELS, Check, Finding, Subject, fault
 from tidings.doctor.host_checks import (
@@ -44,6 +45,7 @@ CHECKS: Final = (
     Check("store", look_at_database, _is_embedded),
     Check("store", look_at_tables, lambda config: not _is_embedded(config)),
     Check("disk", look_at_disk, _is_embedded),
+    Check("attachments", look_at_attachments, has_attachments),
     Check("server", look_at_server),
     Check("clock", look_at_clock),
     Check("certificates", look_at_certificates),

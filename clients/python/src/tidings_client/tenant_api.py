@@ -238,6 +238,12 @@ class TenantApi(ModerationApi, TenantPushApi):
                 return
             query = {"cursor": part.next_cursor}
 
+    async def exported_file(self, user: str, attachment_id: str) -> AsyncIterator[bytes]:
+        """Yield the bytes of a file that a user has sent; the messages of an export name it."""
+        path = path_of("tenants", self._tenant, "users", user, "files", attachment_id)
+        async for data in self._rest.stream(path, {}):
+            yield data
+
     # Inboxes.
 
     async def put_inbox(self, inbox: str, config: InboxConfig) -> InboxConfig:

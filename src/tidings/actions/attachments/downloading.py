@@ -6,7 +6,7 @@ part of a file is sent.
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -44,6 +44,10 @@ FRAMES_AT_ONCE: Final = 4
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
 """A link names its user inside, so it is sealed for no user in particular."""
+
+
+Find = Callable[[], Awaitable[tuple[File, Upload]]]
+"""Function that finds a file, or refuses it if the reader may not read it any more."""
 
 
 class FilePlace(msgspec.Struct, frozen=True, array_like=True):
@@ -104,15 +108,30 @@ class ReadAttachment:
             RangeRefused: The file ends before `first`.
             RateLimited: The user reads too many files at the same time.
         """
-        file, upload = await self._find(place)
+
+        async def find() -> tuple[File, Upload]:
+            return await self._find(place)
+
+        return await self.download(place.reader, find, first, last, place.is_thumbnail)
+
+    async def download(
+        self,
+        reader: UserKey,
+        find: Find,
+        first: int | None,
+        last: int | None,
+        is_thumbnail: bool = False,
+    ) -> Download:
+        """Return the bytes of the file that `find` returns. It is called again before each part."""
+        file, upload = await find()
         kind, parts, size = file.content_type, upload.parts, file.size
-        if place.is_thumbnail:
+        if is_thumbnail:
             if upload.thumbnail is None or file.thumbnail_type is None:
                 raise AttachmentNotFound
             kind, parts = file.thumbnail_type, (upload.thumbnail,)
             size = upload.thumbnail.size
         start, end = _span(size, first, last)
-        rest = self._read(place, FileCipher(file, self.chance), parts, start, end)
+        rest = self._read(reader, find, FileCipher(file, self.chance), upload, parts, start, end)
         # The first bytes show whether there is an answer at all.
         data = _with(await anext(rest), rest)
         return Download(file.name, kind, size, start, end, data)
@@ -132,21 +151,24 @@ class ReadAttachment:
 
     async def _read(
         self,
-        place: FilePlace,
+        reader: UserKey,
+        find: Find,
         cipher: FileCipher,
+        upload: Upload,
         parts: tuple[BlobPart, ...],
         start: int,
         end: int,
     ) -> AsyncGenerator[bytes, None]:
-        async with self.transfers.download(place.reader):
+        name = upload.attachment_id
+        async with self.transfers.download(reader):
             offset, is_first = 0, True
             for part in parts:
                 from_, to = max(start - offset, 0), min(end - offset, part.size)
                 if from_ < to:
                     if not is_first:
-                        await self._find(place)
+                        await find()
                     is_first = False
-                    async for data in self._read_part(place.attachment_id, cipher, part, from_, to):
+                    async for data in self._read_part(name, cipher, part, from_, to):
                         yield data
                 offset += part.size
 
