@@ -18,6 +18,7 @@ from tidings.model.limits import DAY_MS, SEND_KEY_MS
 from tidings.model.push import PushRegistration
 from tidings.model.reports import REPORT_MS, Report
 from tidings.model.roles import Role
+from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Kept, Outcome, Page, Run
 from tidings.stores.dynamodb.chat.packs import PACK_MESSAGES_MAX
@@ -320,3 +321,19 @@ def a_push_device(user: UserKey, device: str, target: str, **fields: Any) -> Pus
         **fields,
     }
     return PushRegistration(user_id=user, device=device, digest=target, **values)
+
+
+def an_endpoint(webhook_id: str = "main", **fields: Any) -> WebhookEndpoint:
+    """A webhook endpoint of the tenant."""
+    defaults = {
+        "tenant": "acme",
+        "webhook_id": webhook_id,
+        "url": "https://example.com/hook",
+        "events": ("message.created",),
+        "enabled": True,
+        "since": NOW,
+        "salt": "salt",
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return WebhookEndpoint(**{**defaults, **fields})

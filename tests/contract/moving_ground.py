@@ -10,6 +10,7 @@ from tests.contract.builders import (
     a_push_device,
     a_report,
     added,
+    an_endpoint,
     append,
     append_many,
     draft,
@@ -279,6 +280,7 @@ async def _a_group(store: Store) -> ChatId:
     assert await store.blocks.put(block)
     assert await store.blocks.put(Block(user=BOB, blocked=ANN, created_at=NOW))
     await _push(store)
+    await store.webhooks.add(an_endpoint(events=("message.created", "user.deleted")))
     assert await store.users.ban(BOB, LATER, NOW)
     for report in (
         a_report(ANN, CAT, chat_id=chat.chat_id, sequence=3, box=b"box", box_key=1, comment=b"c"),

@@ -58,8 +58,10 @@ async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
     assert counts["chat"] == 3 + CHATS_AT_ONCE
     assert counts["send_key"] == 10, "the one that has expired stays behind"
     assert counts["data_key"] == 4, "a destroyed one leaves its generation"
-    told = "four tell of destroyed keys, four of blocks, one of a ban, three of push"
-    assert counts["revocation"] == 14, told
+    told = (
+        "four tell of destroyed keys, four of blocks, one of a ban, three of push, one of a webhook"
+    )
+    assert counts["revocation"] == 15, told
     assert counts["reaction"] == 6
 
 

@@ -6,28 +6,13 @@ from typing import Any
 
 import msgspec
 
-from tests.contract.builders import new_chat_id
+from tests.contract.builders import an_endpoint, new_chat_id
 from tests.contract.engines import Engine, Store
 from tests.support.clock import NOW
 from tidings.model.webhooks import KEPT_MS, OwedStream, SetAside, WebhookEndpoint
 
 TENANT = "acme"
 CHAT = new_chat_id()
-
-
-def an_endpoint(webhook_id: str = "main", **fields: Any) -> WebhookEndpoint:
-    defaults = {
-        "tenant": TENANT,
-        "webhook_id": webhook_id,
-        "url": "https://example.com/hook",
-        "events": ("message.created",),
-        "enabled": True,
-        "since": NOW,
-        "salt": "salt",
-        "created_at": NOW,
-        "updated_at": NOW,
-    }
-    return WebhookEndpoint(**{**defaults, **fields})
 
 
 def changed(endpoint: WebhookEndpoint, **fields: Any) -> WebhookEndpoint:

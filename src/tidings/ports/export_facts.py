@@ -7,8 +7,8 @@ sessions, a tenant's own public keys, suspension and quotas of tenants, and deac
 Version 4 added the audit trail and a MAC at the end. Version 5 added the time of a chat's last
 change, settings of chats, blocks, reports, jobs of tenants, avatar, metadata, e-mail, verified
 number, hiding and bans of users, the ledger of erasures, replies, mentions, pins, silent messages,
-messages that a tenant posted, mutes except for mentions, scheduled messages, files, push, and
-states and collapse keys of notifications.
+messages that a tenant posted, mutes except for mentions, scheduled messages, files, push,
+webhook endpoints, and states and collapse keys of notifications.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
@@ -31,6 +31,7 @@ from tidings.ports.export_file_facts import FileFacts
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushFacts
+from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.sessions import RevokedKind
 
 
@@ -337,6 +338,7 @@ Fact = (
     | IssuerFact
     | RevocationFact
     | TenantJobFact
+    | WebhookFact
     | ErasureFact
     | UserFact
     | SessionFact

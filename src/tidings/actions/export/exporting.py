@@ -24,6 +24,7 @@ from tidings.model.entries import Person
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.model.notifications import CATEGORY, INBOX
+from tidings.model.webhooks import WEBHOOK
 from tidings.ports.attachments import Blobs
 from tidings.ports.export_engines import ExportProgress, Source
 from tidings.ports.export_facts import (
@@ -70,6 +71,7 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "device": ids.DEVICE,
     "client_message_id": ids.CLIENT_MESSAGE_ID,
     "inbox": INBOX,
+    "webhook_id": WEBHOOK,
     "category": CATEGORY,
     "key_id": _NAME,
     "master_key_id": _NAME,

@@ -44,6 +44,7 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushFacts
+from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
@@ -81,7 +82,7 @@ PAGE_KEYS: Final = 1_000
 
 _KINDS: Final = (
     SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, IssuerFact, RevocationFact,
-    TenantJobFact, ErasureFact,
+    TenantJobFact, ErasureFact, WebhookFact,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tidings.model.notification_states import BroadcastStates
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification
 from tidings.model.receipt_times import DELIVERED_TIMES_MAX, READ_TIMES_MAX, packed, unpacked
 from tidings.model.scheduled import Scheduled
+from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.due import due_of
 from tidings.ports.erasing import LedgerEntry
@@ -51,6 +52,7 @@ from tidings.ports.export_inbox_facts import (
     read_state_of,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
+from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.inboxes import PostKey
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
@@ -81,7 +83,7 @@ from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.push import is_push
 from tidings.stores.dynamodb.identity.sessions import ERASURES, REVOCATIONS
 from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items, to_job
-from tidings.stores.dynamodb.identity.webhooks import WEBHOOK
+from tidings.stores.dynamodb.identity.webhooks import WEBHOOK, to_webhook, webhook_item
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.due import due_item
 from tidings.stores.dynamodb.inbox.items import (
@@ -106,6 +108,7 @@ OneItem = (
     | SigningKeyFact
     | IssuerFact
     | TenantJobFact
+    | WebhookFact
     | ErasureFact
 )
 """Facts that are stored as one item in the table of tenants."""
@@ -192,6 +195,8 @@ def tenants_item(fact: OneItem) -> Item:
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
         case ErasureFact():
             return known_item(converted(LedgerEntry, fact))
+        case WebhookFact():
+            return webhook_item(converted(WebhookEndpoint, fact))
         case TenantJobFact():
             return job_items(converted(TenantJob, fact))[0]
         case _:
@@ -219,7 +224,7 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     if pk.startswith(TENANT_KEY):
         return TenantKeyFact(key_id=pk.removeprefix(TENANT_KEY), **rest)
     if sk.startswith(WEBHOOK):
-        return None
+        return converted(WebhookFact, to_webhook(item))
     if sk == ISSUER:
         return to_issuer_fact(item)
     if sk.startswith(SIGNING):

@@ -60,6 +60,7 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
+from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.inboxes import PostKey
 from tidings.stores.sqlite.chat.scheduled import ALL_SCHEDULED, from_scheduled_row
 from tidings.stores.sqlite.chat.uploads import all_uploads
@@ -72,6 +73,7 @@ from tidings.stores.sqlite.identity.erasing import known_erasures
 from tidings.stores.sqlite.identity.push import ALL_PUSH_SETTINGS, to_push_settings
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
+from tidings.stores.sqlite.identity.webhooks import all_endpoints
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import broadcast_from_row, config_from_row
 from tidings.stores.sqlite.inbox.states import read_state
@@ -213,6 +215,8 @@ class SqliteSource:
             yield converted(TenantJobFact, from_job_row(row))
         for erasure in known_erasures(self._db):
             yield converted(ErasureFact, erasure)
+        for endpoint in all_endpoints(self._db):
+            yield converted(WebhookFact, endpoint)
         yield from self._select(UserFact, "users ORDER BY user_id")
         valid = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
         yield from self._select(SessionFact, valid, now)

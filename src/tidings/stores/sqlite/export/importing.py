@@ -22,6 +22,7 @@ from tidings.model.push import PushSettings
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
+from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.audit import AuditEntry
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.due import due_of
@@ -70,6 +71,7 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
+from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.chat.scheduled import (
     KEEP_SCHEDULED,
@@ -96,6 +98,7 @@ from tidings.stores.sqlite.identity.erasing import (
 )
 from tidings.stores.sqlite.identity.push import PUT_PUSH_SETTINGS, push_settings_row
 from tidings.stores.sqlite.identity.tenant_jobs import KEEP_JOB, to_job_row
+from tidings.stores.sqlite.identity.webhooks import PUT_ENDPOINT, endpoint_row
 from tidings.stores.sqlite.inbox.jobs import (
     KEEP_DEAD_LETTER,
     PUT_JOB,
@@ -144,7 +147,7 @@ _TABLES: Final = (
     "sealed_secrets", "revocations", "token_issuers", "sessions",
     "login_codes", "budgets", "invites", "blocks", "reports", "audit", "chat_deletions",
     "push_devices", "push_settings",
-    "tenant_jobs", "known_erasures", "mentions", "uploads",
+    "tenant_jobs", "known_erasures", "mentions", "uploads", "webhooks",
     *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
@@ -332,6 +335,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             return [(NOTE_ERASURE, msgspec.structs.astuple(fact))]
         case PushSettingsFact():
             return [(PUT_PUSH_SETTINGS, push_settings_row(converted(PushSettings, fact)))]
+        case WebhookFact():
+            return [(PUT_ENDPOINT, endpoint_row(converted(WebhookEndpoint, fact)))]
         case TenantJobFact():
             return [(KEEP_JOB, to_job_row(converted(TenantJob, fact)))]
         case ChatFact() | UserCount() | BytesFact():

@@ -5,7 +5,7 @@ The transaction that appends an entry also stores which endpoints are owed it. S
 the process dies. Only tenants with endpoints pay for this: their names are in memory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import apsw
@@ -30,7 +30,7 @@ from tidings.stores.sqlite.identity.sessions import revoked
 
 _GET: Final = "SELECT endpoint FROM webhooks WHERE tenant = ? AND webhook_id = ?"
 _OF: Final = "SELECT endpoint FROM webhooks WHERE tenant = ? ORDER BY webhook_id"
-_PUT: Final = "INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?, ?, ?)"
+PUT_ENDPOINT: Final = "INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM webhooks WHERE tenant = ? AND webhook_id = ?"
 _FOLLOWED: Final = "SELECT DISTINCT tenant FROM webhooks WHERE follows_chats"
 OWE_ENTRIES: Final = """
@@ -114,7 +114,7 @@ class SqliteWebhooks:
             found = db.execute(_GET, (after.tenant, after.webhook_id)).get
             if (None if found is None else _decode(found)) != before:
                 return False
-            put_endpoint(db, after)
+            db.execute(PUT_ENDPOINT, endpoint_row(after))
             self._told(db, after.tenant, after.updated_at)
             return True
 
@@ -242,12 +242,17 @@ class SqliteTenantEventLog:
         return await self._readers.read(read)
 
 
-def put_endpoint(db: apsw.Connection, endpoint: WebhookEndpoint) -> None:
-    """Store an endpoint within an open transaction."""
+def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
+    """Return the values of `PUT_ENDPOINT`."""
     follows = int(endpoint.enabled and endpoint.follows_chats)
     box = msgspec.json.encode(endpoint)
-    row = (endpoint.tenant, endpoint.webhook_id, endpoint.place, follows, box)
-    db.execute(_PUT, row)
+    return endpoint.tenant, endpoint.webhook_id, endpoint.place, follows, box
+
+
+def all_endpoints(db: apsw.Connection) -> Iterator[WebhookEndpoint]:
+    """Return all endpoints, for an export."""
+    for (endpoint,) in db.execute("SELECT endpoint FROM webhooks ORDER BY tenant, webhook_id"):
+        yield _decode(endpoint)
 
 
 _conforms: tuple[type[Webhooks], type[WebhookQueue], type[TenantEventLog]] = (
