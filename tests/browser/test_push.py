@@ -218,6 +218,6 @@ async def test_everybody_can_answer_the_question(
     await expect(buttons).to_have_count(2)
     await page.evaluate(request.getfixturevalue("axe"))
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await page.emulate_media(color_scheme=scheme)
         assert await problems(page) == []
     assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
