@@ -16,6 +16,12 @@ class ServiceTls:
     def __init__(self, folder: Path) -> None:
         authority = Authority(folder / "push_tls")
         self.authority = authority.certificate
-        self.server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.server.load_cert_chain(authority.issue("service").both)
+        self._identity = authority.issue("service").both
+        self.server = self.another_server()
         self.client = ssl.create_default_context(cafile=str(authority.certificate))
+
+    def another_server(self) -> ssl.SSLContext:
+        """Return the settings of a further server: each may offer another protocol."""
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.load_cert_chain(self._identity)
+        return made

@@ -12,7 +12,7 @@ from tests.support.settings import config_of
 from tidings.assembly.system import SystemChance
 from tidings.config import Config, load_config
 from tidings.config.building import CHOICES, with_defaults
-from tidings.config.settings import Keys, Network, Process, Sqlite
+from tidings.config.settings import Keys, Network, Process, PushServices, Sqlite
 from tidings.config.values import PARSE
 from tidings.keyrings import ensure_root_key, why_weak
 from tidings.model.setup_error import SetupError
@@ -98,7 +98,8 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
 
 def test_every_setting_belongs_to_a_section_or_has_a_default() -> None:
     chosen = {name for choice in CHOICES for name, _ in choice.settings()}
-    always = {field for section in (Network, Process, Keys) for field in section.__struct_fields__}
+    sections = (Network, Process, Keys, PushServices)
+    always = {field for section in sections for field in section.__struct_fields__}
     assert set(PARSE) <= chosen | always | set(with_defaults({}))
 
 

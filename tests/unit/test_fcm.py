@@ -211,7 +211,11 @@ def test_only_what_is_needed_of_the_account_is_stored(setting: Setting) -> None:
     assert setting.credentials == {"service_account": {**account, "private_key": key}}
     assert setting.provider.shown(setting.credentials) == {"service_account": account}
     assert setting.provider.public(setting.credentials) == {}
-    assert setting.provider.accept_credentials({}, setting.credentials) == setting.credentials
+    again = {"service_account": account}
+    assert setting.provider.accept_credentials(again, setting.credentials) == setting.credentials
+    with pytest.raises(Invalid):  # another key has another id
+        other = {"service_account": {**account, "private_key_id": "other"}}
+        setting.provider.accept_credentials(other, setting.credentials)
 
 
 def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:

@@ -13,7 +13,7 @@ from tidings.api.operations import Audited, operation
 from tidings.api.requests import Body
 from tidings.model.ids import UserKey, rfc3339
 from tidings.model.push import ContentRule, PushRegistration
-from tidings.model.push_refusals import PushOff
+from tidings.model.push_refusals import ProviderMissing, PushOff
 from tidings.model.refusals import LimitReached, TenantNotFound, UserNotFound
 from tidings.ports.push import ProviderName
 
@@ -150,7 +150,7 @@ async def show_push_settings(caller: Caller, tenant: str, push: PushVerbs) -> Pu
     tag=TAG,
     summary="Set the push settings of a tenant",
     key="tenant",
-    refusals=(TenantNotFound,),
+    refusals=(TenantNotFound, ProviderMissing),
     audit=Audited(quoted=("content",)),
 )
 async def set_push_settings(

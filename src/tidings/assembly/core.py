@@ -185,7 +185,7 @@ def _make_core(
         files=files,
         webhooks=make_webhook_verbs(base),
         logins=logins,
-        push=make_push_verbs(base, identity.watch, config.network.outgoing_allow),
+        push=make_push_verbs(base, identity.watch, config),
         push_preferences=AlwaysAllowed(),
         badges=Badges(chats.count_total, base.clock),
         blocks=blocks,

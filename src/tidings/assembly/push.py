@@ -14,6 +14,7 @@ from tidings.actions.push.settings import TenantPushSettings
 from tidings.actions.push.verbs import PushVerbs, TestPush
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import wait_patiently
+from tidings.config.settings import Config, PushServices
 from tidings.model.addresses import Networks
 from tidings.outgoing.push.loading import LazyPosts
 from tidings.ports.outgoing import SignedPosts
@@ -29,15 +30,22 @@ class LazyProviders:
     Most servers need none of them, and would start later with their HTTP clients.
     """
 
-    def __init__(self, posts: SignedPosts, allowed: Networks, clock: Clock, chance: Chance) -> None:
+    def __init__(
+        self,
+        posts: SignedPosts,
+        allowed: Networks,
+        places: PushServices,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
         self._made: dict[str, PushProvider] = {}
         self._services = LazyPosts(allowed)
         services = self._services
         self._makers: dict[str, tuple[str, Callable[[], PushProvider]]] = {
             "webhook": (f"{_PACKAGE}.webhook", lambda: _webhook(posts, clock)),
             "webpush": (f"{_PACKAGE}.web_push", lambda: _web(services, clock, chance, allowed)),
-            "fcm": (f"{_PACKAGE}.fcm", lambda: _fcm(services, clock)),
-            "apns": (f"{_PACKAGE}.apns", lambda: _apns(clock, allowed)),
+            "fcm": (f"{_PACKAGE}.fcm", lambda: _fcm(services, places, clock)),
+            "apns": (f"{_PACKAGE}.apns", lambda: _apns(places, clock, allowed)),
         }
         """For each provider, its module, and what makes it once the module is loaded."""
 
@@ -71,24 +79,36 @@ def _web(posts: LazyPosts, clock: Clock, chance: Chance, allowed: Networks) -> P
     return WebPushProvider(posts, clock, chance, allowed)
 
 
-def _fcm(posts: LazyPosts, clock: Clock) -> PushProvider:
-    from tidings.outgoing.push.fcm import FcmProvider
+def _fcm(posts: LazyPosts, places: PushServices, clock: Clock) -> PushProvider:
+    from tidings.outgoing.push.fcm import FCM_URL, FcmProvider
+    from tidings.outgoing.push.fcm_tokens import FCM_TOKEN_URL
 
-    return FcmProvider(posts, clock)
+    return FcmProvider(
+        posts,
+        clock,
+        url=places.fcm_url or FCM_URL,
+        token_url=places.fcm_token_url or FCM_TOKEN_URL,
+    )
 
 
-def _apns(clock: Clock, allowed: Networks) -> PushProvider:
-    from tidings.outgoing.push.apns import ApnsProvider
+def _apns(places: PushServices, clock: Clock, allowed: Networks) -> PushProvider:
+    from tidings.outgoing.push.apns import APNS_SANDBOX_URL, APNS_URL, ApnsProvider
 
-    return ApnsProvider(clock, allowed)
+    return ApnsProvider(
+        clock,
+        allowed,
+        url=places.apns_url or APNS_URL,
+        sandbox_url=places.apns_sandbox_url or APNS_SANDBOX_URL,
+    )
 
 
-def make_push_verbs(base: Foundation, watch: RevocationWatch, allowed: Networks) -> PushVerbs:
+def make_push_verbs(base: Foundation, watch: RevocationWatch, config: Config) -> PushVerbs:
     """Make the verbs for push."""
     store, clock = base.store, base.clock
     seal = PushSeal(base.vault.cursors)
     directory = PushDirectory(store.push, watch, seal)
-    providers = LazyProviders(base.posts, allowed, clock, base.chance)
+    allowed, places = config.network.outgoing_allow, config.push_services
+    providers = LazyProviders(base.posts, allowed, places, clock, base.chance)
     send = SendPush(store.push, directory, providers, seal, store.sessions, clock, wait_patiently)
     return PushVerbs(
         directory=directory,

@@ -231,6 +231,16 @@ class AttachmentFolder(Section, frozen=True, kw_only=True):
     bytes_max: int = ATTACHMENT_BYTES_DEFAULT
 
 
+class PushServices(Section, frozen=True, kw_only=True):
+    """Addresses of the push services of Google and Apple; None for their own."""
+
+    fcm_url: str | None = None
+    fcm_token_url: str | None = None
+    """Where access tokens for FCM are obtained."""
+    apns_url: str | None = None
+    apns_sandbox_url: str | None = None
+
+
 class Config(Section, frozen=True, kw_only=True):
     """All settings of a process, checked."""
 
@@ -246,6 +256,7 @@ class Config(Section, frozen=True, kw_only=True):
     sqs: Sqs | None = None
     """None if delivery jobs are in Kafka, or in the store of a single process."""
     push: Literal["off", "log"] | Webhook = "off"
+    push_services: PushServices = PushServices()
     sms: Literal["off", "log"] | Webhook | Sns = "log"
     """How login codes are sent."""
     sms_per_day: int = DAY_CODES_DEFAULT

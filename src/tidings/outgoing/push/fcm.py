@@ -63,15 +63,16 @@ class FcmProvider:
         self, given: PushCredentials, stored: PushCredentials | None
     ) -> PushCredentials:
         require("aiohttp")
-        if not given and stored is not None:
-            return stored
         fields = Fields("/fcm", given, ("service_account",))
         account = Fields("/fcm/service_account", fields.mapping("service_account"))
+        key_id = account.text("private_key_id", _KEY_ID, "the id of a key")
+        old = None if stored is None else _account(stored)
+        kept = old.private_key if old is not None and old.private_key_id == key_id else None
         checked = ServiceAccount(
             account.text("project_id", _PROJECT, "the id of a project"),
             account.text("client_email", _EMAIL, "the address of a service account"),
-            account.text("private_key_id", _KEY_ID, "the id of a key"),
-            _private_key(account),
+            key_id,
+            _private_key(account, kept),
         )
         return {"service_account": msgspec.to_builtins(checked)}
 
@@ -124,14 +125,14 @@ def _account(credentials: PushCredentials) -> ServiceAccount:
     return msgspec.convert(credentials["service_account"], ServiceAccount)
 
 
-def _private_key(fields: Fields) -> str:
-    """Return the text of a private key.
+def _private_key(fields: Fields, kept: str | None) -> str:
+    """Return the text of a private key; the one that is kept, if none is given.
 
     Raises:
         Invalid: It is none of a service account.
     """
     expected = "a private key as in the file of a service account"
-    pem = fields.text("private_key", _PEM, expected)
+    pem = fields.optional_text("private_key", _PEM, expected) or kept or ""
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, UnsupportedAlgorithm):

@@ -12,6 +12,7 @@ from tidings.model.addresses import Networks
 from tidings.outgoing.guard import AddressRefused, guarded_socket
 from tidings.outgoing.push.answers import NoAnswer, ServiceAnswer
 from tidings.outgoing.push.http2 import Http2Connection
+from tidings.outgoing.push.loading import trusted_certificates
 from tidings.ports.push import PushOutcome
 
 HTTPS_PORT: Final = 443
@@ -58,8 +59,7 @@ class Http2Link:
         async with self._lock:
             if self._connection is None or not await self._connection.is_alive():
                 if self._tls is None:
-                    # This reads some hundred certificates: too much for the event loop.
-                    self._tls = await asyncio.to_thread(lambda: ssl.create_default_context())
+                    self._tls = await asyncio.to_thread(trusted_certificates)
                 self._tls.set_alpn_protocols([_PROTOCOL])
                 self._connection = await _connect(self._url, self._allowed, self._tls)
             return self._connection

@@ -2,6 +2,7 @@
 """Loads what a provider needs when the first notice is sent: most servers send none."""
 
 import asyncio
+import ssl
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 async def load(module: str) -> None:
     """Import a module in a thread, because that takes too long for the event loop."""
     await asyncio.to_thread(import_module, module)
+
+
+def trusted_certificates() -> ssl.SSLContext:
+    """Return the settings for TLS, with the certificates that this machine trusts.
+
+    Some hundred certificates are read, which takes too long for the event loop.
+    """
+    return ssl.create_default_context()
 
 
 def require(*packages: str) -> None:
@@ -53,8 +62,9 @@ class LazyPosts:
         await load("tidings.outgoing.push.guarded_posts")
         from tidings.outgoing.push.guarded_posts import GuardedPosts
 
+        tls = await asyncio.to_thread(trusted_certificates)
         if self._posts is None:  # no other request has opened it meanwhile
-            self._posts = GuardedPosts(self._allowed)
+            self._posts = GuardedPosts(self._allowed, tls=tls)
         return self._posts
 
 
