@@ -7,25 +7,30 @@ import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
-from tidings.model.webhooks import OwedStream
+from tests.integration.webhook_town import rest as rest
+from tests.support.waiting import until
+from tidings.model.webhooks import BACK_OFF_MS_MAX, TAKES_NOTHING_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MESSAGES = ["message.created", "message.edited"]
 
 
-async def owed(rest: Rest, webhook: str, chat: str, head: int, sent: int = 1) -> None:
-    """Have the entries of a chat owed to an endpoint, as a worker does where the log does not."""
-    queue = rest.core.store.webhook_queue
-    if not queue.is_fed_by_log:
-        found = await rest.core.store.webhooks.of("acme")
-        (place,) = [one.place for one in found if one.webhook_id == webhook]
-        await queue.owe(place, OwedStream(chat, sent, head))
-
-
 async def pulled(backend: Actor, webhook: str, *done: str) -> list[dict[str, Any]]:
     path = f"/v1/tenants/acme/webhooks/{webhook}/pull"
     return list((await backend.ok("POST", path, {"done": list(done)}))["data"])
+
+
+async def waited(backend: Actor, webhook: str, count: int) -> list[dict[str, Any]]:
+    """The next events, once there are so many: a worker may find them a moment later."""
+    found: list[dict[str, Any]] = []
+
+    async def are_there() -> bool:
+        found[:] = await pulled(backend, webhook)
+        return len(found) >= count
+
+    await until(are_there)
+    return found
 
 
 async def test_events_are_pulled_until_they_are_confirmed(rest: Rest) -> None:
@@ -39,9 +44,7 @@ async def test_events_are_pulled_until_they_are_confirmed(rest: Rest) -> None:
         await ann.send(chat, f"m{number}", f"text {number}")
     await ann.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/%E2%9B%B5")
     await ann.ok("PATCH", f"/v1/chats/{chat}/messages/3", {"content": "changed"})
-    await owed(rest, "dev", chat, 5)
-
-    events = await pulled(backend, "dev")
+    events = await waited(backend, "dev", 3)
 
     ids = [f"{chat}.{sequence}" for sequence in (2, 3, 5)]
     assert [one["delivery_id"] for one in events] == ids
@@ -51,8 +54,9 @@ async def test_events_are_pulled_until_they_are_confirmed(rest: Rest) -> None:
     assert await pulled(backend, "dev", ids[0]) == events[1:]
     assert await pulled(backend, "dev", *ids) == []
     await ann.ok("DELETE", f"/v1/chats/{chat}/messages/2")
-    await owed(rest, "dev", chat, 6, sent=5)
-    assert await pulled(backend, "dev") == [], "the endpoint does not get such events"
+    await ann.send(chat, "m4", "text 7")
+    (event,) = await waited(backend, "dev", 1)
+    assert event["delivery_id"] == f"{chat}.7", "the endpoint does not get redactions"
 
 
 async def test_what_was_redacted_meanwhile_is_not_pulled(rest: Rest) -> None:
@@ -62,24 +66,40 @@ async def test_what_was_redacted_meanwhile_is_not_pulled(rest: Rest) -> None:
     chat = await cid.group("pl-dot")
     await cid.send(chat, "m1", "secret")
     await cid.ok("DELETE", f"/v1/chats/{chat}/messages/2")
-    await owed(rest, "red", chat, 3)
-    (event,) = await pulled(backend, "red")
+    (event,) = await waited(backend, "red", 1)
     assert "content" not in event["data"] and event["data"]["redacted"] is True
 
 
-async def test_who_pulls_keeps_the_endpoint_alive(rest: Rest) -> None:
+async def test_an_endpoint_that_nobody_pulls_is_disabled(rest: Rest) -> None:
     backend = await rest.tenant()
-    await backend.ok("PUT", "/v1/tenants/acme/webhooks/live", {"url": None, "events": MESSAGES})
-    store = rest.core.store.webhooks
-    (endpoint,) = [one for one in await store.of("acme") if one.webhook_id == "live"]
-    failing = type(endpoint)(
-        **{name: getattr(endpoint, name) for name in endpoint.__struct_fields__}
-        | {"failing_since": rest.clock.now()}
-    )
-    assert await store.change(endpoint, failing)
-    await pulled(backend, "live")
-    assert (await backend.ok("GET", "/v1/tenants/acme/webhooks/live"))["failing_since"] is None
-    tried = await backend.ok("POST", "/v1/tenants/acme/webhooks/live/test")
+    eve, *_ = await rest.users("pl-eve", "pl-fay")
+    path = "/v1/tenants/acme/webhooks/left"
+    await backend.ok("PUT", path, {"url": None, "events": MESSAGES})
+    await eve.send(await eve.group("pl-fay"), "m1", "hello")
+    couriers = rest.core.webhook_delivery.couriers
+
+    async def shown(name: str) -> Any:
+        return (await backend.ok("GET", path))[name]
+
+    async def later(ms: int) -> None:
+        rest.clock.time += ms
+        couriers.wake(("acme", "left"))
+
+    async def waits() -> bool:
+        return await shown("failing_since") is not None
+
+    await until(waits)
+    await pulled(backend, "left")
+    assert not await waits(), "somebody pulls"
+    await later(BACK_OFF_MS_MAX)
+    await until(waits)
+    await later(TAKES_NOTHING_MS)
+
+    async def is_disabled() -> bool:
+        return await shown("disabled_by") == "failing"
+
+    await until(is_disabled)
+    tried = await backend.ok("POST", f"{path}/test")
     assert (tried["state"], tried["reason"]) == ("failed", "its events are pulled")
 
 

@@ -3,6 +3,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 
@@ -83,3 +84,25 @@ async def test_every_request_about_endpoints() -> None:
         ("POST", f"{PATH}/main/replay", {"from": time, "to": time}),
         ("POST", f"{PATH}/main/test", None),
     ]
+
+
+async def test_events_are_pulled_and_confirmed() -> None:
+    asked: list[Any] = []
+    event = {
+        "delivery_id": "c.2",
+        "type": "message.created",
+        "timestamp": "2026-11-17T02:00:00.000Z",
+        "data": {"content": "hello"},
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path, json.loads(request.content)))
+        return httpx.Response(200, json={"data": [event] if len(asked) == 1 else []})
+
+    transport = httpx.MockTransport(answer)
+    async with TenantApi("http://server", "acme", "k", world=Hurry(), transport=transport) as api:
+        (pulled,) = await api.webhooks.pull("dev")
+        assert (pulled.delivery_id, pulled.data) == ("c.2", {"content": "hello"})
+        assert list(await api.webhooks.pull("dev", [pulled.delivery_id])) == []
+    path = f"{PATH}/dev/pull"
+    assert asked == [("POST", path, {"done": []}), ("POST", path, {"done": ["c.2"]})]

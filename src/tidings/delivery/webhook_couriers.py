@@ -215,6 +215,8 @@ class WebhookCouriers:
         now = self._clock.now()
         if now < courier.retry_at:
             return courier.retry_at - now
+        if endpoint.is_pulled:
+            return await self._leave(courier, endpoint, now)
         ready, is_owed = await self._ready(courier, endpoint, now)
         if courier.failures:
             del ready[1:]  # one event shows whether the endpoint is back
@@ -225,6 +227,14 @@ class WebhookCouriers:
         if not is_owed:
             return None
         return self._wait_ms(courier, has_more=bool(ready))
+
+    async def _leave(self, courier: Courier, endpoint: WebhookEndpoint, now: int) -> int | None:
+        """Leave events to whoever pulls them. If nobody does for days, the endpoint is disabled."""
+        if not await self._queue.owed(endpoint.place, "", 1):
+            return None
+        courier.retry_at = now + model.BACK_OFF_MS_MAX
+        await self._health.left(endpoint, now)
+        return model.BACK_OFF_MS_MAX
 
     async def _ready(
         self, courier: Courier, endpoint: WebhookEndpoint, now: int

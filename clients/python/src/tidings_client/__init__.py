@@ -99,7 +99,12 @@ from tidings_client.tenant_records import (
     TracePage,
     TraceStep,
 )
-from tidings_client.webhook_api import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from tidings_client.webhook_api import (
+    PulledEvent,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from tidings_client.webhooks import WebhookEvent, WebhookReceiver
 
 __all__ = [
@@ -169,6 +174,7 @@ __all__ = [
     "ProfileChange",
     "ProfileChanged",
     "Progress",
+    "PulledEvent",
     "PushDevice",
     "PushSettings",
     "PushTest",

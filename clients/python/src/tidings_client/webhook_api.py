@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -50,6 +50,19 @@ class WebhookAttempt(msgspec.Struct, frozen=True):
     state: Literal["delivered", "failed"]
     status: int | None
     reason: str | None
+
+
+class PulledEvent(msgspec.Struct, frozen=True):
+    """An event of an endpoint without an address."""
+
+    delivery_id: str
+    type: str
+    timestamp: datetime
+    data: dict[str, Any]
+
+
+class _Pulled(msgspec.Struct):
+    data: list[PulledEvent]
 
 
 class _Endpoints(msgspec.Struct):
@@ -122,6 +135,12 @@ class WebhookApi:
     async def test(self, webhook: str) -> WebhookAttempt:
         """Have a test event posted now, and return the answer of the endpoint."""
         return await self._rest.ask(WebhookAttempt, "POST", self._path(webhook, "test"))
+
+    async def pull(self, webhook: str, done: Sequence[str] = ()) -> Sequence[PulledEvent]:
+        """Confirm events of an endpoint without an address, by their `delivery_id`, and return the
+        next ones. An event is returned again until it is confirmed."""
+        path, body = self._path(webhook, "pull"), {"done": [*done]}
+        return (await self._rest.ask(_Pulled, "POST", path, body)).data
 
     def _path(self, *more: str) -> str:
         return path_of("tenants", self._tenant, "webhooks", *more)

@@ -168,7 +168,6 @@ class WebhookAttempts:
         """Post one event. The id of the request is the same at each attempt."""
         assert event.type is not None, "only events with a type are posted"
         if endpoint.is_pulled:
-            # If nobody pulls its events, it is disabled like an endpoint that never answers.
             return AttemptResult("failed", None, "its events are pulled")
         body = msgspec.json.encode(EventBody(event.type, rfc3339(event.at), event.data))
         post_id = f"{endpoint.webhook_id}.{stream.removeprefix(REPLAYED)}.{event.sequence}"

@@ -40,6 +40,10 @@ class EndpointHealth:
 
     async def refused(self, endpoint: WebhookEndpoint, result: AttemptResult, now: int) -> None:
         """Note that an endpoint took nothing; disable it if it has taken nothing for too long."""
+        await self.left(endpoint, now)
+
+    async def left(self, endpoint: WebhookEndpoint, now: int) -> None:
+        """Note that events wait for an endpoint, as `refused` does."""
         if endpoint.failing_since is None:
             await self._change(endpoint, failing_since=now)
         elif now - endpoint.failing_since >= TAKES_NOTHING_MS:

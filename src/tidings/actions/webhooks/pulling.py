@@ -85,9 +85,8 @@ class PullEvents:
         found: list[PulledEvent] = []
         passed = at = owed.sent
         for _ in range(_OF_STREAM_MAX):
-            event = await self.read.after(endpoint.tenant, owed.stream, at)
-            at = owed.head if event is None else event.sequence
-            if event is not None and _is_wanted(endpoint, owed.stream, event):
+            at, event = await self._step(endpoint, owed, at)
+            if event is not None:
                 found.append(PulledEvent(f"{owed.stream}.{at}", event))
             elif not found:
                 passed = at
@@ -97,7 +96,13 @@ class PullEvents:
             await self.queue.advance(endpoint.place, msgspec.structs.replace(owed, sent=passed))
         return found
 
-
-def _is_wanted(endpoint: WebhookEndpoint, stream: str, event: WebhookEvent) -> bool:
-    is_new = stream.startswith(REPLAYED) or event.at >= endpoint.since
-    return is_new and event.type in endpoint.events
+    async def _step(
+        self, endpoint: WebhookEndpoint, owed: OwedStream, at: int
+    ) -> tuple[int, WebhookEvent | None]:
+        """Return the next position in a stream, and the event there if the endpoint gets it."""
+        event = await self.read.after(endpoint.tenant, owed.stream, at)
+        if event is None or event.sequence > owed.head:
+            return owed.head, None  # a restore has removed the events, or they are too old
+        if event.at < endpoint.since and not owed.stream.startswith(REPLAYED):
+            return await self.read.before(endpoint.since, owed, event.sequence), None
+        return event.sequence, event if event.type in endpoint.events else None
