@@ -4,12 +4,14 @@
 import asyncio
 import ipaddress
 import socket
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
+from time import time
 from typing import Any
 
 import pytest
 from aiohttp import web
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.support.clock import ManualClock
 from tests.support.hook_server import HookServer, open_hook
@@ -17,8 +19,9 @@ from tidings.assembly.system import SystemChance
 from tidings.model.addresses import Networks
 from tidings.outgoing import signed_posts
 from tidings.outgoing.guard import may_connect
-from tidings.outgoing.signed_posts import ANSWER_BYTES_MAX, HttpSignedPosts, signed_headers
+from tidings.outgoing.signed_posts import ANSWER_BYTES_MAX, HttpSignedPosts
 from tidings.ports.outgoing import PostFailed
+from tidings.wire.events import signed_headers, webhook_headers
 
 HERE: Networks = (ipaddress.ip_network("127.0.0.1"),)
 BODY = b'{"data": {"content": "hello"}}'
@@ -41,7 +44,7 @@ async def posted(url: str, allowed: Networks = HERE, timeout_ms: int = MOST_MS) 
 
 def test_a_signature_is_that_of_the_specification() -> None:
     secret = b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    headers = signed_headers(
+    headers = webhook_headers(
         [secret, b"old"],
         "msg_p5jXN8AQM9LWM0D4loKWxJek",
         1_614_265_330,
@@ -157,3 +160,13 @@ async def test_what_is_no_address_fails() -> None:
         with pytest.raises(PostFailed):
             await posted(url)
     assert signed_posts.MS_PER_SECOND == 1_000
+
+
+def test_webhooks_of_the_operator_are_signed_by_the_specification_too() -> None:
+    body, now = b'{"notices":[]}', int(time() * 1_000)
+    headers = signed_headers([b"newest secret", b"previous secret"], now, body)
+    for secret in (b"newest secret", b"previous secret"):
+        Webhook(f"whsec_{b64encode(secret).decode()}").verify(body, headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(f"whsec_{b64encode(b'other').decode()}").verify(body, headers)
+    assert headers["Tidings-Signature"].startswith(f"t={now // 1_000},v1=")

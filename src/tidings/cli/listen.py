@@ -29,7 +29,7 @@ from tidings.cli.server_access import (
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 from tidings.model.webhooks import EVENT_TYPES
-from tidings.outgoing.signed_posts import signed_headers
+from tidings.wire.events import webhook_headers
 
 PAUSE_SECONDS: Final = 1.0
 ANSWER_SECONDS_MAX: Final = 15.0
@@ -119,7 +119,7 @@ class _Listener:
         """Post an event to the address; return the status of the answer, or why there is none."""
         delivery_id = event["delivery_id"].removeprefix("~")
         body = msgspec.json.encode({name: event[name] for name in ("type", "timestamp", "data")})
-        headers = signed_headers([self._secret], f"{self._name}.{delivery_id}", int(time()), body)
+        headers = webhook_headers([self._secret], f"{self._name}.{delivery_id}", int(time()), body)
         return _status(self._options.forward, headers, body)
 
 

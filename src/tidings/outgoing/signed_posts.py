@@ -5,8 +5,6 @@ The header `webhook-signature` has the HMAC-SHA256 of id, time and body, in base
 secret. While a secret is being replaced, the receiver accepts a request if either is right.
 """
 
-import hmac
-from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -18,27 +16,11 @@ from tidings.model.addresses import Networks
 from tidings.outgoing.guard import AddressRefused, guarded_socket
 from tidings.ports.outgoing import EventPosts, PostFailed, PostRefused, SignedPosts
 from tidings.ports.world import Chance, Clock, new_ulid
+from tidings.wire.events import webhook_headers
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 MS_PER_SECOND: Final = 1_000
 RETRY_AFTER_DIGITS_MAX: Final = 9
-_ID: Final = "webhook-id"
-_TIME: Final = "webhook-timestamp"
-_SIGNATURE: Final = "webhook-signature"
-
-
-def signed_headers(
-    secrets: Sequence[bytes], post_id: str, seconds: int, body: bytes
-) -> dict[str, str]:
-    """Return the headers of a signed request with this JSON body."""
-    signed = f"{post_id}.{seconds}.".encode() + body
-    macs = [b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in secrets]
-    return {
-        "Content-Type": "application/json",
-        _ID: post_id,
-        _TIME: str(seconds),
-        _SIGNATURE: " ".join(f"v1,{mac}" for mac in macs),
-    }
 
 
 class HttpSignedPosts:
@@ -61,7 +43,7 @@ class HttpSignedPosts:
         self, url: str, post_id: str, body: bytes, secrets: Sequence[bytes], timeout_ms: int
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Post a signed request, and yield the answer; raise `PostFailed` if there is none."""
-        headers = signed_headers(secrets, post_id, self._clock.now() // limits.SECOND_MS, body)
+        headers = webhook_headers(secrets, post_id, self._clock.now() // limits.SECOND_MS, body)
         try:
             async with self._session(is_secure=url.lower().startswith("https:")).post(
                 url,

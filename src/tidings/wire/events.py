@@ -13,13 +13,16 @@ it never repeats under the same key.
 
 In the header `Tidings-Signature: t=<seconds>,v1=<hex>` of a webhook, `v1` is the HMAC-SHA256 of
 `<seconds>.<body>` under the webhook's secret. While the secret is being replaced there is a second
-`v1` under the previous secret, and the receiver accepts a request if either is right.
+`v1` under the previous secret, and the receiver accepts a request if either is right. The headers
+`webhook-id`, `webhook-timestamp` and `webhook-signature` say the same as the Standard Webhooks
+specification does; requests to endpoints of tenants have only these.
 """
 
 import hashlib
 import hmac
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import count
@@ -59,11 +62,30 @@ def signature(secrets: Sequence[bytes], seconds: int, body: bytes) -> str:
     return ",".join([f"t={seconds}", *macs])
 
 
-def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
-    """Return the headers of a signed request with this JSON body, sent at `now` in milliseconds."""
+def webhook_headers(
+    secrets: Sequence[bytes], post_id: str, seconds: int, body: bytes
+) -> dict[str, str]:
+    """Return the headers of a signed request with this JSON body, as the Standard Webhooks
+    specification says."""
+    signed = f"{post_id}.{seconds}.".encode() + body
+    macs = [b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in secrets]
     return {
         "Content-Type": "application/json",
-        SIGNATURE_HEADER: signature(secrets, now // 1_000, body),
+        "webhook-id": post_id,
+        "webhook-timestamp": str(seconds),
+        "webhook-signature": " ".join(f"v1,{mac}" for mac in macs),
+    }
+
+
+def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a request of the operator's webhooks, sent at `now` in milliseconds.
+
+    They are signed in both ways: with the header of earlier versions, too.
+    """
+    seconds = now // 1_000
+    return {
+        **webhook_headers(secrets, delivery_id(body), seconds, body),
+        SIGNATURE_HEADER: signature(secrets, seconds, body),
     }
 
 
