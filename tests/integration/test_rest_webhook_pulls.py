@@ -96,7 +96,7 @@ async def test_an_endpoint_that_nobody_pulls_is_disabled(rest: Rest) -> None:
     await later(TAKES_NOTHING_MS)
 
     async def is_disabled() -> bool:
-        return await shown("disabled_by") == "failing"
+        return bool(await shown("disabled_by") == "failing")
 
     await until(is_disabled)
     tried = await backend.ok("POST", f"{path}/test")
