@@ -15,7 +15,7 @@ from tests.integration.rest_world import Actor, Rest, open_rest
 from tests.support.engine import some_engine
 from tests.support.push import FakePush, with_fake_providers
 from tests.support.waiting import until
-from tidings.assembly.push_queue import make_notices, run_clearing
+from tidings.assembly.push_queue import make_notices, run_own_events
 from tidings.delivery.push_notices import OwnArrivals, PushOffers
 from tidings.delivery.push_queue import PushQueue
 from tidings.model.ids import ChatId, UserKey, rfc3339
@@ -129,7 +129,7 @@ async def pushing(rest: Rest) -> AsyncIterator[Pushing]:
         )
         arrivals.start()
         stack.push_async_callback(arrivals.close)
-        run_clearing(core, stack)
+        run_own_events(core, stack)
         yield Pushing(rest, fake, queue, eyes)
 
 

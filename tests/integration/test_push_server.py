@@ -76,3 +76,22 @@ async def test_a_device_that_is_away_prevents_nothing(town: Town, hook: HookServ
         device.acknowledge()
         await until(lambda: hook.asked)
     assert hook.asked[0]["user_id"] == "cat"
+
+
+async def test_a_notification_is_pushed_when_it_is_delivered(town: Town, hook: HookServer) -> None:
+    hook.asked.clear()
+    await town.user("dan")
+    headers = {"Authorization": f"Bearer {await town.tenant_key()}"}
+    path = f"/v1/tenants/{town.tenant}/inboxes/news"
+    await town.http.put(path, json={"title": "News"}, headers=headers)
+    body = {
+        "audience": {"kind": "users", "uids": ["dan"]},
+        "message": {"title": "Sale", "body": "Today"},
+    }
+    posted = await town.http.post(f"{path}/notifications", json=body, headers=headers)
+    assert posted.is_success, posted.text
+    await until(lambda: hook.asked)
+    notice = hook.asked[0]
+    assert (notice["user_id"], notice["kind"]) == ("dan", "notification")
+    assert notice["data"] == {"inbox": "news", "notification_id": posted.json()["id"]}
+    assert "title" not in notice, "the tenant shows no content"

@@ -26,7 +26,6 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
-from tidings.actions.push.noticing import AlwaysAllowed, Badges
 from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
@@ -57,7 +56,6 @@ from tidings.ports.attachments import Blobs
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.due import DueKind, DueWork
-from tidings.ports.push import PushPreferences
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -82,8 +80,6 @@ class Core:
     webhooks: WebhookVerbs
     logins: LoginVerbs
     push: PushVerbs
-    push_preferences: PushPreferences
-    badges: Badges
     blocks: BlockLists
     bans: Bans
     watch: RevocationWatch
@@ -171,6 +167,7 @@ def _make_core(
     files = make_file_verbs(
         base, chats.read, blobs, deletions_of(config), bytes_max, identity.credential_status
     )
+    push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total)
     return Core(
         store=base.store,
         deliveries=base.deliveries,
@@ -185,9 +182,7 @@ def _make_core(
         files=files,
         webhooks=make_webhook_verbs(base),
         logins=logins,
-        push=make_push_verbs(base, identity.watch, config),
-        push_preferences=AlwaysAllowed(),
-        badges=Badges(chats.count_total, base.clock),
+        push=push,
         blocks=blocks,
         bans=identity.bans,
         watch=identity.watch,

@@ -8,7 +8,13 @@ from tidings.actions.webhooks.raising import RaiseDelivered
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
-from tidings.assembly.push_queue import NoDevices, open_offers, run_clearing
+from tidings.assembly.push_queue import (
+    NoDevices,
+    make_push_to_everyone,
+    open_offers,
+    run_inbox_push,
+    run_own_events,
+)
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, DynamoDb
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
@@ -46,7 +52,7 @@ async def run_delivery(
             _run_tenant_jobs(core, stack)
             await run_webhooks(core, others, stack)
             _run_timer(core, stack)
-        run_clearing(core, stack)
+        run_own_events(core, stack)
         yield
 
 
@@ -91,6 +97,7 @@ def _deliverer(
 
 
 def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
+    push = run_inbox_push(core, stack)
     # The store may have jobs too: from an import, or from before another queue was configured.
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
@@ -105,6 +112,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
             back_off=wait_patiently,
             jobs_max=STORE_JOBS_MAX if jobs is core.store.jobs else JOBS_MAX,
             delivered=RaiseDelivered(core.inbox.progress, core.tenant_events),
+            copied=push.delivered,
         )
         runner.start()
         stack.push_async_callback(runner.close)
@@ -127,7 +135,7 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
 def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
     runner = TenantJobRunner(
         jobs=core.store.tenant_jobs,
-        kinds=core.tenant_work.kinds,
+        kinds={**core.tenant_work.kinds, "push.everyone": make_push_to_everyone(core)},
         clock=core.clock,
         holder=core.chance.token(8).hex(),
         back_off=wait_patiently,

@@ -2,20 +2,25 @@
 """Makes the verbs for push, and loads the providers when they are needed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Final
 
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.push.directory import PushDirectory, PushSeal
+from tidings.actions.push.inbox_notices import NotifyInbox
+from tidings.actions.push.noticing import AlwaysAllowed, Badges
 from tidings.actions.push.registering import RegisterDevice, ShowPush
 from tidings.actions.push.sending import SendPush
 from tidings.actions.push.settings import TenantPushSettings
 from tidings.actions.push.verbs import PushVerbs, TestPush
+from tidings.actions.verbs import InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import wait_patiently
 from tidings.config.settings import Config, PushServices
 from tidings.model.addresses import Networks
+from tidings.model.ids import UserKey
+from tidings.model.unread_totals import UnreadTotal
 from tidings.outgoing.push.loading import LazyPosts
 from tidings.ports.outgoing import SignedPosts
 from tidings.ports.push import PushProvider, PushProviders
@@ -102,8 +107,15 @@ def _apns(places: PushServices, clock: Clock, allowed: Networks) -> PushProvider
     )
 
 
-def make_push_verbs(base: Foundation, watch: RevocationWatch, config: Config) -> PushVerbs:
-    """Make the verbs for push."""
+def make_push_verbs(
+    base: Foundation,
+    watch: RevocationWatch,
+    config: Config,
+    inbox: InboxVerbs,
+    count_total: Callable[[UserKey], Awaitable[UnreadTotal]],
+) -> PushVerbs:
+    """Make the verbs for push; `count_total` counts everything that a user has not read."""
+    badges = Badges(count_total, base.clock)
     store, clock = base.store, base.clock
     seal = PushSeal(base.vault.cursors)
     directory = PushDirectory(store.push, watch, seal)
@@ -117,6 +129,9 @@ def make_push_verbs(base: Foundation, watch: RevocationWatch, config: Config) ->
         settings=TenantPushSettings(store.tenants, store.push, directory, providers, seal, clock),
         send=send,
         test=TestPush(store.tenants, store.users, send),
+        preferences=AlwaysAllowed(),
+        badges=badges,
+        notify_inbox=NotifyInbox(send, inbox.reachable, inbox.showing, inbox.views, badges, clock),
     )
 
 

@@ -3,10 +3,12 @@
 
 from contextlib import AsyncExitStack
 
+from tidings.actions.push.inbox_notices import PushToEveryone
 from tidings.actions.push.noticing import MakeNotice
 from tidings.assembly.core import Core
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, Webhook
+from tidings.delivery.inbox_push import BroadcastPush, InboxPush
 from tidings.delivery.operator_push import OperatorPush
 from tidings.delivery.push_clearing import PushClearing
 from tidings.delivery.push_notices import Everybody, OwnArrivals, PushOffers
@@ -38,9 +40,9 @@ def make_notices(core: Core) -> MakeNotice:
         core.vault,
         core.blocks,
         core.profiles,
-        core.push_preferences,
+        core.push.preferences,
         core.push.directory,
-        core.badges,
+        core.push.badges,
         core.clock,
     )
 
@@ -68,10 +70,26 @@ def run_own_push(
     stack.push_async_callback(arrivals.close)
 
 
-def run_clearing(core: Core, stack: AsyncExitStack) -> None:
-    """Take notices back whose messages were read in this process."""
-    clearing = PushClearing(core.store.push_claims, core.push.send, core.badges, core.bus)
+def make_push_to_everyone(core: Core) -> PushToEveryone:
+    """Make the steps of the job that notifies everybody of a broadcast."""
+    return PushToEveryone(core.store.push, core.push.notify_inbox, core.clock)
+
+
+def run_inbox_push(core: Core, stack: AsyncExitStack) -> InboxPush:
+    """Notify users of the notifications that this process delivers to them."""
+    push = InboxPush(core.push.notify_inbox)
+    push.start()
+    stack.push_async_callback(push.close)
+    return push
+
+
+def run_own_events(core: Core, stack: AsyncExitStack) -> None:
+    """Remove notices whose messages were read in this process, and start the jobs that notify
+    everybody of broadcasts."""
+    clearing = PushClearing(core.store.push_claims, core.push.send, core.push.badges, core.bus)
     stack.push_async_callback(clearing.close)
+    broadcasts = BroadcastPush(core.push.notify_inbox, core.start_job, core.bus)
+    stack.push_async_callback(broadcasts.close)
 
 
 def _operator_service(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

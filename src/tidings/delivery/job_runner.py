@@ -9,7 +9,7 @@ is counted once.
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -21,7 +21,7 @@ from tidings.diagnosis import report_queue
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
 from tidings.metrics.meters import Reading, report
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_key
 from tidings.model.limits import SECOND_MS
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
@@ -105,9 +105,11 @@ class JobRunner:
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
         delivered: Callable[[Job], Awaitable[None]] | None = None,
+        copied: Callable[[Job, Sequence[UserKey]], None] = lambda _job, _users: None,
     ) -> None:
         """Set up the runner; `back_off(n)` waits before the n-th retry, with jitter, at most a few
-        seconds. `delivered` is called after each job that is done."""
+        seconds. `delivered` is called after each job that is done, and `copied` with the users who
+        have just got their copy."""
         self._delivered = delivered
         self._jobs = jobs
         self._dead_letters = dead_letters
@@ -119,6 +121,7 @@ class JobRunner:
         self._clock = clock
         self._back_off = back_off
         self._jobs_max = jobs_max
+        self._copied = copied
         self._turns: TenantRoundRobin[_Work] = TenantRoundRobin()
         self._taken = 0
         self._running = 0
@@ -235,6 +238,7 @@ class JobRunner:
             collapse=job.collapse,
         )
         new = await self._copies.deliver(users, job.inbox, copy)
+        self._copied(job, new)
         # After a crash it is unknown who was notified of their copies. While the job is young, all
         # users are notified, also those who had a copy already.
         notified = users if now - job.posted_at <= YOUNG_MS_MAX else new

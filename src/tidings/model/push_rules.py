@@ -67,6 +67,11 @@ def shown_body(entry: Entry) -> str | None:
     text = entry.content
     if not text or not (entry.content_type or "text/plain").startswith("text/"):
         return None
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Return a text in one line, and only its beginning if it is long."""
     one_line = " ".join(text.split())
     return (
         one_line if len(one_line) <= BODY_CHARS_MAX else one_line[: BODY_CHARS_MAX - 1] + ELLIPSIS

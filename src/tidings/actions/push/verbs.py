@@ -6,13 +6,15 @@ from typing import Final
 
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.push.directory import PushDirectory
+from tidings.actions.push.inbox_notices import NotifyInbox
+from tidings.actions.push.noticing import Badges
 from tidings.actions.push.registering import RegisterDevice, ShowPush
 from tidings.actions.push.sending import SendPush, SentPush
 from tidings.actions.push.settings import TenantPushSettings
 from tidings.model.ids import USER, user_key
 from tidings.model.refusals import UserNotFound
 from tidings.ports.people import Tenants, UserStore
-from tidings.ports.push import PushNotice
+from tidings.ports.push import PushNotice, PushPreferences
 
 TEST_TTL_SECONDS: Final = 60
 _TEST: Final = PushNotice(
@@ -60,3 +62,6 @@ class PushVerbs:
     settings: TenantPushSettings
     send: SendPush
     test: TestPush
+    preferences: PushPreferences
+    badges: Badges
+    notify_inbox: NotifyInbox

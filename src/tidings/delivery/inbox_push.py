@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notifies users of new notifications after they were delivered; broadcasts start a job."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tidings.actions.jobs.starting import StartJob
+from tidings.actions.push.inbox_notices import NotifyInbox
+from tidings.metrics import declared
+from tidings.model.ids import UserKey
+from tidings.model.refusals import Unavailable
+from tidings.ports.bus import BroadcastPosted, Bus, Job
+from tidings.tasks import Tasks
+from tidings.tenant_queues import TenantQueues
+
+WAITING_MAX: Final = 10_000
+TENANT_WAITING_MAX: Final = 2_500
+"""Maximum number of delivered jobs, each with up to 100 users, that wait to be pushed."""
+WORKERS: Final = 4
+TENANT_WORKERS: Final = 2
+
+
+class _DeliveredJob(msgspec.Struct, frozen=True):
+    tenant: str
+    inbox: str
+    notification_id: str
+    users: tuple[UserKey, ...]
+
+
+class InboxPush:
+    """Notifies users who got a copy of a notification. Each copy is made once, so each user is
+    notified at most once."""
+
+    def __init__(self, notify: NotifyInbox) -> None:
+        self._notify = notify
+        self._queues: TenantQueues[_DeliveredJob] = TenantQueues(
+            "inbox push",
+            tenant_max=TENANT_WAITING_MAX,
+            total_max=WAITING_MAX,
+            at_once_max=TENANT_WORKERS,
+        )
+        self._tasks = Tasks("inbox push")
+
+    def start(self) -> None:
+        """Start the tasks that send notices."""
+        for _ in range(WORKERS):
+            self._tasks.repeat(self._work)
+
+    async def close(self) -> None:
+        """Stop. Notices that wait are lost; the notifications themselves are delivered."""
+        await self._tasks.close()
+
+    def delivered(self, job: Job, users: Sequence[UserKey]) -> None:
+        """Notify the users who got their copy with this job."""
+        if users and not self._notify.send.is_off(job.tenant):
+            done = _DeliveredJob(job.tenant, job.inbox, job.notification_id, tuple(users))
+            self._tasks.start(self._put(done))
+
+    async def _put(self, done: _DeliveredJob) -> None:
+        if await self._queues.put(done.tenant, done) is not None:
+            declared.push.counts["dropped"] += 1
+
+    async def _work(self) -> None:
+        tenant, done = await self._queues.get()
+        try:
+            await self._notify.listed(tenant, done.inbox, done.notification_id, done.users)
+        except Unavailable:
+            declared.push.counts["failed"] += 1
+        finally:
+            await self._queues.done(tenant)
+
+
+class BroadcastPush:
+    """Starts a job for each broadcast of a tenant that has providers of push."""
+
+    def __init__(self, notify: NotifyInbox, start_job: StartJob, bus: Bus) -> None:
+        self._notify = notify
+        self._start_job = start_job
+        self._tasks = Tasks("broadcast push")
+        bus.subscribe(self._on_posted, BroadcastPosted)
+
+    async def close(self) -> None:
+        """Wait until the jobs of broadcasts that were answered are stored."""
+        await self._tasks.finish()
+
+    def _on_posted(self, event: BroadcastPosted) -> None:
+        if not self._notify.send.is_off(event.tenant):
+            self._tasks.start(self._begin(event))
+
+    async def _begin(self, event: BroadcastPosted) -> None:
+        subject = f"{event.inbox}:{event.sequence}"
+        try:
+            if await self._notify.send.is_on(event.tenant):
+                await self._start_job(event.tenant, "push.everyone", subject)
+        except Unavailable:
+            declared.push.counts["failed"] += 1
