@@ -12,6 +12,7 @@ import msgspec
 import uvloop
 
 from bench import (
+    downloads,
     fan_out,
     half_load,
     history,
@@ -62,6 +63,7 @@ PARTS: Final = {
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "hot-rate": Part("the rate of a hot chat", hot_rate.add_options, hot_rate.run, is_in_all=False),
     "packs": Part("the log of a hot chat", packs.add_options, packs.run, is_in_all=False),
+    "downloads": Part("files", downloads.add_options, downloads.run, is_in_all=False),
     "search": Part("search in a long chat", search.add_options, search.run, is_in_all=False),
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False

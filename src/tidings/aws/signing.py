@@ -51,10 +51,19 @@ class _Signatures:
         self._key_of: tuple[str, str] | None = None
         self._key = b""
 
-    def authorization(self, credentials: Credentials, moment: str, names: str, request: str) -> str:
-        """Return the header `authorization` of a request in canonical form."""
+    def authorization(
+        self, credentials: Credentials, request: str, signed: Mapping[str, str], sha256: str
+    ) -> str:
+        """Return the header `authorization` of a request.
+
+        `request` is its method, path and query, `signed` are its other headers in the order of
+        their names, and `sha256` is the digest of its body.
+        """
+        names, moment = ";".join(signed), signed["x-amz-date"]
         scope = f"{moment[:8]}/{self._region}/{self._service}/aws4_request"
-        digest = hashlib.sha256(request.encode()).hexdigest()
+        lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
+        whole = f"{request}\n{lines}\n{names}\n{sha256}"
+        digest = hashlib.sha256(whole.encode()).hexdigest()
         signature = hmac.digest(
             self._signing_key(credentials.secret_key, moment[:8]),
             f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}".encode(),
@@ -99,11 +108,9 @@ class Signer:
             del signed["x-amz-target"]
         if not credentials.token:
             del signed["x-amz-security-token"]
-        names = ";".join(signed)
-        lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
-        request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        sha256 = hashlib.sha256(body).hexdigest()
         signed["authorization"] = self._signatures.authorization(
-            credentials, moment, names, request
+            credentials, "POST\n/\n", signed, sha256
         )
         return signed
 
@@ -140,11 +147,9 @@ class ObjectSigner:
         if credentials.token:
             signed["x-amz-security-token"] = credentials.token
         signed = dict(sorted(signed.items()))
-        names = ";".join(signed)
-        lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
-        request = f"{method}\n{path}\n{encoded_query(query)}\n{lines}\n{names}\n{sha256}"
+        request = f"{method}\n{path}\n{encoded_query(query)}"
         signed["authorization"] = self._signatures.authorization(
-            credentials, moment, names, request
+            credentials, request, signed, sha256
         )
         return signed
 
