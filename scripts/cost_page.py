@@ -233,6 +233,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("message with one file, 1:1, offline", option_costs.attach(1, SMALL))
     yield UseCase("schedule a message", option_costs.schedule(SMALL))
     yield UseCase("send a scheduled message, 1:1, offline", option_costs.send_scheduled(SMALL))
+    yield UseCase("an event for a webhook endpoint", option_costs.webhook_event())
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)

@@ -27,7 +27,7 @@ from scripts.cost_page import (
 )
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
-from tests.contract.scheduled_cost_cases import scheduling
+from tests.contract.webhook_cost_cases import timed_cases
 from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
 from tests.support.waiting import until
@@ -228,7 +228,7 @@ async def changes_of_a_message(ground: Ground) -> None:
         file = SendOptions(attachments=(await process.upload(ann),))
     send_it = partial(Process.send, sender=ann, chat=chat, content=text(SMALL), options=file)
     await ground.step("message with one file, 1:1, offline", chat, ann, send_it)
-    await scheduling(ground)
+    await timed_cases(ground)
     chat, (ann, bob) = await ground.chat(2)
     name = "mark read, over REST"
     await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))

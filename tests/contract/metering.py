@@ -20,6 +20,7 @@ from tests.support.waiting import until
 from tidings.actions.identity.audit import Intent
 from tidings.actions.identity.blocks import BlockLists, NoBlocks
 from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
@@ -231,6 +232,8 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name in ("cached", "of"):
             patch.setattr(BlockLists, name, getattr(NoBlocks, name))
+        # The same holds for the webhook endpoints of a tenant.
+        patch.setattr(WebhookDirectory, "cached", lambda *_: [])
         # It looks at the quotas of active tenants every few seconds, whatever they do.
         patch.setattr(TenantQuotas, "_look", _look_at_nothing)
         fan_out = FanOut(

@@ -66,6 +66,7 @@ BUDGETS: dict[str, Budget] = {
     "react": (Units(6, 4.5), Units(8, 4.5)),
     "schedule a message": (Units(3, 1), Units(3, 1)),
     "send a scheduled message, 1:1, offline": (Units(5, 2), Units(7, 2)),
+    "an event for a webhook endpoint": (Units(3, 9), Units(3, 9)),
     "pin": (Units(6, 5.5), Units(8, 5.5)),
     "reply, 1:1, offline": (Units(7, 2), Units(9, 2)),
     "mention of one user, 1:1, offline": (Units(5, 0), Units(7, 0)),

@@ -117,3 +117,22 @@ def send_scheduled(content: int) -> Cost:
         _of_scheduled("drop_due", 1),
     ]
     return Cost(steps, alone.afterwards)
+
+
+OWED_SHARDS: Final = 4
+"""Partitions of what a webhook endpoint is owed; each is read before the event and after it."""
+
+
+def webhook_event() -> Cost:
+    """Return the cost of an event for a webhook endpoint, besides that of the message: the endpoint
+    is owed it, takes it, and is owed nothing more. A burst of events of a chat costs the same, and
+    a read for each further event."""
+    return Cost(
+        [
+            _of_scheduled("put_due", 1),
+            _of_scheduled("owe_events", 1),
+            Charge("list_owed", "inbox", Units(read=2 * OWED_SHARDS), 2 * OWED_SHARDS),
+            Charge("read_entry", "messages", Units(read=1)),
+            _of_scheduled("finish_owed", 1),
+        ]
+    )
