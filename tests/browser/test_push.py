@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices of the web app: when users are asked, what is registered, and what the worker shows."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Route, Worker, expect
+from playwright.async_api import Page, Request, Worker, expect
 
 from tests.browser.test_looks import SMALL, axe, problems
+from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import WebApp
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
+from tests.support.web_push_service import Browser as Subscriber
 
 __all__ = ["axe"]
+
+SETTINGS: Final = "/v1/tenants/demo/push"
 
 NOTICES: Final = """
 globalThis.notices = new Map();
@@ -26,6 +31,7 @@ ServiceWorkerRegistration.prototype.showNotification = async (title, options) =>
 ServiceWorkerRegistration.prototype.getNotifications = async () => [...notices.values()];
 """
 """Notices, in a page or a worker: a browser without a window never allows them."""
+SUBSCRIPTION: Final = json.dumps(Subscriber.new().subscription("https://push.example.com/1"))
 BROWSER: Final = f"""if (location.protocol === "http:") {{
   {NOTICES}
   const KEY = "answer of the test";
@@ -33,7 +39,7 @@ BROWSER: Final = f"""if (location.protocol === "http:") {{
   Object.defineProperty(Notification, "permission", {{ get: answer }});
   Notification.requestPermission = async () => (localStorage.setItem(KEY, "granted"), answer());
   const made = {{
-    toJSON: () => ({{ endpoint: "https://push.example.com/1", keys: {{}} }}),
+    toJSON: () => ({SUBSCRIPTION}),
     unsubscribe: async () => ((window.isSubscribed = false), true),
   }};
   PushManager.prototype.getSubscription = async () => (window.isSubscribed ? made : null);
@@ -53,7 +59,10 @@ class PushedPage:
     def __init__(self, app: WebApp, url: str) -> None:
         self.app = app
         self.url = url
+        self.key = ""
+        """The public key of the tenant."""
         self.requests: list[tuple[str, str, Any]] = []
+        """Method, path and body of the requests about push."""
 
 
 PUSH: Final = """async (notice) => {
@@ -76,18 +85,20 @@ async def bob(visitors: Visitors, demo: ServerProcess) -> AsyncIterator[PushedPa
     page = await profile.new_page()
     pushed = PushedPage(WebApp(page), url)
 
-    async def answer(route: Route) -> None:
-        request = route.request
-        body = request.post_data_json if request.method == "PUT" else None
-        pushed.requests.append((request.method, urlsplit(request.url).path, body))
-        await route.fulfill(json={"providers": ["webpush"], "vapid_public_key": "the-key"})
+    def note(request: Request) -> None:
+        path = urlsplit(request.url).path
+        if path.endswith("/push"):
+            body = request.post_data_json if request.method == "PUT" else None
+            pushed.requests.append((request.method, path, body))
 
-    await page.route("**/v1/push", answer)
-    await page.route("**/v1/me/devices/*/push", answer)
+    page.on("request", note)
+    settings = await call(demo, "PUT", SETTINGS, {"webpush": {}})
+    pushed.key = settings["webpush"]["public_key"]
     await page.goto(url)
     await pushed.app.button("Bob").click()
     await expect(pushed.app.chat("Lunch")).to_be_visible()
     yield pushed
+    await call(demo, "PUT", SETTINGS, {})  # other tests push nothing
 
 
 async def test_the_user_is_asked_after_a_message_and_registers(bob: PushedPage) -> None:
@@ -98,7 +109,9 @@ async def test_the_user_is_asked_after_a_message_and_registers(bob: PushedPage) 
     await app.send("Is there soup?")
     await expect(question).to_be_visible()
     assert bob.requests == []
-    await app.button("Turn on notifications").click()
+    async with app.page.expect_response("**/devices/*/push") as answer:
+        await app.button("Turn on notifications").click()
+    assert (await answer.value).status == 200
     await expect(question).to_have_count(0)
     await expect(
         app.page.get_by_role("button", name="Desktop notices", pressed=True)
@@ -110,7 +123,7 @@ async def test_the_user_is_asked_after_a_message_and_registers(bob: PushedPage) 
     assert (method, path) == ("PUT", f"/v1/me/devices/{device}/push")
     assert body["provider"] == "webpush"
     assert body["subscription"]["endpoint"] == "https://push.example.com/1"
-    assert await app.page.evaluate("window.subscribedWith") == "the-key"
+    assert await app.page.evaluate("window.subscribedWith") == bob.key
 
 
 async def test_who_does_not_want_notices_is_not_asked_again(bob: PushedPage) -> None:

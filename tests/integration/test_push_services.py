@@ -13,6 +13,7 @@ from tests.support.fcm_server import FcmServer, fcm_error, open_fcm, service_acc
 from tests.support.people import Person, Town
 from tests.support.push_tls import ServiceTls
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tests.support.web_push_service import WebPushService, open_web_push_service
 
 
@@ -111,3 +112,20 @@ async def test_a_device_that_is_gone_is_removed(services: Services) -> None:
         "iphone": ("refused", "BadDeviceToken"),
     }
     assert list(await services.test()) == ["iphone"]
+
+
+async def test_a_message_reaches_a_closed_browser_with_its_content(services: Services) -> None:
+    await services.tenant("PUT", "", {"webpush": {}, "content": "preview"})
+    subscription = services.web.subscribe("ann")
+    await services.register("browser", provider="webpush", subscription=subscription)
+    bob = await services.town.user("bob")
+    chat = await bob.create_direct(services.ann)
+    sent = await bob.send(chat, "Lunch at one?")
+
+    _, message, headers = await until(lambda: next(iter(services.web.received), None))
+
+    assert message["kind"] == "message"
+    assert (message["title"], message["body"], message["badge"]) == ("bob", "Lunch at one?", 1)
+    assert message["data"]["chat_id"] == chat
+    assert message["data"]["sequence"] == str(sent["sequence"])
+    assert int(headers["ttl"]) > 0
