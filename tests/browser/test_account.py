@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.async_api import Locator, expect
 
+from tests.browser.test_attachments import attach
 from tests.browser.test_conversations import choose
 from tests.browser.test_replies import make_group
 from tests.browser.test_signing_in import sign_in_with_token
@@ -12,6 +13,7 @@ from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import WebApp, sign_in
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 
 async def token_of(server: ServerProcess, user: str, tenant: str = "demo") -> str:
@@ -64,6 +66,35 @@ async def test_a_message_is_scheduled_changed_and_cancelled(
     await dialog.get_by_role("button", name="Cancel it").click()
     await expect(dialog.get_by_text("Nothing is scheduled")).to_be_visible()
     assert (await call(demo, "GET", "/v1/scheduled", key=token))["data"] == []
+
+
+async def test_a_scheduled_message_has_a_file(visitors: Visitors, demo: ServerProcess) -> None:
+    alice = await sign_in(visitors, demo.url, "Alice", timezone_id="UTC")
+    token = await token_of(demo, "alice")
+    await alice.open("Bob")
+    await attach(alice, {"name": "plan.txt", "mimeType": "text/plain", "buffer": b"1. eat"})
+    dialog = await ways_to_send(alice, "Send later …")
+    await dialog.get_by_label("Send at").fill(on_the_clock(48))
+    await dialog.get_by_role("button", name="Schedule").click()
+    await expect(dialog).to_have_count(0)
+    await expect(alice.page.get_by_role("list", name="Files to send")).to_have_count(0)
+
+    async def scheduled() -> list[list[str]]:
+        found = (await call(demo, "GET", "/v1/scheduled", key=token))["data"]
+        return [one["attachments"] for one in found if not one["content"]]
+
+    await until(scheduled)
+    ((file,),) = await scheduled()
+    assert file
+    dialog = await ways_to_send(alice, "Scheduled messages")
+    await expect(dialog.get_by_text("Files: 1")).to_be_visible()
+    await (
+        dialog.get_by_role("listitem")
+        .filter(has_text="Files: 1")
+        .get_by_role("button", name="Cancel it")
+        .click()
+    )
+    await expect(dialog.get_by_text("Files: 1")).to_have_count(0)
 
 
 async def test_a_scheduled_message_that_fails_is_shown(

@@ -170,7 +170,7 @@ export class Attachments {
    * Send the chosen files with a text.
    *
    * @param {string} text
-   * @param {import("../src/chat_view.js").SendOptions} options
+   * @param {import("../src/uploads.js").SendOptions} options
    */
   async send(text, options) {
     const { chat } = this.element;

@@ -118,16 +118,12 @@ export function chatChoices(element, chat) {
  * @returns {Choice[]}
  */
 export function sendChoices(element) {
-  const { strings, files } = element;
+  const { strings } = element;
   const mayRecord = !!globalThis.MediaRecorder && !!navigator.mediaDevices;
   /** @type {(Choice | false)[]} */
   const choices = [
     mayRecord && { label: strings.record, run: () => element.record() },
-    // What is sent later cannot have files.
-    !files.value?.chosen.length && {
-      label: strings.sendLater,
-      run: () => element.showAccount("later"),
-    },
+    { label: strings.sendLater, run: () => element.showAccount("later") },
     { label: strings.scheduled, run: () => element.showAccount("scheduled") },
     !element.isSilent && { label: strings.silently, run: () => element.hush(true) },
   ];

@@ -12,10 +12,11 @@ import { moment, said } from "./text.js";
  * @typedef {object} ScheduledMessage
  * @property {string} scheduled_id
  * @property {string} chat_id
- * @property {"pending" | "firing" | "failed"} state
+ * @property {"pending" | "failed"} state
  * @property {string} send_at
  * @property {string | null} content
  * @property {string | null} code - Why it was not sent.
+ * @property {string[]} attachments - The ids of its files.
  */
 
 const PAGES_MAX = 5;
@@ -85,12 +86,13 @@ export class Scheduled {
    */
   #form(text, at, old) {
     const words = wordsOf(this.#element);
+    const hasFiles = old ? old.attachments.length > 0 : !!this.#files;
     const submit = (/** @type {any} */ event) => {
       event.preventDefault();
       const form = new FormData(event.target);
       const send_at = new Date(String(form.get("at")));
       const content = String(form.get("content")).trim();
-      if (!content) return;
+      if (!content && !hasFiles) return;
       void this.#save({ content, send_at: send_at.toISOString() }, old);
     };
     // What is typed later is the user's.
@@ -98,7 +100,7 @@ export class Scheduled {
     return h("form", { onsubmit: submit }, [
       h("label", null, [
         words.message,
-        h("textarea", { name: "content", required: true, ref: begin }),
+        h("textarea", { name: "content", required: !hasFiles, ref: begin }),
       ]),
       h("label", null, [
         words.sendAt,
@@ -125,12 +127,18 @@ export class Scheduled {
       if (!(Date.parse(message.send_at) > Date.now())) throw new Error(words.notInPast);
       if (old?.state === "pending")
         await this.#tidings.request("PATCH", `/v1/scheduled/${old.scheduled_id}`, message);
-      else await this.#create(message, old?.chat_id);
+      else await this.#create(message, old);
     };
     if (!(await element.dialogs.attempt(save(), (error) => this.#reasonOf(error)))) return;
     const when = moment(Date.parse(message.send_at), words);
     element.show(null);
     element.say(said(words.isScheduled, { when }));
+  }
+
+  /** What has chosen files for the next message, if any are. */
+  get #files() {
+    const { value } = this.#element.files;
+    return value?.chosen.length ? value : null;
   }
 
   /** @param {any} error */
@@ -139,20 +147,28 @@ export class Scheduled {
   }
 
   /**
+   * Schedule a message for the open chat, with what was chosen for its next message, or one that has
+   * failed before.
+   *
    * @param {{content: string, send_at: string}} message
-   * @param {string} [chat] - By default the open one, with what was chosen for its next message.
+   * @param {ScheduledMessage} [failed]
    */
-  async #create({ content, send_at }, chat) {
+  async #create({ content, send_at }, failed) {
     const element = this.#element;
-    const { ttlSeconds, replyTo, mentions, silent } = chat ? {} : element.optionsFor(content);
+    const chosen = failed ? {} : element.optionsFor(content);
+    if (!failed && this.#files) {
+      void this.#files.send(content, { ...chosen, sendAt: send_at });
+      return element.sent();
+    }
+    const { ttlSeconds, replyTo, mentions, silent } = chosen;
     const options = { ttl_seconds: ttlSeconds, reply_to: replyTo, mentions, silent };
-    const wish = { content, send_at, ...options };
-    const body = JSON.stringify([chat ?? element.chat, wish]);
+    const wish = { content, send_at, ...options, attachments: failed?.attachments };
+    const path = `/v1/chats/${failed?.chat_id ?? element.chat}/messages`;
+    const body = JSON.stringify([path, wish]);
     const isRepeat = body === this.#attempted.body;
     this.#attempted = { body, id: isRepeat ? this.#attempted.id : crypto.randomUUID() };
-    const path = `/v1/chats/${chat ?? element.chat}/messages`;
     await this.#tidings.request("POST", path, { ...wish, client_message_id: this.#attempted.id });
-    if (!chat) element.sent();
+    if (!failed) element.sent();
   }
 
   // Listing.
@@ -185,6 +201,8 @@ export class Scheduled {
           title && [" · ", h("bdi", null, title)],
         ]),
         h("span", { class: "few", dir: "auto" }, message.content ?? ""),
+        message.attachments.length > 0 &&
+          h("span", { class: "faint" }, said(words.fileCount, { n: message.attachments.length })),
         isFailed && h("span", { class: "warn" }, this.#why(message)),
       ]),
       h("button", { onclick: change }, isFailed ? words.retry : words.change),

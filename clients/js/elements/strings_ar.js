@@ -23,6 +23,7 @@ export const arabic = {
   uploading: "جارٍ رفع {name}",
   cancelUpload: "إلغاء الرفع",
   tooManyFiles: "أقصى عدد للملفات في الرسالة: {n}",
+  fileCount: "الملفات: {n}",
   emptyFile: "{name} فارغ",
   fileTooLarge: "الملف أكبر من المسموح",
   fileType: "هذا النوع من الملفات غير مسموح",

@@ -23,6 +23,7 @@ export const german = {
   uploading: "{name} wird hochgeladen",
   cancelUpload: "Hochladen abbrechen",
   tooManyFiles: "Eine Nachricht kann höchstens {n} Dateien haben",
+  fileCount: "Dateien: {n}",
   emptyFile: "{name} ist leer",
   fileTooLarge: "Die Datei ist größer als erlaubt",
   fileType: "Dateien dieser Art sind nicht erlaubt",

@@ -11,6 +11,7 @@ export const moreEnglish = {
   uploading: "Uploading {name}",
   cancelUpload: "Cancel the upload",
   tooManyFiles: "A message can have {n} files at most",
+  fileCount: "Files: {n}",
   emptyFile: "{name} is empty",
   fileTooLarge: "The file is larger than allowed",
   fileType: "Files of this type are not allowed",

@@ -16,7 +16,10 @@ import { View } from "./view.js";
 export { THUMBNAIL_BYTES_MAX } from "./transfer.js";
 export { hasUploads } from "./kept_uploads.js";
 
-/** @typedef {import("./chat_view.js").SendOptions} SendOptions */
+/**
+ * @typedef {import("./chat_view.js").SendOptions & {sendAt?: string}} SendOptions - With `sendAt`, a
+ *   time, the message is scheduled when its files have arrived.
+ */
 /** @typedef {import("./frames.js").Attachment} Attachment */
 /** @typedef {import("./rows.js").Row} Row */
 /** @typedef {import("./tidings.js").Tidings} Tidings */
@@ -257,7 +260,8 @@ export class Uploads extends View {
       await transfer.run();
     }
     const message = this.#messages.get(id);
-    if (message) await this.#send(message, signal);
+    if (message?.options.sendAt) await this.#schedule(message);
+    else if (message) await this.#send(message, signal);
   }
 
   /**
@@ -271,6 +275,21 @@ export class Uploads extends View {
     const next = { ...message, files: message.files.with(index, file) };
     this.#messages.set(id, next);
     if (this.#isKept) void this.#store.put(next).catch(() => {});
+  }
+
+  /** @param {PendingMessage} message */
+  async #schedule({ id, chat, content, options, files }) {
+    await this.#tidings.request("POST", `/v1/chats/${chat}/messages`, {
+      client_message_id: id,
+      content,
+      send_at: options.sendAt,
+      ttl_seconds: options.ttlSeconds,
+      reply_to: options.replyTo,
+      mentions: options.mentions,
+      silent: options.silent,
+      attachments: files.map((file) => file.attachment_id),
+    });
+    await this.#drop(id);
   }
 
   /**

@@ -152,6 +152,14 @@ test("a refusal stays until the user tries again or discards it", async () => {
   await until(() => !uploads.snapshot().messages.length);
 });
 
+test("a message for later is scheduled with its files", async () => {
+  const { server, uploads } = await sender(await fileServer());
+  uploads.send("c", "", [photo()], { sendAt: "2026-12-24T08:00:00Z" });
+  await until(() => server.requests.includes("POST /v1/chats/c/messages"));
+  await until(() => !uploads.snapshot().messages.length);
+  assert.equal(server.logs.get("c")?.length, 2, "it is not sent now");
+});
+
 test("a file without its bytes is lost, and says so", async () => {
   const { uploads } = await sender(await fileServer());
   uploads.send("c", "", [{ ...photo(), bytes: undefined }]);
