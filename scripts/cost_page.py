@@ -49,6 +49,7 @@ NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
 BLOCK: Final = "block a user"
+REGISTER_PUSH: Final = "register a device for push"
 BAN: Final = "ban a user"
 TENANT: Final = "a tenant, with its quotas and their use"
 TRACE: Final = "trace of a user, the first page"
@@ -161,6 +162,7 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(END_SESSION, identity_costs.end_session())
     yield IdentityCase(END_ALL, identity_costs.end_all())
     yield IdentityCase(BLOCK, identity_costs.block())
+    yield IdentityCase(REGISTER_PUSH, identity_costs.register_push())
     yield IdentityCase(BAN, tenant_costs.ban())
     yield IdentityCase(ERASE, identity_costs.erase())
     yield IdentityCase(DELETE_USER, identity_costs.delete_user())

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts import cost_page as cases
+from tests.contract.builders import a_push_device
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.identity_builders import a_session
 from tests.contract.metering import Process, person
@@ -246,6 +247,8 @@ async def ends(ground: Ground) -> None:
     blocker, blocked = person(next(_numbers)), person(next(_numbers))
     await ground.home.store.users.put(blocked, display_name=None, phone_number=None, now=1)
     await step(ground, cases.BLOCK, lambda p: p.core.verbs.block(blocker, blocked))
+    phone = a_push_device(blocker, "phone", f"target {next(_numbers)}")
+    await step(ground, cases.REGISTER_PUSH, lambda p: p.store.push.register(phone))
     author = person(next(_numbers))
     await ground.home.core.vault.seal_text(author, "", "text")
 

@@ -57,6 +57,7 @@ BUDGETS: dict[str, Budget] = {
     cases.CONNECTIONS: (Units(0, 2), Units(0, 2)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
     cases.BLOCK: (Units(8, 4.5), Units(8, 4.5)),
+    cases.REGISTER_PUSH: (Units(8, 3), Units(8, 3)),
     cases.BAN: (Units(4, 1.5), Units(4, 1.5)),
     cases.TENANT: (Units(0, 1.5), Units(0, 1.5)),
     cases.TRACE: (Units(0, 1.5), Units(0, 1.5)),

@@ -163,6 +163,23 @@ def end_all() -> Cost:
     return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
 
 
+def register_push() -> Cost:
+    """Return the cost of registering a device that was not registered before.
+
+    One transaction writes the registration, the claim of its target, its listing, and an entry in
+    the revocation feed.
+    """
+    return Cost(
+        [
+            _reads("read_push_devices", "tenants", 1),
+            _reads("find_push_target", "tenants", 1),
+            _reads("read_revocations", "tenants", 1),
+            _writes("revoke", "tenants", IN_TRANSACTION * 3),
+            _writes("revoke", "listings", IN_TRANSACTION, 0),
+        ]
+    )
+
+
 def block() -> Cost:
     """Return the cost of blocking a user with whom the blocker has no direct chat.
 
