@@ -33,6 +33,10 @@ EVERYONE: Final = 10_000
 """Number of users of the tenant. Only the cost of the other design depends on it."""
 COPIES: Final = 50
 COPIES_MOST: Final = 1_000
+SCHEDULE_POST: Final = "schedule a post to 100 users"
+DELIVER_LATE: Final = "its time: the jobs are queued, in the store"
+SCHEDULE_BROADCAST: Final = "schedule a broadcast"
+APPEND_LATE: Final = "its time: the broadcast is appended"
 BY_PREFERENCE: Final = "post to 100 users, where users have preferences"
 
 CONTACTS: Final = 50
@@ -139,6 +143,10 @@ def inbox_cases() -> Iterator[InboxCase]:
     for is_first in (True, False):
         name = "first preferences in an inbox" if is_first else "preferences in an inbox"
         yield InboxCase(name, inbox_costs.put_preferences(is_first=is_first))
+    yield InboxCase(SCHEDULE_POST, inbox_costs.schedule_post(100, TEXT))
+    yield InboxCase(DELIVER_LATE, inbox_costs.deliver_late(100))
+    yield InboxCase(SCHEDULE_BROADCAST, inbox_costs.schedule_broadcast(TEXT))
+    yield InboxCase(APPEND_LATE, inbox_costs.append_late(TEXT))
     yield InboxCase(BY_PREFERENCE, inbox_costs.post_by_preference(100, TEXT))
 
 

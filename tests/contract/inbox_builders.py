@@ -56,14 +56,17 @@ def a_notification(
     box: bytes = b"sealed",
     recipients: int = 3,
     expires_at: int = EXPIRES,
+    posted_at: int = NOW,
+    everyone: bool = False,
 ) -> Notification:
-    """One for listed users."""
+    """One for listed users, unless it is a broadcast that waits."""
     return Notification(
         tenant=tenant,
         inbox=inbox,
         notification_id=notification_id or new_id(),
         category=category,
-        posted_at=NOW,
+        posted_at=posted_at,
+        everyone=everyone,
         expires_at=expires_at,
         recipients=recipients,
         box=box,

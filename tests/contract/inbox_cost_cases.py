@@ -6,9 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from scripts.cost_page import AUDIENCES, BY_PREFERENCE, COPIES, COPIES_MOST, TEXT, post_name
+from scripts.cost_page import (
+    APPEND_LATE,
+    AUDIENCES,
+    BY_PREFERENCE,
+    COPIES,
+    COPIES_MOST,
+    DELIVER_LATE,
+    SCHEDULE_BROADCAST,
+    SCHEDULE_POST,
+    TEXT,
+    post_name,
+)
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
@@ -22,6 +34,7 @@ from tidings.model.ids import UserKey, user_id
 from tidings.model.notification_states import StateChange
 from tidings.model.notifications import Copy, InboxConfig, NotificationAction, Posting, PostOptions
 from tidings.model.preferences import CategoryChoice, Preferences
+from tidings.ports.due import Due
 
 TENANT = "acme"
 INBOX = "default"
@@ -123,6 +136,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await reads(inbox)
             await states(inbox)
             await look_anew(inbox)
+            await scheduled_posts(inbox)
             await preferences(inbox)
             return ground.bills
 
@@ -230,6 +244,36 @@ async def look_anew(inbox: InboxGround) -> None:
         await process.core.inbox.views.get(TENANT, INBOX)
 
     await inbox.step("an inbox read again, at most once a second", look)
+
+
+async def scheduled_posts(inbox: InboxGround) -> None:
+    """To users and to everyone: when they are posted, and at their time."""
+    users = some_people(100)
+    at = inbox.ground.home.core.clock.now() + 60_000
+    for audience, names in (
+        (users, (SCHEDULE_POST, DELIVER_LATE)),
+        (None, (SCHEDULE_BROADCAST, APPEND_LATE)),
+    ):
+        later = msgspec.structs.replace(posting(audience), options=PostOptions(deliver_at=at))
+        made: list[str] = []
+
+        async def schedule(
+            process: Process, later: Posting = later, made: list[str] = made
+        ) -> None:
+            posted = await process.core.inbox.post(TENANT, INBOX, later, None)
+            made.append(posted.notification_id)
+
+        async def fire(process: Process, made: list[str] = made) -> None:
+            due = Due(
+                kind="inbox", at=at, item_id=made[-1], subject=INBOX, tenant=TENANT, made_at=at
+            )
+            await process.core.due_work["inbox"].do(due)
+            await process.store.due.drop(due)
+
+        await schedule(inbox.ground.home)
+        await inbox.step(names[0], schedule, before=schedule)
+        await inbox.step(names[1], fire)
+    await deliver(inbox.ground.home, 1)
 
 
 async def preferences(inbox: InboxGround) -> None:

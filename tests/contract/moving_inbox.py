@@ -21,6 +21,7 @@ from tests.contract.inbox_builders import (
 from tests.contract.moving_ground import LATER
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
+from tidings.actions.inbox.posting import jobs_for
 from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
 from tidings.model.notification_states import StateChange
@@ -29,6 +30,7 @@ from tidings.model.preferences import CategoryChoice, CategoryRule, Preferences,
 from tidings.model.scheduled import DONE_KEPT_MS
 from tidings.ports.bus import DeadLetter
 from tidings.ports.due import due_of
+from tidings.ports.scheduled_notifications import due_of_notification
 
 OTHER_TENANT: Final = "acme-2"
 OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")
@@ -59,6 +61,7 @@ async def fill_inbox(store: Store) -> None:
         await store.notifications.claim_key(TENANT, INBOX, key, claim)
     await store.notifications.claim_key(TENANT, INBOX, "over", a_claim(expires_at=LATER))
     await _deliver(store)
+    await _schedule_notifications(store)
     await store.jobs.put(some_jobs(3, users=("ann", "Bob")))
     await store.jobs.put(some_jobs(2, tenant=OTHER_TENANT, category="offers"))
     for number, job in enumerate(some_jobs(2)):
@@ -112,6 +115,21 @@ async def _post(store: Store) -> None:
         await store.notifications.finish_job(TENANT, INBOX, POSTED[1], number)
     await store.notifications.finish_job(TENANT, INBOX, EXPIRED, 0)
     await store.notifications.put(a_notification(tenant=OTHER_TENANT))
+
+
+async def _schedule_notifications(store: Store) -> None:
+    """One for users, one for everyone that waits, and one that the log has."""
+    listed, waiting, appended = (
+        a_notification(new_id(LATER + days), posted_at=LATER + days, everyone=days > 2 * DAY_MS)
+        for days in (2 * DAY_MS, 3 * DAY_MS, 4 * DAY_MS)
+    )
+    for late in (listed, waiting, appended):
+        await store.notifications.put(late)
+        if late is not appended:
+            await store.due.put(due_of_notification(late, late.posted_at), late.posted_at)
+    await store.scheduled_notifications.hold(jobs_for(listed, [f"u{n}" for n in range(101)]))
+    await store.scheduled_notifications.begin(TENANT, INBOX, appended.notification_id, 4)
+    await store.scheduled_notifications.finish(TENANT, INBOX, appended.notification_id, 5)
 
 
 async def _announce(store: Store) -> None:

@@ -51,7 +51,8 @@ from tidings.stores.dynamodb.tables import TTL
 COUNTS: Final = {
     "tenant_settings": 2,
     "inbox": 4,
-    "notification": 6,
+    "notification": 9,
+    "held_job": 2,
     "announcement": 6,
     "broadcast_states": 3,
     "post_key": 3,

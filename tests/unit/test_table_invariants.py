@@ -15,6 +15,7 @@ from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
     inbox_patterns,
+    late_patterns,
     preference_patterns,
     webhook_patterns,
 )
@@ -62,6 +63,7 @@ DECLARED_IN = {
     "due_patterns.py": due_patterns,
     "webhook_patterns.py": webhook_patterns,
     "preference_patterns.py": preference_patterns,
+    "late_patterns.py": late_patterns,
     "link_patterns.py": link_patterns,
     "repair_patterns.py": repair_patterns,
 }

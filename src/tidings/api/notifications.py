@@ -106,6 +106,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
     actions: Actions | None = None
     collapse_key: CollapseKey | None = None
     expires_at: Time | None = None
+    deliver_at: Time | None = None
 
 
 def post_cost(new: NewNotification) -> int:
@@ -137,7 +138,8 @@ async def post_notification(
     request_key: str | None,
 ) -> Answer[PostedRecord]:
     """Post a notification. Delivery to listed users continues in the background; a broadcast is
-    visible at once. With an `Idempotency-Key`, a repeated request within a day gets the same
+    visible at once. With `deliver_at`, at most a year ahead, both happen at that time, and the
+    status is `scheduled`. With an `Idempotency-Key`, a repeated request within a day gets the same
     answer, with `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
@@ -159,7 +161,8 @@ async def list_posted(
     `limit`."""
     require_tenant(caller, tenant)
     page, cursor = await inbox_verbs.posted(tenant, inbox, asked.cursor, asked.limit)
-    return PostedList([posted_record(one.posted, one.text) for one in page], cursor)
+    records = [posted_record(one.posted, one.text, is_scheduled=one.is_scheduled) for one in page]
+    return PostedList(records, cursor)
 
 
 @operation(
@@ -249,6 +252,7 @@ def _options(data: NewNotification) -> PostOptions:
         actions=tuple(actions),
         collapse_key=data.collapse_key,
         expires_at=None if data.expires_at is None else time(data.expires_at, "expires_at"),
+        deliver_at=None if data.deliver_at is None else time(data.deliver_at, "deliver_at"),
     )
 
 

@@ -42,6 +42,7 @@ from tidings.assembly.verbs import (
     make_file_verbs,
     make_identity,
     make_inbox_verbs,
+    make_late_delivery,
 )
 from tidings.assembly.webhooks import (
     WebhookDelivery,
@@ -196,10 +197,7 @@ def _make_core(
         quotas=base.quotas,
         start_job=base.start_job,
         tenant_work=make_tenant_work(config, base, chats, inbox, files, erasures),
-        due_work={
-            "message": _send_scheduled(base, chats, identity),
-            "webhook": webhooks.reminder_work,
-        },
+        due_work=_due_work(base, chats, inbox, identity, webhooks),
         webhook_delivery=webhooks,
         tenant_events=base.tenant_events,
         erasures=erasures,
@@ -208,6 +206,20 @@ def _make_core(
         clock=base.clock,
         chance=base.chance,
     )
+
+
+def _due_work(
+    base: Foundation,
+    chats: ChatVerbs,
+    inbox: InboxVerbs,
+    identity: Identity,
+    webhooks: WebhookDelivery,
+) -> Mapping[DueKind, DueWork]:
+    return {
+        "message": _send_scheduled(base, chats, identity),
+        "inbox": make_late_delivery(base, inbox),
+        "webhook": webhooks.reminder_work,
+    }
 
 
 def _send_scheduled(base: Foundation, chats: ChatVerbs, identity: Identity) -> SendScheduled:

@@ -63,6 +63,7 @@ def make_tenant_work(
         store.tenant_data,
         store.notifications,
         store.users,
+        store.scheduled_notifications,
         store.copies,
         store.personal_data,
         store.tenant_jobs,

@@ -60,6 +60,7 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.counting import CountUnread
+from tidings.actions.inbox.late_delivery import DeliverLate
 from tidings.actions.inbox.marking import FindListed, MarkRead, MoveMarks
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.posted import (
@@ -140,7 +141,14 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
         post=_posting(base, configs, settings, texts, views, append_broadcast),
         progress=GetProgress(find, notifications, views, texts),
         redact=RetractNotification(
-            find, notifications, views, append_broadcast, bus, clock, chance
+            find,
+            notifications,
+            store.scheduled_notifications,
+            views,
+            append_broadcast,
+            bus,
+            clock,
+            chance,
         ),
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
         read=MarkRead(configs, copies, find_listed, move, bus, clock),
@@ -170,11 +178,32 @@ def _posting(
         schemas=MessageSchemas(ProcessChecker()),
         notifications=base.store.notifications,
         jobs=base.jobs,
+        scheduled=base.store.scheduled_notifications,
+        due=base.store.due,
         users=base.store.users,
         texts=texts,
         views=views,
         append_broadcast=append_broadcast,
         vault=base.vault,
+        bus=base.bus,
+        clock=base.clock,
+        chance=base.chance,
+    )
+
+
+def make_late_delivery(base: Foundation, inbox: InboxVerbs) -> DeliverLate:
+    """Make the part that delivers scheduled notifications."""
+    post = inbox.post
+    return DeliverLate(
+        configs=inbox.configs,
+        settings=inbox.settings,
+        notifications=base.store.notifications,
+        scheduled=base.store.scheduled_notifications,
+        jobs=base.jobs,
+        users=base.store.users,
+        texts=post.texts,
+        views=inbox.views,
+        append_broadcast=post.append_broadcast,
         bus=base.bus,
         clock=base.clock,
         chance=base.chance,

@@ -111,7 +111,7 @@ timer_late_seconds = _whole(
     "kind",
     source="worker",
     bounds=(0.25, 0.5, *LATE_SECONDS),
-    starts=("message",),
+    starts=("message", "inbox"),
 )
 due_items = _whole(
     "tidings_due_items",

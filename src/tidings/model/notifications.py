@@ -65,7 +65,7 @@ class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification for listed users, stored once."""
+    """A notification for listed users, or a scheduled broadcast, stored once."""
 
     tenant: str
     inbox: str
@@ -73,13 +73,24 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A ULID, so that ids sort by the time of posting."""
     category: str | None
     posted_at: int
+    """Time of the post; of a scheduled notification the time of delivery, from which the id is
+    made."""
     expires_at: int
     recipients: int
     box: bytes | None
-    """The encrypted text; None after a retraction."""
+    """The encrypted text; None after a retraction, and in a scheduled broadcast that is in the
+    log."""
     box_key: int = 0
     collapse: str | None = None
     """Digest of the collapse key; None if there is no key."""
+    everyone: bool = False
+    """Whether this is a broadcast that was scheduled. It has a sequence from its time on."""
+    log_head: int | None = None
+    """Head of the log when the scheduled broadcast was due; its entry can only come after it."""
+    sequence: int | None = None
+    """The sequence of the scheduled broadcast in the log."""
+    restored: bool = False
+    """Whether the notification was due before its backup was restored. It is not delivered."""
 
     @property
     def is_retracted(self) -> bool:
@@ -174,6 +185,11 @@ def broadcast_sequence(notification_id: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def late_key(notification_id: str) -> str:
+    """Return the key of the entry in the log that a scheduled broadcast becomes."""
+    return f"late:{notification_id}"
+
+
 class NotificationAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A button of a notification."""
 
@@ -191,6 +207,8 @@ class PostOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Of all notifications with the same key, lists show only the newest."""
     expires_at: int | None = None
     """Time from which the notification is not shown, if it is earlier than the inbox's own."""
+    deliver_at: int | None = None
+    """When the notification is to be delivered; None for now."""
 
 
 class Posting(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ claimed keys and jobs are not exported, nor are copies beyond a user's limit.
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Literal, TypeGuard, TypeVar
 
 import msgspec
 
@@ -63,6 +63,10 @@ class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
     box: bytes | None = None
     box_key: int = 0
     collapse: str | None = None
+    everyone: bool = False
+    log_head: int | None = None
+    sequence: int | None = None
+    restored: bool = False
     finished_jobs: tuple[int, ...] = ()
     """Numbers of the finished delivery jobs, ascending."""
 
@@ -169,6 +173,20 @@ class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
     collapse: str | None = None
 
 
+class HeldJobFact(FactBase, frozen=True, kw_only=True, tag="held_job"):
+    """A delivery job that waits for the time of its notification."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    number: int
+    users: tuple[str, ...]
+    category: str | None = None
+    posted_at: int
+    expires_at: int
+    collapse: str | None = None
+
+
 class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
     """A delivery job that failed too often and waits for an operator."""
 
@@ -204,7 +222,7 @@ class ScheduledFact(FactBase, frozen=True, kw_only=True, tag="scheduled"):
     attachments: tuple[str, ...] = ()
 
 
-OfInbox = InboxFact | NotificationFact | BroadcastFact | PostKeyFact
+OfInbox = InboxFact | NotificationFact | HeldJobFact | BroadcastFact | PostKeyFact
 OfUser = CopyFact | ReadStateFact | BroadcastStatesFact
 InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact | ScheduledFact
 
@@ -215,6 +233,19 @@ def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
     """Convert a struct to its fact, or back; `others` are fields that the source lacks."""
     fields = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**others, **{name: getattr(source, name) for name in fields})
+
+
+def is_late(fact: msgspec.Struct) -> TypeGuard[HeldJobFact | NotificationFact]:
+    """Return True if the fact has a time of delivery that may be still to come."""
+    if isinstance(fact, NotificationFact):
+        return waits_for_log(fact)
+    return isinstance(fact, HeldJobFact)
+
+
+def waits_for_log(fact: NotificationFact) -> bool:
+    """Return True if the notification is a scheduled broadcast that still has to be appended."""
+    is_open = fact.everyone and fact.sequence is None
+    return is_open and fact.box is not None and not fact.restored
 
 
 def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:

@@ -26,6 +26,7 @@ from tidings.ports.moderation import Blocks, Reports
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.preferences import PreferenceStore
 from tidings.ports.push import PushClaims, PushStore
+from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
@@ -159,6 +160,8 @@ class Store(Protocol):
     def preferences(self) -> PreferenceStore: ...
     @property
     def inbox_states(self) -> InboxStates: ...
+    @property
+    def scheduled_notifications(self) -> ScheduledNotifications: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

@@ -170,6 +170,65 @@ def progress(content: int) -> Cost:
     return Cost([_reads("show_notifications", body), _reads("read_progress", 1)])
 
 
+def schedule_post(users: int, content: int) -> Cost:
+    """Return the cost of scheduling a notification for listed users, without its delivery."""
+    portions = math.ceil(users / limits.JOB_USERS_MAX)
+    each = JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX)
+    return Cost(
+        [
+            _writes("put_due", 1),
+            _writes("hold_jobs", portions * write_units(each), math.ceil(portions / 25)),
+            _writes("put_notification", write_units(BODY_BYTES + content)),
+        ]
+    )
+
+
+def deliver_late(users: int) -> Cost:
+    """Return the cost of queueing the jobs of a scheduled notification at its time."""
+    portions = math.ceil(users / limits.JOB_USERS_MAX)
+    each = portions * write_units(JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX))
+    batches = math.ceil(portions / BATCH_JOBS_MAX)
+    body = _reads("show_notifications", relaxed_units(BODY_BYTES))
+    read = strong_units(portions * (JOB_BYTES + JOB_USER_BYTES * limits.JOB_USERS_MAX))
+    return Cost(
+        [
+            body,
+            _reads("read_broadcasts", 1),
+            _reads("read_held_jobs", read + 1, 2),
+            _writes("put_jobs", each, batches),
+            _writes("release_jobs", each, batches),
+            _writes("drop_due", 1),
+        ]
+    )
+
+
+def schedule_broadcast(content: int) -> Cost:
+    """Return the cost of scheduling a broadcast."""
+    return Cost(
+        [
+            _writes("put_due", 1),
+            _reads("show_user_count", 0.5),
+            _writes("put_notification", write_units(BODY_BYTES + content)),
+        ]
+    )
+
+
+def append_late(content: int) -> Cost:
+    """Return the cost of appending a scheduled broadcast at its time, for any number of users."""
+    body = write_units(BODY_BYTES + content)
+    return Cost(
+        [
+            _reads("show_notifications", relaxed_units(BODY_BYTES + content)),
+            _reads("read_broadcasts", 1),
+            _reads("show_user_count", 0.5),
+            _writes("mark_scheduled", 2 * body, 2),
+            _writes("append_broadcast", body),
+            _writes("drop_due", 1),
+        ],
+        [_writes("let_go", 1)],
+    )
+
+
 def put_preferences(*, is_first: bool) -> Cost:
     """Return the cost of a user's new preferences.
 

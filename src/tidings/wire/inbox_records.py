@@ -38,21 +38,24 @@ class PostedRecord(msgspec.Struct):
     id: str
     recipients: int
     estimated: bool
-    status: Literal["queued", "done"]
+    status: Literal["queued", "done", "scheduled"]
 
 
 class ProgressRecord(msgspec.Struct):
     """Progress of a notification: how many of its users have received it."""
 
     id: str
-    status: Literal["queued", "running", "done", "redacted"]
+    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
     recipients: int
     delivered: int
     label: str | None
 
 
 class PostedNotificationRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A notification as the tenant that posted it sees it; after a retraction it has no text."""
+    """A notification as the tenant that posted it sees it; after a retraction it has no text.
+
+    A notification that is `scheduled` has the time of its delivery in `posted_at`.
+    """
 
     id: str
     audience: Literal["users", "everyone"]
@@ -63,6 +66,7 @@ class PostedNotificationRecord(msgspec.Struct, kw_only=True, omit_defaults=True)
     host_system_id: str | None
     posted_at: str
     expires_at: str
+    scheduled: bool
     redacted: bool
     message: dict[str, Any] | None
     actions: list[NotificationAction] = []
@@ -156,11 +160,14 @@ def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
     )
 
 
-def posted_record(posted: Notification | Broadcast, text: Text | None) -> PostedNotificationRecord:
+def posted_record(
+    posted: Notification | Broadcast, text: Text | None, *, is_scheduled: bool
+) -> PostedNotificationRecord:
     """Return the record of a posted notification; without a text it was retracted."""
+    is_listed = isinstance(posted, Notification) and not posted.everyone
     return PostedNotificationRecord(
         id=posted.notification_id,
-        audience="everyone" if isinstance(posted, Broadcast) else "users",
+        audience="users" if is_listed else "everyone",
         recipients=posted.recipients,
         label=text.label if text else None,
         category=posted.category,
@@ -168,6 +175,7 @@ def posted_record(posted: Notification | Broadcast, text: Text | None) -> Posted
         host_system_id=text.host_system_id if text else None,
         posted_at=rfc3339(posted.posted_at),
         expires_at=rfc3339(posted.expires_at),
+        scheduled=is_scheduled,
         redacted=text is None,
         message=text.message if text else None,
         actions=list(text.actions) if text else [],

@@ -361,6 +361,7 @@ def _as_asked(audience: dict[str, Any], notification: NewNotification) -> dict[s
     link = {} if notification.cta_uri is None else {"cta_uri": notification.cta_uri}
     label = {} if notification.label is None else {"label": notification.label}
     expires_at = notification.expires_at
+    at = notification.deliver_at
     about = {
         "category": notification.category,
         "sender": notification.sender,
@@ -369,6 +370,7 @@ def _as_asked(audience: dict[str, Any], notification: NewNotification) -> dict[s
         "actions": msgspec.to_builtins(notification.actions) or None,
         "collapse_key": notification.collapse_key,
         "expires_at": expires_at and expires_at.astimezone(UTC).isoformat(),
+        "deliver_at": None if at is None else at.astimezone(UTC).isoformat(),
     }
     message = {"title": notification.title, "body": notification.body, **link}
     return {

@@ -60,6 +60,8 @@ class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
     """Of all notifications with the same key, users see only the newest."""
     expires_at: datetime | None = None
     """From this time on, users do not see the notification."""
+    deliver_at: datetime | None = None
+    """When to deliver the notification, at most a year ahead; None for now."""
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -68,14 +70,14 @@ class Posted(msgspec.Struct, frozen=True):
     id: str
     recipients: int
     estimated: bool
-    status: Literal["queued", "done"]
+    status: Literal["queued", "done", "scheduled"]
 
 
 class Progress(msgspec.Struct, frozen=True):
     """The progress of the delivery of a notification."""
 
     id: str
-    status: Literal["queued", "running", "done", "redacted"]
+    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
     recipients: int
     delivered: int
     label: str | None = None

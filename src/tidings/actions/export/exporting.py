@@ -43,7 +43,12 @@ from tidings.ports.export_facts import (
     SendKeyFact,
 )
 from tidings.ports.export_file_facts import UploadFact
-from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact, NotificationFact
+from tidings.ports.export_inbox_facts import (
+    DeadLetterFact,
+    HeldJobFact,
+    JobFact,
+    NotificationFact,
+)
 from tidings.ports.secrets import MasterKey, MasterKeys
 
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
@@ -105,7 +110,7 @@ def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
             return name
     if isinstance(fact, DeadLetterFact):
         return bad_id(fact.job, None)
-    if isinstance(fact, JobFact) and not all(ids.USER.fullmatch(user) for user in fact.users):
+    if isinstance(fact, JobFact | HeldJobFact) and not all(map(ids.USER.fullmatch, fact.users)):
         return "users"
     if isinstance(fact, EntryFact) and not all(map(_is_person, fact.people)):
         return "people"
@@ -319,9 +324,9 @@ def _not_done(fact: Fact) -> int:
     subtracts one.
     """
     match fact:
-        case NotificationFact() if fact.box is not None:
+        case NotificationFact() if fact.box is not None and not (fact.everyone or fact.restored):
             return -(-fact.recipients // JOB_USERS_MAX) - len(fact.finished_jobs)
-        case JobFact() | DeadLetterFact():
+        case JobFact() | HeldJobFact() | DeadLetterFact():
             return -1
         case _:
             return 0

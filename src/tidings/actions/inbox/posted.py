@@ -11,6 +11,7 @@ import msgspec
 
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
+from tidings.actions.inbox.late_delivery import release_all
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
@@ -21,6 +22,7 @@ from tidings.model.notifications import (
     Notification,
     Text,
     broadcast_sequence,
+    late_key,
 )
 from tidings.model.refusals import (
     CursorInvalid,
@@ -30,13 +32,14 @@ from tidings.model.refusals import (
 )
 from tidings.ports.bus import Bus, DeadLetter, DeadLetters, Jobs, JobsUnavailable, Retracted
 from tidings.ports.inboxes import Notifications
+from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.world import Chance, Clock
 
 ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
 
 _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 
-Status = Literal["queued", "running", "done", "redacted"]
+Status = Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,15 @@ class FindNotification:
         self, tenant: str, inbox: str, notification_id: str
     ) -> Notification | Broadcast | None:
         """Return the notification or broadcast, even if it has expired; None if it is not
-        stored."""
+        stored. A scheduled broadcast that is in the log is found there."""
         if NOTIFICATION.fullmatch(notification_id) is None:
             return None
         sequence = broadcast_sequence(notification_id)
         if sequence is None:
             found = await self.notifications.get(tenant, inbox, [notification_id])
-            return found[0] if found else None
+            if not found or found[0].sequence is None:
+                return found[0] if found else None
+            sequence = found[0].sequence
         entries = await self.notifications.broadcasts(tenant, inbox, after=sequence - 1, limit=1)
         is_there = entries and entries[0].sequence == sequence and entries[0].kind == "broadcast"
         return entries[0] if is_there else None
@@ -158,14 +163,14 @@ class GetProgress:
     async def __call__(self, tenant: str, inbox: str, notification_id: str) -> PostProgress:
         found = await self.find(tenant, inbox, notification_id)
         view = await self.views.get(tenant, inbox)
-        is_gone = found.box is None or view.is_retracted(notification_id)
+        is_gone = found.box is None or view.is_retracted(found.notification_id)
         if isinstance(found, Broadcast):
             delivered, name = found.recipients, found.mark
         else:
             delivered, name = await self._delivered(found), notification_id
         status: Status = "redacted"
         if not is_gone:
-            status = _status(delivered, found.recipients, isinstance(found, Broadcast))
+            status = _status(delivered, found, self.find.clock.now())
         text = None
         if not is_gone:
             text = await self.texts.open(tenant, inbox, name, found.box, found.box_key)
@@ -178,6 +183,8 @@ class GetProgress:
         )
 
     async def _delivered(self, found: Notification) -> int:
+        if found.everyone:
+            return 0
         finished = await self.notifications.finished_jobs(
             found.tenant, found.inbox, found.notification_id
         )
@@ -190,6 +197,7 @@ class RetractNotification:
 
     find: FindNotification
     notifications: Notifications
+    scheduled: ScheduledNotifications
     views: LogViews
     append_broadcast: BroadcastAppender
     bus: Bus
@@ -206,16 +214,22 @@ class RetractNotification:
         """
         found = await self.find(tenant, inbox, notification_id)
         view = await self.views.get(tenant, inbox, age_ms=0)
+        name = found.notification_id
         is_whole = found.box is not None
-        if is_whole and not view.is_retracted(notification_id):
-            await self.append_broadcast(
-                self._retraction(found),
-                after=view.head,
-                is_same=lambda entry: entry.target == notification_id,
-            )
+        if is_whole and not view.is_retracted(name):
+            sent = next((each for each in view.broadcasts if each.key == late_key(name)), None)
+            if sent is None:
+                sent, _ = await self.append_broadcast(
+                    self._retraction(found),
+                    after=view.head,
+                    is_same=lambda entry: entry.target == name or entry.key == late_key(name),
+                )
+            if sent.kind == "broadcast":
+                # The scheduled broadcast got into the log meanwhile.
+                await self(tenant, inbox, sent.notification_id)
         durable_at = monotonic()
         if is_whole:  # also done after an interrupted attempt, because a repeat does no harm
-            self.bus.publish(Retracted(tenant, inbox, notification_id))
+            self.bus.publish(Retracted(tenant, inbox, name))
             await self._empty(found)
         await _until(durable_at + self.notifications.broadcasts_age_ms / limits.SECOND_MS)
 
@@ -235,7 +249,10 @@ class RetractNotification:
         if isinstance(found, Broadcast):
             await self.notifications.retract_broadcast(found.tenant, found.inbox, found.sequence)
         else:
-            await self.notifications.empty(found.tenant, found.inbox, found.notification_id)
+            name = found.tenant, found.inbox, found.notification_id
+            await self.notifications.empty(*name)
+            if found.posted_at > self.clock.now():
+                await release_all(self.scheduled, *name)
 
 
 class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +261,8 @@ class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):
     posted: Notification | Broadcast
     text: Text | None
     """None after a retraction."""
+    is_scheduled: bool
+    """Whether the notification waits for its time."""
 
 
 class _Passed(msgspec.Struct, frozen=True, array_like=True):
@@ -285,7 +304,7 @@ class ListPosted:
         shown = [
             await self._with_text(one, view.is_retracted(one.notification_id))
             for one in page
-            if one.expires_at > now and not (isinstance(one, Broadcast) and one.target)
+            if one.expires_at > now and not _is_double(one)
         ]
         if len(found) <= limit or page[-1].posted_at < now - _KEPT_MS_MAX:
             return shown, None
@@ -316,7 +335,19 @@ class ListPosted:
             text = await self.texts.open(
                 posted.tenant, posted.inbox, name, posted.box, posted.box_key
             )
-        return PostedNotification(posted=posted, text=text)
+        is_scheduled = posted.posted_at > self.clock.now() and text is not None
+        return PostedNotification(
+            posted=posted,
+            text=text,
+            is_scheduled=is_scheduled and isinstance(posted, Notification),
+        )
+
+
+def _is_double(posted: Notification | Broadcast) -> bool:
+    """Return True if this is a retraction, or a scheduled broadcast that the log has too."""
+    if isinstance(posted, Broadcast):
+        return posted.target is not None
+    return posted.sequence is not None
 
 
 def _time_of(posted: Notification | Broadcast) -> int:
@@ -347,8 +378,12 @@ def delivered_by(finished: set[int], recipients: int) -> int:
     return sum(rest + 1 if number == last else limits.JOB_USERS_MAX for number in finished)
 
 
-def _status(delivered: int, recipients: int, is_for_everyone: bool) -> Status:
-    if is_for_everyone or delivered >= recipients:
+def _status(delivered: int, found: Notification | Broadcast, now: int) -> Status:
+    if isinstance(found, Notification) and found.restored:
+        return "restored"
+    if isinstance(found, Notification) and (found.everyone or found.posted_at > now):
+        return "scheduled"
+    if isinstance(found, Broadcast) or delivered >= found.recipients:
         return "done"
     return "running" if delivered else "queued"
 

@@ -13,12 +13,15 @@ from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
-from tidings.model.ids import USER
+from tidings.model.ids import USER, ulid
 from tidings.model.notifications import Broadcast, Notification, Posting, Text, check_posting
 from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, TooLarge
+from tidings.model.scheduled import SCHEDULE_MS_MAX
 from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
+from tidings.ports.due import DueItems
 from tidings.ports.inboxes import Notifications, PostKey
 from tidings.ports.people import UserStore
+from tidings.ports.scheduled_notifications import ScheduledNotifications, due_of_notification
 from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
@@ -33,7 +36,7 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str
     recipients: int
     estimated: bool
-    status: Literal["queued", "done"]
+    status: Literal["queued", "done", "scheduled"]
     is_replay: bool
 
 
@@ -67,6 +70,8 @@ class PostNotification:
     schemas: MessageSchemas
     notifications: Notifications
     jobs: Jobs
+    scheduled: ScheduledNotifications
+    due: DueItems
     users: UserStore
     texts: NotificationTexts
     views: LogViews
@@ -104,6 +109,8 @@ class PostNotification:
             key=None if key is None else self._key_digest(tenant, inbox, key),
             digest=self._digest(posting, users),
         )
+        if (deliver_at := posting.options.deliver_at) is not None:
+            return await self._schedule(request, users, deliver_at)
         if users is None:
             return await self._post_broadcast(request)
         return await self._post_to_users(request, users)
@@ -152,6 +159,56 @@ class PostNotification:
         )
         await self.notifications.put(notification)
         return notification
+
+    # --- Later ----------------------------------------------------------------------------
+
+    async def _schedule(
+        self, request: _Request, users: list[str] | None, deliver_at: int
+    ) -> Posted:
+        """Store everything that is needed at the time of delivery. The notification comes last:
+        once it is stored, nothing is missing."""
+        now = self.clock.now()
+        if request.key is None or deliver_at > now:
+            # After that time, a repeat may still ask for the answer of the first request.
+            check_delivery(deliver_at, now)
+        own_id = ulid(deliver_at, self.chance.token(10))
+        claim = await self._claim(request, own_id, 0)
+        assert claim.notification_id is not None, "the digest depends on the time of delivery"
+        is_replay = claim.notification_id != own_id
+        notification = await self._find(request, claim.notification_id) if is_replay else None
+        if notification is None:
+            check_delivery(deliver_at, now)
+            notification = await self._late(request, claim.notification_id, users, deliver_at)
+            await self.due.put(due_of_notification(notification, now), now)
+            await self.scheduled.hold(jobs_for(notification, users or []))
+            await self.notifications.put(notification)
+        return Posted(
+            notification_id=notification.notification_id,
+            recipients=notification.recipients,
+            estimated=users is None,
+            status="scheduled",
+            is_replay=is_replay,
+        )
+
+    async def _late(
+        self, request: _Request, name: str, users: list[str] | None, deliver_at: int
+    ) -> Notification:
+        sealed = await self.texts.seal(request.tenant, request.inbox, name, request.text)
+        everyone = users is None
+        about = await self.users.about_how_many(request.tenant) if everyone else 0
+        return Notification(
+            tenant=request.tenant,
+            inbox=request.inbox,
+            notification_id=name,
+            category=request.category,
+            posted_at=deliver_at,
+            expires_at=request.expiry(deliver_at),
+            recipients=about if users is None else len(users),
+            box=sealed.box,
+            box_key=sealed.box_key,
+            everyone=everyone,
+            collapse=request.collapse,
+        )
 
     async def _queue(self, notification: Notification, users: list[str], is_replay: bool) -> None:
         finished: set[int] = set()
@@ -210,9 +267,9 @@ class PostNotification:
         )
 
     def _expires_at(self, posting: Posting) -> int | None:
-        expires_at = posting.options.expires_at
-        if expires_at is not None and expires_at <= self.clock.now():
-            raise Invalid("expires_at: must be in the future", "/expires_at")
+        expires_at, deliver_at = posting.options.expires_at, posting.options.deliver_at
+        if expires_at is not None and expires_at <= max(self.clock.now(), deliver_at or 0):
+            raise Invalid("expires_at: must be in the future, after deliver_at", "/expires_at")
         return expires_at
 
     def _collapse_digest(self, tenant: str, inbox: str, key: str | None) -> str | None:
@@ -256,6 +313,12 @@ class PostNotification:
             del rest["options"]
         encoded = msgspec.json.encode(rest, order="sorted").decode()
         return self.vault.digest_of_lines(encoded, ["everyone"] if users is None else users)
+
+
+def check_delivery(deliver_at: int, now: int) -> None:
+    """Refuse a time of delivery that is not in the future, or too far ahead."""
+    if not now < deliver_at <= now + SCHEDULE_MS_MAX:
+        raise Invalid("deliver_at: must be in the future, at most a year ahead", "/deliver_at")
 
 
 async def distinct_users(uids: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from tidings.actions.chat.deleting import DeleteChat
 from tidings.actions.identity.caller import Caller, require_root, require_tenant
+from tidings.actions.inbox.late_delivery import release_all
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import author_of
 from tidings.actions.jobs.ledger import Erasures
@@ -31,6 +32,7 @@ from tidings.ports.chats import Chats
 from tidings.ports.erasing import PersonalData, TenantData
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.people import Tenants, UserStore
+from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
@@ -47,6 +49,7 @@ class InboxDeletion:
     tenant_data: TenantData
     notifications: Notifications
     users: UserStore
+    scheduled: ScheduledNotifications
     copies: Copies
     personal_data: PersonalData
     jobs: TenantJobs
@@ -68,6 +71,7 @@ class InboxDeletion:
         if job.pending:
             for name in job.pending:
                 await self.notifications.empty(job.tenant, job.subject, name)
+                await release_all(self.scheduled, job.tenant, job.subject, name)
             return msgspec.structs.replace(job, pending=())
         found = await self.notifications.newest(
             job.tenant, job.subject, before=job.cursor, limit=PENDING_MAX

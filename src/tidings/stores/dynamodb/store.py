@@ -52,6 +52,7 @@ from tidings.stores.dynamodb.inbox.due import DynamoDueItems
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.inbox.preferences import DynamoPreferences
+from tidings.stores.dynamodb.inbox.scheduled_notifications import DynamoScheduledNotifications
 from tidings.stores.dynamodb.inbox.states import DynamoInboxStates
 from tidings.stores.dynamodb.inbox.webhook_queue import DynamoTenantEventLog, DynamoWebhookQueue
 from tidings.stores.dynamodb.patterns import READ_VALUE
@@ -132,6 +133,7 @@ class DynamoStore:
     notifications: DynamoNotifications
     copies: DynamoCopies
     preferences: DynamoPreferences
+    scheduled_notifications: DynamoScheduledNotifications
     inbox_states: DynamoInboxStates
     jobs: DynamoJobs
     dead_letters: DynamoDeadLetters
@@ -233,6 +235,7 @@ def _store(
         notifications=DynamoNotifications(dynamo),
         copies=DynamoCopies(dynamo),
         preferences=DynamoPreferences(dynamo),
+        scheduled_notifications=DynamoScheduledNotifications(dynamo),
         inbox_states=DynamoInboxStates(dynamo),
         jobs=DynamoJobs(dynamo),
         dead_letters=DynamoDeadLetters(dynamo),

@@ -53,6 +53,7 @@ from tidings.stores.sqlite.inbox.copies import SqliteCopies
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
 from tidings.stores.sqlite.inbox.preferences import SqlitePreferences
+from tidings.stores.sqlite.inbox.scheduled_notifications import SqliteScheduledNotifications
 from tidings.stores.sqlite.inbox.states import SqliteInboxStates
 from tidings.stores.sqlite.sweeping import SqliteSweeping
 
@@ -82,6 +83,7 @@ class SqliteStore:
     notifications: SqliteNotifications
     copies: SqliteCopies
     preferences: SqlitePreferences
+    scheduled_notifications: SqliteScheduledNotifications
     inbox_states: SqliteInboxStates
     jobs: SqliteJobs
     dead_letters: SqliteDeadLetters
@@ -126,47 +128,59 @@ async def open_store(
         readers = Readers(lambda: connect(path))
         followed = FollowedTenants(main)
         try:
-            yield SqliteStore(
-                log=SqliteLog(writer, readers, failpoints, followed),
-                chats=SqliteChats(writer, readers),
-                receipts=SqliteReceipts(writer, readers),
-                tenants=SqliteTenants(writer, readers),
-                users=SqliteUsers(writer, readers),
-                sessions=SqliteSessions(writer, readers),
-                login_codes=SqliteLoginCodes(writer, readers),
-                budgets=SqliteBudgets(writer, readers),
-                invites=SqliteInvites(writer, readers),
-                blocks=SqliteBlocks(writer, readers),
-                push=SqlitePushStore(writer, readers),
-                push_claims=SqlitePushClaims(writer, readers),
-                reports=SqliteReports(writer, readers),
-                data_keys=SqliteDataKeys(writer, readers),
-                deployment=SqliteDeployment(writer, readers, epoch),
-                sweeping=SqliteSweeping(writer, readers),
-                uploads=SqliteUploads(writer, readers),
-                revocations=SqliteRevocations(writer, readers),
-                inbox_settings=SqliteInboxSettings(writer, readers),
-                notifications=SqliteNotifications(writer, readers),
-                copies=SqliteCopies(writer, readers),
-                preferences=SqlitePreferences(writer, readers),
-                inbox_states=SqliteInboxStates(writer),
-                jobs=SqliteJobs(writer, readers),
-                dead_letters=SqliteDeadLetters(writer, readers),
-                deletions=SqliteDeletions(writer, readers),
-                audit=SqliteAuditLog(writer, readers),
-                tenant_jobs=SqliteTenantJobs(writer, readers),
-                export_parts=SqliteExportParts(writer, readers),
-                personal_data=SqlitePersonalData(writer, readers),
-                tenant_data=SqliteTenantData(writer, readers),
-                ledger=SqliteLedger(folder, writer, readers),
-                search_index=SqliteSearchIndex(writer, readers),
-                due=SqliteDueItems(writer, readers),
-                scheduled=SqliteScheduled(writer, readers),
-                webhooks=SqliteWebhooks(writer, readers, followed),
-                webhook_queue=SqliteWebhookQueue(writer, readers),
-                tenant_events=SqliteTenantEventLog(writer, readers),
-            )
+            yield _store(writer, readers, folder, epoch, failpoints, followed)
         finally:
             await writer.close()
             readers.close()
             checkpoints.close()
+
+
+def _store(
+    writer: Writer,
+    readers: Readers,
+    folder: Path,
+    epoch: str,
+    failpoints: Failpoints,
+    followed: FollowedTenants,
+) -> SqliteStore:
+    return SqliteStore(
+        log=SqliteLog(writer, readers, failpoints, followed),
+        chats=SqliteChats(writer, readers),
+        receipts=SqliteReceipts(writer, readers),
+        tenants=SqliteTenants(writer, readers),
+        users=SqliteUsers(writer, readers),
+        sessions=SqliteSessions(writer, readers),
+        login_codes=SqliteLoginCodes(writer, readers),
+        budgets=SqliteBudgets(writer, readers),
+        invites=SqliteInvites(writer, readers),
+        blocks=SqliteBlocks(writer, readers),
+        push=SqlitePushStore(writer, readers),
+        push_claims=SqlitePushClaims(writer, readers),
+        reports=SqliteReports(writer, readers),
+        data_keys=SqliteDataKeys(writer, readers),
+        deployment=SqliteDeployment(writer, readers, epoch),
+        sweeping=SqliteSweeping(writer, readers),
+        uploads=SqliteUploads(writer, readers),
+        revocations=SqliteRevocations(writer, readers),
+        inbox_settings=SqliteInboxSettings(writer, readers),
+        notifications=SqliteNotifications(writer, readers),
+        copies=SqliteCopies(writer, readers),
+        preferences=SqlitePreferences(writer, readers),
+        scheduled_notifications=SqliteScheduledNotifications(writer, readers),
+        inbox_states=SqliteInboxStates(writer),
+        jobs=SqliteJobs(writer, readers),
+        dead_letters=SqliteDeadLetters(writer, readers),
+        deletions=SqliteDeletions(writer, readers),
+        audit=SqliteAuditLog(writer, readers),
+        tenant_jobs=SqliteTenantJobs(writer, readers),
+        export_parts=SqliteExportParts(writer, readers),
+        personal_data=SqlitePersonalData(writer, readers),
+        tenant_data=SqliteTenantData(writer, readers),
+        ledger=SqliteLedger(folder, writer, readers),
+        search_index=SqliteSearchIndex(writer, readers),
+        due=SqliteDueItems(writer, readers),
+        scheduled=SqliteScheduled(writer, readers),
+        webhooks=SqliteWebhooks(writer, readers, followed),
+        webhook_queue=SqliteWebhookQueue(writer, readers),
+        tenant_events=SqliteTenantEventLog(writer, readers),
+    )

@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, ulid
 from tidings.model.notifications import Notification
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
+    HeldJobFact,
     InboxFact,
     InboxFacts,
     JobFact,
@@ -43,6 +44,7 @@ from tidings.stores.dynamodb.inbox.copies import to_read_state
 from tidings.stores.dynamodb.inbox.items import (
     NEXT_TO,
     Partitions,
+    body_key,
     inbox_partition,
     is_copy,
     made,
@@ -53,6 +55,7 @@ from tidings.stores.dynamodb.inbox.items import (
 )
 from tidings.stores.dynamodb.inbox.jobs import FIRST, DynamoDeadLetters, job_items, to_job
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
+from tidings.stores.dynamodb.inbox.scheduled_notifications import HELD, to_held_job
 
 PAGE_CONTENTS: Final = 200
 PAGE_ITEMS: Final = 1_000
@@ -70,9 +73,11 @@ class InboxSource:
         self._dead_letters = DynamoDeadLetters(dynamo)
         self._ends: dict[tuple[str, str], tuple[str, int]] = {}
         """For each tenant and inbox: the result of `_end` when the inbox was read."""
+        self._now = 0
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
         """Yield all facts that are valid at `now`, in the order of an export file."""
+        self._now = now
         partitions = Partitions()
         async for page in whole_table(self._dynamo, patterns.SCAN_INBOX):
             for item in page:
@@ -113,6 +118,8 @@ class InboxSource:
         async for items in self._pages(partition, "n#", PAGE_CONTENTS):
             some = [to_notification(tenant, inbox, item) for item in _kept(items, now)]
             yield await self._with_progress(partition, some)
+        async for items in self._pages(partition, HELD, PAGE_ITEMS):
+            yield [converted(HeldJobFact, to_held_job(item)) for item in items]
         async for entries in self._log(tenant, inbox, now):
             yield entries
         async for items in self._pages(partition, "k#", PAGE_ITEMS):
@@ -128,11 +135,15 @@ class InboxSource:
             ]
 
     async def _end(self, tenant: str, inbox: str) -> tuple[str, int]:
-        """Return the key of the newest notification for listed users, and the log's head."""
+        """Return the key of the newest notification for listed users, and the log's head.
+
+        Scheduled notifications of later days are left out. Their ids are above those of new ones.
+        """
+        last = body_key(tenant, inbox, ulid(self._now + limits.DAY_MS, bytes(10)))["sk"]
         posted = await self._dynamo.query(
             patterns.EXPORT_INBOX,
-            "#pk = :inbox AND begins_with(#sk, :kind)",
-            {":inbox": inbox_partition(tenant, inbox), ":kind": "n#"},
+            "#pk = :inbox AND #sk BETWEEN :first AND :last",
+            {":inbox": inbox_partition(tenant, inbox), ":first": "n#", ":last": last},
             limit=1,
             backwards=True,
         )

@@ -40,6 +40,7 @@ from tidings.ports.export_inbox_facts import (
     BroadcastStatesFact,
     CopyFact,
     DeadLetterFact,
+    HeldJobFact,
     InboxFact,
     InboxFacts,
     JobFact,
@@ -50,10 +51,12 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
     read_state_of,
+    waits_for_log,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.inboxes import PostKey
+from tidings.ports.scheduled_notifications import due_of_job, due_of_notification
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import (
@@ -98,6 +101,7 @@ from tidings.stores.dynamodb.inbox.items import (
 )
 from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import config_item, settings_item
+from tidings.stores.dynamodb.inbox.scheduled_notifications import held_item
 from tidings.stores.dynamodb.inbox.states import states_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
@@ -130,8 +134,16 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
         case InboxFact():
             yield config_item(fact.tenant, fact.inbox, converted(InboxConfig, fact))
         case NotificationFact():
-            yield notification_item(converted(Notification, fact))
+            notification = converted(Notification, fact)
+            yield notification_item(notification)
             yield from _portions(fact)
+            if waits_for_log(fact):
+                due = due_of_notification(notification, fact.posted_at)
+                yield due_item(due, due.at)
+        case HeldJobFact():
+            job = converted(Job, fact)
+            yield held_item(job)
+            yield due_item(due_of_job(job), job.posted_at)
         case BroadcastFact():
             yield _broadcast_fact_item(fact)
         case PostKeyFact():

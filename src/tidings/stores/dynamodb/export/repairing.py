@@ -37,8 +37,9 @@ from tidings.stores.dynamodb.export.repair_patterns import (
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.formats import EPOCH
 from tidings.stores.dynamodb.identity.secrets import EPOCH_BYTES
-from tidings.stores.dynamodb.inbox.due import DynamoDueItems
+from tidings.stores.dynamodb.inbox.due import DynamoDueItems, to_due
 from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
+from tidings.stores.dynamodb.inbox.scheduled_notifications import DynamoScheduledNotifications
 
 PAGE_ENTRIES: Final = 200
 
@@ -53,7 +54,8 @@ class Repaired(msgspec.Struct):
     removed: int = 0
     """Number of rows of users who are not members according to the log."""
     restored: int = 0
-    """Number of scheduled messages that are not sent, because they were due before the restore."""
+    """Number of scheduled messages and notifications that are not sent, because they were due
+    before the restore."""
     epoch: str = ""
 
 
@@ -91,13 +93,19 @@ async def repair_tables(dynamo: Dynamo, report: Callable[[Repaired], None], now:
 
 
 async def _mark_restored(dynamo: Dynamo, done: Repaired, now: int) -> None:
-    """Mark the messages that were due before the tables were restored as failed."""
+    """Mark the messages and notifications that were due before the tables were restored."""
     store, items = DynamoScheduled(dynamo), DynamoDueItems(dynamo)
+    late = DynamoScheduledNotifications(dynamo)
     async for page in whole_table(dynamo, SCAN_INBOX):
         for message in [to_scheduled(item) for item in page if is_scheduled(item)]:
             if message.is_open and message.send_at <= now:
                 await store.finish(message.failed(RESTORED, now))
                 await items.drop(due_of(message))
+                done.restored += 1
+        for due in [to_due(item) for item in page if item["pk"].startswith("d#inbox#")]:
+            if due.at <= now:
+                await late.mark_restored(due.tenant, due.subject, due.item_id)
+                await items.drop(due)
                 done.restored += 1
 
 

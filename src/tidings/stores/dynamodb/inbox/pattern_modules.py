@@ -6,8 +6,15 @@ from typing import Final
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
     inbox_patterns,
+    late_patterns,
     preference_patterns,
     webhook_patterns,
 )
 
-OF_INBOXES: Final = (inbox_patterns, due_patterns, preference_patterns, webhook_patterns)
+OF_INBOXES: Final = (
+    inbox_patterns,
+    due_patterns,
+    preference_patterns,
+    late_patterns,
+    webhook_patterns,
+)

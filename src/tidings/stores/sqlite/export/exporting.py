@@ -45,6 +45,7 @@ from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
+    HeldJobFact,
     InboxFact,
     InboxFacts,
     JobFact,
@@ -75,7 +76,12 @@ from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.identity.webhooks import all_endpoints
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
-from tidings.stores.sqlite.inbox.notifications import broadcast_from_row, config_from_row
+from tidings.stores.sqlite.inbox.notifications import (
+    broadcast_from_row,
+    config_from_row,
+    notification_from_row,
+)
+from tidings.stores.sqlite.inbox.scheduled_notifications import HELD_JOBS
 from tidings.stores.sqlite.inbox.states import read_state
 
 # Each SELECT returns its rows in the order of the key, so that SQLite merges them as it reads.
@@ -166,10 +172,12 @@ def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterato
     for row in db.execute(f"SELECT config, has_preferences FROM inboxes WHERE {_HERE}", here):
         yield converted(InboxFact, config_from_row(row), tenant=tenant, inbox=inbox)
     for row in db.execute(_NOTIFICATIONS, (*here, now)):
-        notification = from_row(Notification, row)
+        notification = notification_from_row(row)
         finished = db.execute(_FINISHED, (*here, notification.notification_id))
         numbers = tuple(number for (number,) in finished)
         yield converted(NotificationFact, notification, finished_jobs=numbers)
+    for row in db.execute(f"{HELD_JOBS} WHERE {_HERE} ORDER BY notification_id, number", here):
+        yield converted(HeldJobFact, job_from_row(row))
     last = db.execute(_LAST, here).get
     for row in db.execute(_LOG, (*here, now, last)):
         entry = broadcast_from_row(row)

@@ -6,7 +6,7 @@ progress always matches the stored facts, even if the process is killed.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
@@ -17,15 +17,11 @@ import msgspec
 from tidings.data_folder import only_process
 from tidings.model.attachments import LATE_BYTES_MS, Upload
 from tidings.model.chats import DIRECT_MEMBERS
-from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.push import PushSettings
 from tidings.model.refusals import StoreUnavailable
-from tidings.model.scheduled import Scheduled
 from tidings.model.setup_error import SetupError
 from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.audit import AuditEntry
-from tidings.ports.bus import DeadLetter, Job
-from tidings.ports.due import due_of
 from tidings.ports.export_engines import ExportProgress, Target
 from tidings.ports.export_facts import (
     AuditFact,
@@ -54,41 +50,23 @@ from tidings.ports.export_facts import (
 )
 from tidings.ports.export_file_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import (
-    BroadcastFact,
-    BroadcastStatesFact,
-    CopyFact,
-    DeadLetterFact,
-    InboxFact,
     InboxFacts,
-    JobFact,
-    NotificationFact,
-    PostKeyFact,
-    ReadStateFact,
-    ScheduledFact,
-    TenantSettingsFact,
     converted,
-    read_state_of,
 )
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
 from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.tenant_jobs import TenantJob
-from tidings.stores.sqlite.chat.scheduled import (
-    KEEP_SCHEDULED,
-    PUT_DUE,
-    due_row,
-    to_scheduled_row,
-)
 from tidings.stores.sqlite.chat.uploads import KEEP_UPLOAD, upload_row
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import (
     INSERT_ENTRY,
     KEEP_MENTION,
-    insert_once,
     mention_rows,
     to_row,
 )
 from tidings.stores.sqlite.engine.schema import OLDEST_READER, migrate
+from tidings.stores.sqlite.export.importing_inbox import INBOX_TABLES, inbox_statements
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.identity.erasing import (
     LEDGER,
@@ -99,43 +77,6 @@ from tidings.stores.sqlite.identity.erasing import (
 from tidings.stores.sqlite.identity.push import PUT_PUSH_SETTINGS, push_settings_row
 from tidings.stores.sqlite.identity.tenant_jobs import KEEP_JOB, to_job_row
 from tidings.stores.sqlite.identity.webhooks import PUT_ENDPOINT, endpoint_row
-from tidings.stores.sqlite.inbox.jobs import (
-    KEEP_DEAD_LETTER,
-    PUT_JOB,
-    dead_letter_to_row,
-    job_to_row,
-)
-from tidings.stores.sqlite.inbox.notifications import (
-    APPEND_BROADCAST,
-    PUT_NOTIFICATION,
-    config_to_column,
-)
-from tidings.stores.sqlite.inbox.preferences import preferences_to_column
-from tidings.stores.sqlite.inbox.states import MARKS, marks_row
-
-INBOX_TABLES: Final = (
-    "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
-    "copies", "read_states", "read_announcements", "broadcast_states", "jobs", "jobs_aside",
-    "scheduled", "due",
-)  # fmt: skip
-
-_SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
-_INBOX: Final = """
-INSERT OR IGNORE INTO inboxes (tenant, inbox, config, has_preferences) VALUES (?, ?, ?, ?)
-"""
-_FINISHED: Final = """
-INSERT OR IGNORE INTO finished_jobs (tenant, inbox, notification_id, number) VALUES (?, ?, ?, ?)
-"""
-_POST_KEY: Final = insert_once("post_keys", PostKeyFact)
-_COPY: Final = insert_once("copies", CopyFact)
-_STATES: Final = insert_once("broadcast_states", BroadcastStatesFact)
-_READ_STATE: Final = f"""
-INSERT OR IGNORE INTO read_states (user_id, inbox, {MARKS}, preferences)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_READ_ONE: Final = """
-INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VALUES (?, ?, ?, ?)
-"""
 
 _Statement = tuple[str, tuple[Any, ...]]
 _IMPORT: Final = "import"
@@ -189,56 +130,6 @@ SELECT ?1, ?2, iif(EXISTS (
 WHERE true ON CONFLICT (user_id) DO NOTHING
 """
 _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
-
-
-def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
-    """Yield the statements that store an inbox fact, each with its values."""
-    match fact:
-        case TenantSettingsFact():
-            yield _SETTINGS, (fact.tenant, _json(fact.settings))
-        case InboxFact():
-            config = config_to_column(converted(InboxConfig, fact))
-            yield _INBOX, (fact.tenant, fact.inbox, config, fact.has_preferences)
-        case NotificationFact():
-            yield from _notification(fact)
-        case BroadcastFact():
-            yield APPEND_BROADCAST, msgspec.structs.astuple(converted(Broadcast, fact))
-        case PostKeyFact():
-            yield _POST_KEY, msgspec.structs.astuple(fact)
-        case CopyFact():
-            yield _COPY, msgspec.structs.astuple(fact)
-        case ReadStateFact():
-            yield from _read_state(fact)
-        case BroadcastStatesFact():
-            yield _STATES, msgspec.structs.astuple(fact)
-        case JobFact():
-            yield PUT_JOB, job_to_row(converted(Job, fact))
-        case DeadLetterFact():
-            dead_letter = converted(DeadLetter, fact, job=converted(Job, fact.job))
-            yield KEEP_DEAD_LETTER, dead_letter_to_row(dead_letter)
-        case ScheduledFact():
-            message = converted(Scheduled, fact)
-            yield KEEP_SCHEDULED, to_scheduled_row(message)
-            if message.is_open:
-                yield PUT_DUE, due_row(due_of(message))
-
-
-def _notification(fact: NotificationFact) -> Iterator[_Statement]:
-    yield PUT_NOTIFICATION, msgspec.structs.astuple(converted(Notification, fact))
-    for number in fact.finished_jobs:
-        yield _FINISHED, (fact.tenant, fact.inbox, fact.notification_id, number)
-
-
-def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
-    key = (fact.user_id, fact.inbox)
-    preferences = preferences_to_column(fact.preferences)
-    yield _READ_STATE, (*key, *marks_row(read_state_of(fact)), preferences)
-    for sequence, read_at in fact.singly.items():
-        yield _READ_ONE, (*key, sequence, read_at)
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 _decode = msgspec.json.Decoder(ExportProgress).decode

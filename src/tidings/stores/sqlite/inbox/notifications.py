@@ -80,7 +80,7 @@ class SqliteNotifications:
     ) -> list[Notification]:
         wanted = (tenant, inbox, msgspec.json.encode(list(notification_ids)).decode())
         return await self._readers.read(
-            lambda db: [from_row(Notification, row) for row in db.execute(_GET, wanted)]
+            lambda db: [notification_from_row(row) for row in db.execute(_GET, wanted)]
         )
 
     async def newest(
@@ -88,7 +88,7 @@ class SqliteNotifications:
     ) -> list[Notification]:
         wanted = (tenant, inbox, before or "~", limit)
         return await self._readers.read(
-            lambda db: [from_row(Notification, row) for row in db.execute(_NEWEST, wanted)]
+            lambda db: [notification_from_row(row) for row in db.execute(_NEWEST, wanted)]
         )
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
@@ -152,6 +152,13 @@ def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
         (broadcast.tenant, broadcast.inbox, broadcast.sequence),
     ).get
     return bool(mark == broadcast.mark)
+
+
+def notification_from_row(row: tuple[Any, ...]) -> Notification:
+    """Convert a row of the columns of `Notification` to a notification."""
+    found = from_row(Notification, row)
+    flags = {"everyone": bool(found.everyone), "restored": bool(found.restored)}
+    return msgspec.structs.replace(found, **flags)
 
 
 def broadcast_from_row(row: tuple[Any, ...]) -> Broadcast:
