@@ -19,6 +19,7 @@ from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
 from scripts.services.process import free_port
 from tests.browser.visitors import Visitors
+from tests.support.inbox import Inbox
 from tests.support.node import run_in
 from tests.support.people import Town
 from tests.support.server import ServerProcess
@@ -130,3 +131,31 @@ async def test_a_first_notification(shop: Shop, visitors: Visitors) -> None:
     page = await shop.page(visitors, "carol", "first_notification/")
     await page.get_by_role("button", name="Notifications").click()
     await expect(page.get_by_text("Your order has left")).to_be_visible()
+
+
+async def test_a_notification_is_answered_snoozed_and_archived(
+    shop: Shop, visitors: Visitors
+) -> None:
+    inbox = await Inbox(shop.town, "orders").make()
+    dora = await shop.town.user("dora")
+    buttons = [{"id": "yes", "label": "Yes, please"}, {"id": "no", "label": "No"}]
+    asked = await inbox.post(["dora"], "Gift wrap?", actions=buttons)
+    later = await inbox.post(["dora"], "Read this tomorrow")
+    for posted in (asked, later):
+        await inbox.done(posted["id"])
+    page = await shop.page(visitors, "dora", "first_notification/")
+    await page.get_by_role("button", name="Notifications").click()
+    yes = page.get_by_role("button", name="Yes, please")
+    await yes.click()
+    await expect(yes).to_be_disabled()
+    await expect(yes).to_have_attribute("aria-pressed", "true")
+    answered = {one["id"]: one for one in await inbox.listed(dora)}[asked["id"]]
+    assert answered["action"] == "yes"
+
+    for text, name in (("Gift wrap?", "Archive"), ("Read this", "Snooze for an hour")):
+        row = page.get_by_role("listitem").filter(has_text=text)
+        await row.get_by_role("button", name=name).click()
+        await expect(page.get_by_text(text)).to_have_count(0)
+    assert [one["id"] for one in await inbox.listed(dora, archived="true")] == [asked["id"]]
+    assert [one["id"] for one in await inbox.listed(dora, snoozed="true")] == [later["id"]]
+    assert await inbox.listed(dora) == []

@@ -11,7 +11,7 @@ import { h } from "./view.js";
 
 export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
-const PARTS = "inbox, tabs, notification";
+const PARTS = "inbox, tabs, notification, actions";
 const GAP_PX = 8;
 const COUNT_MAX = 99;
 
@@ -148,6 +148,9 @@ export class TidingsBell extends TidingsElement {
   #see(newest) {
     this.#seen = newest;
     localStorage.setItem(this.#key, newest);
+    const path = `/v1/inboxes/${encodeURIComponent(this.#chosen)}/state`;
+    const state = { before: new Date().toISOString(), seen: true };
+    void this.tidings?.request("PUT", path, state).catch(() => {});
   }
 
   #toggle() {

@@ -12,6 +12,8 @@ export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 
+const SNOOZE_MS = 3_600_000;
+
 export class TidingsInbox extends TidingsElement {
   static observedAttributes = ["inbox"];
   #category = "";
@@ -50,7 +52,9 @@ export class TidingsInbox extends TidingsElement {
     const { strings, view } = this;
     if (!view) return null;
     const { notifications, unread, categories, isLoaded, hasMore } = view.snapshot();
-    const shown = notifications.filter((one) => !this.#category || one.category === this.#category);
+    const shown = newestOfEach(notifications).filter(
+      (one) => !this.#category || one.category === this.#category,
+    );
     return h("section", { "aria-label": strings.notifications, part: "inbox" }, [
       h("div", { class: "bar top" }, [
         h("h2", { class: "grow" }, strings.notifications),
@@ -66,7 +70,7 @@ export class TidingsInbox extends TidingsElement {
       h(
         "ul",
         { role: "list", "aria-label": strings.notifications },
-        shown.map((one) => h("li", { key: one.id }, this.#note(one))),
+        shown.map((one) => h("li", { key: one.id }, [this.#note(one), this.#buttons(one)])),
       ),
       hasMore
         ? h("button", { class: "wide", onclick: () => this.#do(view.more()) }, strings.more)
@@ -121,6 +125,64 @@ export class TidingsInbox extends TidingsElement {
     return h("div", { class: "tabs", part: "tabs" }, ["", ...[...names].sort()].map(tab));
   }
 
+  /**
+   * What the user can do with a notification besides opening it.
+   *
+   * @param {NotificationRecord} one
+   */
+  #buttons({ id, actions = [], action }) {
+    const { archive, snooze } = this.strings;
+    const small = (/** @type {"archive" | "clock"} */ name, /** @type {string} */ label) => ({
+      class: "small",
+      "aria-label": label,
+      title: label,
+      onclick: () =>
+        this.#do(
+          name === "archive"
+            ? this.#putAway(id, { archived: true })
+            : this.#putAway(id, { snooze_until: new Date(Date.now() + SNOOZE_MS).toISOString() }),
+        ),
+    });
+    return h("div", { class: "acts", part: "actions" }, [
+      ...actions.map((each) =>
+        h(
+          "button",
+          {
+            key: each.id,
+            disabled: !!action,
+            "aria-pressed": String(action === each.id),
+            onclick: () => this.#act(id, each),
+          },
+          h("bdi", null, each.label),
+        ),
+      ),
+      h("span", { class: "grow" }),
+      h("button", small("clock", snooze), icon("clock")),
+      h("button", small("archive", archive), icon("archive")),
+    ]);
+  }
+
+  /** @param {string} id @param {Record<string, unknown>} state */
+  async #putAway(id, state) {
+    const { tidings, view } = this;
+    if (!tidings || !view) return;
+    const path = `/v1/inboxes/${encodeURIComponent(view.name)}/state`;
+    const { unread, categories } = await tidings.request("PUT", path, { ids: [id], ...state });
+    view.retracted(id);
+    view.counted({ total: unread, categories });
+    if (!state.archived) setTimeout(() => void view.reload().catch(() => {}), SNOOZE_MS);
+  }
+
+  /** @param {string} id @param {{id: string, uri?: string}} action */
+  #act(id, action) {
+    const { tidings, view } = this;
+    if (!tidings || !view) return;
+    if (action.uri?.startsWith("https://")) window.open(action.uri, "_blank", "noopener");
+    const [inbox, name] = [view.name, action.id].map(encodeURIComponent);
+    const path = `/v1/inboxes/${inbox}/notifications/${id}/actions/${name}`;
+    void this.#do(tidings.request("POST", path).then(() => view.reload()));
+  }
+
   /** @param {NotificationRecord} one */
   #note(one) {
     const { strings } = this;
@@ -145,9 +207,23 @@ export class TidingsInbox extends TidingsElement {
         ]),
         body ? h("span", { class: "body", dir: "auto" }, body) : null,
         one.category ? h("bdi", { class: "faint" }, one.category) : null,
+        one.collapsed ? h("span", { class: "faint" }, ` +${one.collapsed}`) : null,
       ]),
     ]);
   }
+}
+
+/**
+ * Return the notifications without older ones of the same collapse key.
+ *
+ * @param {readonly NotificationRecord[]} notifications - The newest first.
+ */
+function newestOfEach(notifications) {
+  const keys = new Set();
+  return notifications.filter(({ collapse_key: key }) => {
+    if (!key) return true;
+    return !keys.has(key) && keys.add(key);
+  });
 }
 
 if (!customElements.get("tidings-inbox")) customElements.define("tidings-inbox", TidingsInbox);

@@ -11,6 +11,11 @@ export const INBOX_STYLE = `
 .note strong { font-weight: 620; }
 .note .bar { align-items: baseline; }
 .note .body { display: block; unicode-bidi: isolate; white-space: pre-wrap; }
+.acts { align-items: center; display: flex; flex-wrap: wrap; gap: 6px; padding: 0 12px 8px 36px; }
+:host(:dir(rtl)) .acts { padding: 0 36px 8px 12px; }
+.acts button { border: 1px solid var(--line); border-radius: 16px; padding: 4px 12px; }
+.acts button[aria-pressed="true"] { background: var(--text); color: var(--surface); opacity: 1; }
+.acts .small { border: 0; padding: 4px; }
 .mark { flex: none; inline-size: 10px; padding-block-start: 6px; }
 .mark .badge { display: block; }
 .empty .icon { block-size: 40px; inline-size: 40px; stroke-width: 1.3; }

@@ -130,6 +130,8 @@ export const arabic = {
   unhide: "إظهار في القائمة مجددًا",
   showHidden: "إظهار المحادثات المخفية",
   markAllRead: "تحديد الكل كمقروء",
+  archive: "أرشفة",
+  snooze: "تأجيل ساعة",
   all: "الكل",
   offline: "لا يوجد اتصال",
   waiting: "رسائل تنتظر الإرسال: {n}",

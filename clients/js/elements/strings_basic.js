@@ -9,6 +9,8 @@ export const basic = {
   loading: "Loading …",
   unread: "Unread: {n}",
   markAllRead: "Mark all as read",
+  archive: "Archive",
+  snooze: "Snooze for an hour",
   all: "All",
   more: "More",
   wentWrong: "That did not work",

@@ -130,6 +130,8 @@ export const german = {
   unhide: "Wieder in der Liste zeigen",
   showHidden: "Ausgeblendete Chats zeigen",
   markAllRead: "Alle als gelesen markieren",
+  archive: "Archivieren",
+  snooze: "Eine Stunde zurückstellen",
   all: "Alle",
   offline: "Keine Verbindung",
   waiting: "Wartende Nachrichten: {n}",

@@ -65,6 +65,8 @@
  *   | ({op: "unread_total"} & UnreadTotal)
  *   | ({op: "notification", inbox: string} & NotificationRecord)
  *   | {op: "retracted", inbox: string, id: string}
+ *   | {op: "marked", inbox: string, ids?: string[], before?: string, seen?: boolean, read?: boolean,
+ *      archived?: boolean, snooze_until?: string | null, action?: string, acted_at?: string}
  *   | {op: "invited", chat: string, user: string}
  *   | {op: "scheduled_failed", scheduled_id: string, chat: string, code: string}
  *   | {op: "chat_changed", chat?: string}
@@ -98,6 +100,14 @@
  * @property {Record<string, unknown>} message
  * @property {string} received_at
  * @property {string | null} [read_at]
+ * @property {string} [seen_at]
+ * @property {string} [archived_at]
+ * @property {string} [snoozed_until]
+ * @property {{id: string, label: string, uri?: string}[]} [actions]
+ * @property {string} [action] - Id of the action that the user chose.
+ * @property {string} [acted_at]
+ * @property {string} [collapse_key]
+ * @property {number} [collapsed] - Number of older unread notifications with the same key.
  */
 
 /**
