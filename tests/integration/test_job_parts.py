@@ -15,6 +15,7 @@ from tidings.actions.inbox.showing import author_of
 from tidings.actions.jobs import tenant_deletion, user_deletion
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.user_deletion import ChatPart, ContentPart, InboxPart, UserDeletion
+from tidings.actions.webhooks.raising import RaiseUserDeleted
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy
@@ -43,7 +44,9 @@ class GivenLedger:
 
 
 def part_of(rest: Rest, kind: type[object]) -> object:
-    deletion = rest.core.tenant_work.kinds["user.delete"]
+    raising = rest.core.tenant_work.kinds["user.delete"]
+    assert isinstance(raising, RaiseUserDeleted)
+    deletion = raising.steps
     assert isinstance(deletion, UserDeletion)
     return next(part for part in deletion.parts if isinstance(part, kind))
 

@@ -49,6 +49,7 @@ from tidings.ports.export_inbox_facts import (
     JobFact,
     NotificationFact,
 )
+from tidings.ports.export_push_facts import PushDeviceFact
 from tidings.ports.secrets import MasterKey, MasterKeys
 
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
@@ -73,7 +74,6 @@ _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "chat_id": ids.CHAT,
     "attachment_id": ids.CHAT,
     "session_id": ids.SESSION,
-    "device": ids.DEVICE,
     "client_message_id": ids.CLIENT_MESSAGE_ID,
     "inbox": INBOX,
     "webhook_id": WEBHOOK,
@@ -127,6 +127,8 @@ def _checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
     patterns = _PATTERNS
     if kind is RequestKeyFact:
         patterns = {**patterns, "user_id": _SENDER}  # a tenant creates chats too
+    if kind is PushDeviceFact:
+        patterns = {**patterns, "device": ids.DEVICE}  # the device of a session has any name
     return tuple(
         (name, patterns[name].fullmatch) for name in kind.__struct_fields__ if name in patterns
     )
