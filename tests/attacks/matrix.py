@@ -246,6 +246,13 @@ OPERATIONS: Final[dict[str, Row]] = {
     "mark_unread": chat(200),
     "hide_chat": chat(200),
     "get_unread": users(200),
+    # Push.
+    "show_push": users(200),
+    "register_device": users(200),
+    "end_device": users(204),
+    "show_push_settings": tenant(200),
+    "set_push_settings": tenant(200),
+    "send_test_notice": tenant(200),
     # Webhooks.
     "put_webhook": tenant(200),
     "list_webhooks": tenant(200),

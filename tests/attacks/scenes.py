@@ -15,6 +15,7 @@ from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
 from tests.attacks.texts import Texts
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
+from tests.support.web_push_service import Browser
 from tidings.api.operations import Operation
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import TenantJobRunner
@@ -128,7 +129,7 @@ async def make_scene(
             scene.callers[user] = await scene.token(user)
     if FOREIGNER in callers:
         scene.callers[FOREIGNER] = await rest.user("owner", "other")
-    scene.names |= {"tenant": scene.tenant, "user_id": "guest", "limit": 10}
+    scene.names |= {"tenant": scene.tenant, "user_id": "guest", "limit": 10, "device": "phone"}
     await _furnish(scene, one)
     if set(DEAD) <= set(callers):
         await _bury(scene)
@@ -171,6 +172,9 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         scene.names["report_id"] = made["report_id"]
     if "webhook_id" in needed:
         await _furnish_webhook(scene)
+    if one.name == "register_device":
+        for key, of in (("tenant_key", scene.tenant), ("key_of_another_tenant", "other")):
+            await scene.callers[key].ok("PUT", f"/v1/tenants/{of}/push", {"webpush": {}})
     if one.name in ("get_token_issuer", "remove_token_issuer"):
         await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
 
@@ -318,6 +322,10 @@ def _issuer() -> Json:
     return {"keys": [{**key, "kid": "k1"}]}
 
 
+def _subscription() -> Json:
+    return Browser.new().subscription("https://push.example.com/1")
+
+
 _REPORT: Final = {"reason": "spam"}
 _WEBHOOK: Final = {"url": None, "events": ["message.created"]}
 _DAY: Final = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
@@ -353,6 +361,9 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "unseal_report": lambda scene: {"reason": "a test"},
     "change_report": lambda scene: {"state": "dismissed"},
     "unseal_entries": lambda scene: {"reason": "a test"},
+    "register_device": lambda scene: {"provider": "webpush", "subscription": _subscription()},
+    "set_push_settings": lambda scene: {"content": "preview"},
+    "send_test_notice": lambda scene: {"user_id": "guest"},
     "put_webhook": lambda scene: _WEBHOOK,
     "replay_webhook": lambda scene: _DAY,
     "pull_webhook": lambda scene: {},

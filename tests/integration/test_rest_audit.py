@@ -63,6 +63,7 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
         "explain",
         "get_hook_secret",
         "list_reports",
+        "read_own_file",
         "trace",
     }, "reading what a person wrote, when they read, or a secret, is recorded, too"
     assert all(one.audit is not None for one in ADMINISTRATIVE)
@@ -112,6 +113,8 @@ BODIES: dict[str, Json] = {
     "put_webhook": {"url": None, "events": ["chat.created"]},
     "replay_webhook": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"},
     "change_settings": {"frozen": True},
+    "set_push_settings": {"content": "preview"},
+    "send_test_notice": {"user_id": "bob"},
     "change_report": {"state": "resolved"},
     "create_tenant_chat": {"type": "group", "name": "Crew", "members": ["bob"]},
     "post_tenant_message": {"client_message_id": "m1", "content": "Hello"},

@@ -79,6 +79,7 @@ async def test_root_routes_of_a_tenant(rest: Rest, method: str, path: str) -> No
 
 OWN_KEY = {"kid": "one", "kty": "OKP", "crv": "Ed25519", "x": "A" * 43}
 LET_IN = {
+    (404, "attachment.not_found"),
     (409, "limit.reached"),
     (404, "job.not_found"),
     (404, "key.not_found"),
@@ -89,7 +90,7 @@ LET_IN = {
 }
 """What only those are told who may do a thing."""
 _numbers = itertools.count(1)
-MISSING = ("inbox", "user", "chat", "job", "report", "webhook")
+MISSING = ("attachment", "inbox", "user", "chat", "job", "report", "webhook")
 START = "2026-01-01T00:00:00Z"
 TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
 
@@ -142,6 +143,7 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
         "webhook_id": "nowhere",
         "delivery_id": f"{chat}.1",
         "inbox": news,
+        "attachment_id": chat,
         "notification_id": told["id"],
         "signing_key_id": f"acme.{'0' * 16}",
         "job_id": f"delete-chat-{chat}",
