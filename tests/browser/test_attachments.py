@@ -149,6 +149,30 @@ async def test_a_reload_continues_an_upload(visitors: Visitors, demo: ServerProc
     await expect(row).to_have_count(1)
 
 
+async def test_another_tab_continues_what_a_closed_one_began(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    async def fail(route: Route) -> None:
+        await route.abort()
+
+    first = await sign_in(visitors, demo.url, "Bob")
+    await first.open("Lunch")
+    await attach(first, a_file("map.txt", "text/plain", b"left, then right"))
+    await first.page.route("**/v1/attachments", fail)
+    await first.send("Here is the way")
+    await until(lambda: first.page.evaluate(HAS_UPLOADS))
+    second = WebApp(await first.page.context.new_page())
+    await second.page.goto(demo.url)
+    await second.button("Bob").click()
+    await second.open("Lunch")
+    row = second.row("Here is the way")
+    await expect(row.get_by_role("progressbar")).to_be_visible()
+    await first.page.close()
+    await expect(row.get_by_role("img", name=TICKS)).to_be_visible()
+    await expect(row.get_by_role("button", name=re.compile("map.txt.*Download"))).to_be_visible()
+    await expect(row).to_have_count(1)
+
+
 async def test_files_are_pasted_dropped_and_cancelled(
     visitors: Visitors, demo: ServerProcess
 ) -> None:

@@ -102,31 +102,30 @@ export class Tabs {
    * @param {boolean} [steal]
    */
   async #stand(steal = false) {
+    /** @type {(() => void) | null | undefined} */
+    let resign;
     try {
-      await navigator.locks.request(this.#name, { steal }, () => this.#lead());
+      await navigator.locks.request(this.#name, { steal }, () => {
+        if (this.#isOver) return undefined;
+        this.leads = true;
+        this.#events.leads(true);
+        this.tell({ about: "leads" });
+        this.seen(); // this tab was the next one, but another one may be visible
+        /** @type {Promise<void>} */
+        const term = new Promise((done) => (resign = this.#resign = done));
+        return term;
+      });
     } catch {
       // Another tab took the lock: it is in front, or believes that this one is dead.
     }
-    this.#follow();
+    // A tab takes the lock from itself if it got it in its turn just before. Then it still leads.
+    if (resign && resign === this.#resign) {
+      this.#resign = null;
+      this.leads = false;
+      if (!this.#isOver) this.#events.leads(false);
+    }
     // A tab that stole the lock still waits for it in its turn, too.
     if (!steal && !this.#isOver) void this.#stand();
-  }
-
-  /** @returns {Promise<void> | undefined} */
-  #lead() {
-    if (this.#isOver) return undefined;
-    this.leads = true;
-    this.#events.leads(true);
-    this.tell({ about: "leads" });
-    this.seen(); // this tab was the next one, but another one may be visible
-    return new Promise((resolve) => (this.#resign = resolve));
-  }
-
-  #follow() {
-    this.#resign = null;
-    if (!this.leads) return;
-    this.leads = false;
-    if (!this.#isOver) this.#events.leads(false);
   }
 
   #takeOver() {

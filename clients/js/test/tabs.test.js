@@ -60,6 +60,33 @@ test("tabs that lead in turn do not pile up requests for the lock", async (conte
   assert.equal(waiting, 3, "that of the leader, and one of each tab");
 });
 
+test("a tab that takes the lock from itself still leads", async (context) => {
+  /** What is to be stolen, which a browser may do after the tab got the lock in its turn. */
+  const late = /** @type {(() => void)[]} */ ([]);
+  const request = FakeLocks.prototype.request;
+  /** @this {FakeLocks} @param {Parameters<typeof request>} details */
+  const slow = async function (...details) {
+    if (details[1].steal) await new Promise((resolve) => late.push(() => resolve(null)));
+    await request.apply(this, details);
+  };
+  context.mock.method(FakeLocks.prototype, "request", slow);
+  const { first, second, letters } = await twoTabs(context);
+  second.tell({ about: "asks" });
+  await until(() => letters.length);
+  first.tell({ to: letters.at(-1)?.from, about: "may" });
+  await until(() => late.length);
+  first.close();
+  await until(() => second.leads);
+  let follows = 0;
+  late.forEach((steal) => steal());
+  // What was taken is given up a few turns later.
+  for (let turn = 0; turn < 50; turn += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (!second.leads) follows += 1;
+  }
+  assert.equal(follows, 0);
+});
+
 test("a hidden tab that gets to lead says so, because another one may be visible", async (context) => {
   const { first, second, letters } = await twoTabs(context);
   /** @type {any} */
