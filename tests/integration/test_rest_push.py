@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push over REST: the settings of a tenant, and the devices of its users."""
 
+import hmac
 import ipaddress
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 
 import pytest
@@ -79,9 +81,33 @@ async def test_secrets_are_never_shown(rest: Rest, hook: HookServer) -> None:
     assert SECRET not in str(audit)
 
 
+async def test_a_made_secret_is_shown_once_and_checks_the_requests(
+    rest: Rest, hook: HookServer
+) -> None:
+    backend = await backend_with(rest)  # without a webhook, and so without a stored secret
+    await rest.user("ann", TENANT)
+
+    made = (await backend.ok("PUT", SETTINGS, {"webhook": {"url": hook.url}}))["webhook"]
+
+    assert made == {"url": hook.url, "secret": made["secret"]}
+    assert made["secret"].startswith("whsec_")
+    for method, body in (("GET", None), ("PUT", {"webhook": {"url": hook.url}})):
+        assert (await backend.ok(method, SETTINGS, body))["webhook"] == {"url": hook.url}
+    assert (await backend.ok("PUT", SETTINGS, {"webhook": made}))["webhook"] == {"url": hook.url}
+    await backend.ok("POST", f"{SETTINGS}/test", {"user_id": "ann"})
+    key, sent = b64decode(made["secret"].removeprefix("whsec_")), hook.headers[-1]
+    signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + hook.bodies[-1]
+    signature = b64encode(hmac.digest(key, signed, "sha256")).decode()
+    assert sent["webhook-signature"] == f"v1,{signature}"
+    await backend_with(rest)
+    again = await backend.ok("PUT", SETTINGS, {"webhook": {"url": hook.url}})
+    assert again["webhook"]["secret"] != made["secret"]
+
+
 @pytest.mark.parametrize(
     "webhook",
     [
+        {"url": "https://example.com/", "secret": ""},
         {"url": "ftp://example.com", "secret": SECRET},
         {"url": "https://example.com/", "secret": "short"},
         {"url": "https://example.com/", "secret": 7},

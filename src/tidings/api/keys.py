@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on signing keys, a tenant's own public keys, the master key and data keys."""
 
-from base64 import b64encode
 from typing import Final
 
 import msgspec
@@ -28,6 +27,7 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.setup_error import SetupError
+from tidings.model.webhook_secrets import shown_secret
 from tidings.ports.people import TokenIssuer
 
 KEYS_TAG: Final = "Keys"
@@ -316,7 +316,7 @@ async def get_hook_secret(
     the next version and install it, then raise `secret_version` in the settings: each request is
     signed with this version and with the one before."""
     secret = await identity.hook_secret(caller, tenant, asked.version)
-    return HookSecretRecord(f"whsec_{b64encode(secret).decode()}", asked.version)
+    return HookSecretRecord(shown_secret(secret), asked.version)
 
 
 OPERATIONS: Final = (

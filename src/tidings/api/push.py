@@ -53,7 +53,8 @@ class PushAvailability(msgspec.Struct):
 
 class PushSettingsBody(Body, frozen=True):
     """The credentials of each provider that the tenant uses; a secret that is left out stays as it
-    is. `content` says whether notices show who wrote what."""
+    is, and Tidings makes the first one of a webhook. `content` says whether notices show who wrote
+    what."""
 
     webpush: dict[str, Any] | None = None
     fcm: dict[str, Any] | None = None
@@ -63,7 +64,8 @@ class PushSettingsBody(Body, frozen=True):
 
 
 class PushSettingsRecord(msgspec.Struct):
-    """The push settings of a tenant, without secrets. A provider that is not used is null."""
+    """The push settings of a tenant, without secrets, except for a `secret` of the webhook that was
+    made for this request. A provider that is not used is null."""
 
     content: ContentRule
     webpush: dict[str, Any] | None
@@ -157,7 +159,8 @@ async def set_push_settings(
     caller: Caller, tenant: str, data: PushSettingsBody, push: PushVerbs
 ) -> PushSettingsRecord:
     """Replace the settings. Providers that are not given are not used any more. Secrets are stored
-    encrypted and never shown."""
+    encrypted and not shown. If a webhook is given without a `secret` and has none yet, Tidings
+    makes one, and only this answer shows it."""
     given = {name: value for name, value in _fields(data).items() if isinstance(value, dict)}
     credentials = cast(dict[ProviderName, dict[str, Any]], given)
     return _settings_record(await push.settings.put(caller, tenant, data.content, credentials))

@@ -47,7 +47,7 @@ class LazyProviders:
         self._services = LazyPosts(allowed)
         services = self._services
         self._makers: dict[str, tuple[str, Callable[[], PushProvider]]] = {
-            "webhook": (f"{_PACKAGE}.webhook", lambda: _webhook(posts, clock)),
+            "webhook": (f"{_PACKAGE}.webhook", lambda: _webhook(posts, clock, chance)),
             "webpush": (f"{_PACKAGE}.web_push", lambda: _web(services, clock, chance, allowed)),
             "fcm": (f"{_PACKAGE}.fcm", lambda: _fcm(services, places, clock)),
             "apns": (f"{_PACKAGE}.apns", lambda: _apns(places, clock, allowed)),
@@ -72,10 +72,10 @@ class LazyProviders:
         self._made[provider.name] = provider
 
 
-def _webhook(posts: SignedPosts, clock: Clock) -> PushProvider:
+def _webhook(posts: SignedPosts, clock: Clock, chance: Chance) -> PushProvider:
     from tidings.outgoing.push.webhook import WebhookPushProvider
 
-    return WebhookPushProvider(posts, clock)
+    return WebhookPushProvider(posts, clock, chance)
 
 
 def _web(posts: LazyPosts, clock: Clock, chance: Chance, allowed: Networks) -> PushProvider:

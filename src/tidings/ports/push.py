@@ -99,7 +99,8 @@ class PushProvider(Protocol):
         """Check what a tenant gives, and return what is to be stored.
 
         Secrets that are left out are taken from what is stored, or made if the provider can make
-        them: the keys of Web Push.
+        them: the keys of Web Push, and the `secret` of a webhook. A `secret` that was made is shown
+        to the tenant once.
 
         Raises:
             Invalid: Something is missing or malformed. The pointer begins with `/<name>/`.

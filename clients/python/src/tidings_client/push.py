@@ -92,7 +92,11 @@ class TenantPushApi:
     async def set_push(
         self, *, content: PushContent = "none", **providers: dict[str, Any]
     ) -> PushSettings:
-        """Replace the settings; each provider is given by its name with its credentials."""
+        """Replace the settings; each provider is given by its name with its credentials.
+
+        If a webhook is given without a `secret` and has none yet, the server makes one, which only
+        this call returns.
+        """
         path = path_of("tenants", self._tenant, "push")
         return await self._rest.ask(PushSettings, "PUT", path, {"content": content, **providers})
 

@@ -19,7 +19,7 @@ PROVIDERS: tuple[ProviderName, ...] = get_args(ProviderName)
 
 
 class ShownPush(msgspec.Struct, frozen=True):
-    """The push settings of a tenant, without secrets."""
+    """The push settings of a tenant, without secrets, except for one that was just made."""
 
     content: ContentRule
     providers: dict[str, Mapping[str, object]]
@@ -55,7 +55,8 @@ class TenantPushSettings:
     ) -> ShownPush:
         """Replace the settings; a provider that is not given is not used any more.
 
-        A secret that is left out stays as it is.
+        A secret that is left out stays as it is. If the provider makes one, only what this returns
+        shows it.
 
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.
@@ -64,14 +65,7 @@ class TenantPushSettings:
         await listing_owner(self.tenants, caller, tenant)
         self.directory.changed(tenant)  # an outdated secret must not be stored again
         stored = await self.directory.tenant(tenant)
-        accepted: dict[str, PushCredentials] = {}
-        for name in PROVIDERS:
-            if name in given:
-                provider = await self.providers.get(name)
-                if provider is None:
-                    raise Invalid(f"{name}: this server does not have this provider", f"/{name}")
-                before = stored.credentials.get(name)
-                accepted[name] = provider.accept_credentials(given[name], before)
+        accepted = await self._accepted(given, stored)
         settings = PushSettings(
             tenant=tenant,
             content=content,
@@ -81,7 +75,26 @@ class TenantPushSettings:
         )
         await self.store.put_settings(settings)
         self.directory.changed(tenant)
-        return await self._shown(TenantPush(content, accepted, settings.updated_at))
+        shown = await self._shown(TenantPush(content, accepted, settings.updated_at))
+        for name in given:
+            known = (given[name], stored.credentials.get(name, {}))
+            secret = accepted[name].get("secret")
+            if all(secret != one.get("secret") for one in known):
+                shown.providers[name] = {**shown.providers[name], "secret": secret}
+        return shown
+
+    async def _accepted(
+        self, given: Mapping[ProviderName, PushCredentials], stored: TenantPush
+    ) -> dict[str, PushCredentials]:
+        accepted: dict[str, PushCredentials] = {}
+        for name in PROVIDERS:
+            if name in given:
+                provider = await self.providers.get(name)
+                if provider is None:
+                    raise Invalid(f"{name}: this server does not have this provider", f"/{name}")
+                before = stored.credentials.get(name)
+                accepted[name] = provider.accept_credentials(given[name], before)
+        return accepted
 
     async def _shown(self, settings: TenantPush) -> ShownPush:
         providers: dict[str, Mapping[str, object]] = {}

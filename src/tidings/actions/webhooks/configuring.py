@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create, change, show and delete the webhook endpoints of a tenant, and replace their secrets."""
 
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -14,6 +13,7 @@ from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.model import webhooks as model
 from tidings.model.refusals import Invalid, LimitReached
 from tidings.model.webhook_refusals import WebhookBusy, WebhookNotFound
+from tidings.model.webhook_secrets import shown_secret
 from tidings.model.webhooks import WEBHOOK, WebhookEndpoint, check_endpoint
 from tidings.ports.people import Tenants
 from tidings.ports.webhooks import Webhooks
@@ -32,11 +32,6 @@ def webhook_secret(digest: Callable[..., bytes], endpoint: WebhookEndpoint, salt
     is stored."""
     named = (_SECRET, endpoint.tenant, endpoint.webhook_id, salt)
     return digest(*named, "1") + digest(*named, "2")
-
-
-def shown_secret(secret: bytes) -> str:
-    """Return a secret in the form of the Standard Webhooks specification."""
-    return f"whsec_{b64encode(secret).decode()}"
 
 
 @dataclass(frozen=True, slots=True)

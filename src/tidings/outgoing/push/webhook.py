@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push by a webhook of the tenant, which gets each notice once per user and notifies the devices.
 
-The body is JSON, signed as the Standard Webhooks specification says. The tenant gives the address
-and the secret.
+The body is JSON, signed as the Standard Webhooks specification says. The tenant gives the address,
+and the secret if it does not want a new one.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ import msgspec
 from tidings.model.before_send import is_web_address
 from tidings.model.ids import rfc3339
 from tidings.model.refusals import Invalid
+from tidings.model.webhook_secrets import shown_secret, signing_key
 from tidings.ports.outgoing import PostFailed, PostRefused, SignedPosts
 from tidings.ports.push import (
     ProviderName,
@@ -22,10 +23,11 @@ from tidings.ports.push import (
     PushProvider,
     PushTarget,
 )
-from tidings.ports.world import Clock
+from tidings.ports.world import Chance, Clock
 
 SECRET_CHARS_MIN: Final = 24
 SECRET_CHARS_MAX: Final = 200
+MADE_SECRET_BYTES: Final = 32
 TIMEOUT_MS: Final = 10_000
 _NOT_SENT: Final = (429, 503)
 _FIELDS: Final = "webhook may contain only url and secret, which are texts"
@@ -60,9 +62,10 @@ class WebhookPushProvider:
     name: ProviderName = "webhook"
     can_clear: bool = True
 
-    def __init__(self, posts: SignedPosts, clock: Clock) -> None:
+    def __init__(self, posts: SignedPosts, clock: Clock, chance: Chance) -> None:
         self._posts = posts
         self._clock = clock
+        self._chance = chance
 
     def accept_credentials(
         self, given: PushCredentials, stored: PushCredentials | None
@@ -73,7 +76,7 @@ class WebhookPushProvider:
         }:
             raise Invalid(_FIELDS, "/webhook")
         url = str(given.get("url", ""))
-        secret = str(given.get("secret") or (stored or {}).get("secret") or "")
+        secret = str(given.get("secret", (stored or {}).get("secret") or self._new_secret()))
         if not is_web_address(url):
             text = "url: must be an address such as https://example.com/push"
             raise Invalid(text, "/webhook/url")
@@ -81,6 +84,9 @@ class WebhookPushProvider:
             text = f"secret: must have {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} characters"
             raise Invalid(text, "/webhook/secret")
         return {"url": url, "secret": secret}
+
+    def _new_secret(self) -> str:
+        return shown_secret(self._chance.token(MADE_SECRET_BYTES))
 
     def shown(self, credentials: PushCredentials) -> Mapping[str, object]:
         return {"url": credentials["url"]}
@@ -105,7 +111,7 @@ class WebhookPushProvider:
             body=notice.body,
         )
         body = _encode(WebhookBody("push", rfc3339(self._clock.now()), data))
-        secrets = [str(credentials["secret"]).encode()]
+        secrets = [signing_key(str(credentials["secret"]))]
         try:
             await self._posts.post(str(credentials["url"]), body, secrets, TIMEOUT_MS)
         except PostRefused as refused:
