@@ -54,6 +54,18 @@ async def test_a_target_belongs_to_its_last_registrant(store: Store) -> None:
     assert {(one.kind, one.subject) for one in told} == {("push", ANN), ("push", BOB)}
 
 
+async def test_of_two_who_take_over_a_target_at_once_one_has_it(store: Store) -> None:
+    await store.push.register(device(ANN))
+
+    await asyncio.gather(*(store.push.register(device(user)) for user in (BOB, CAT)))
+
+    owners = {user: await store.push.of(user) for user in (ANN, BOB, CAT)}
+    assert sorted(map(len, owners.values())) == [0, 0, 1]
+    assert owners[ANN] == []
+    page = await store.push.of_tenant(TENANT, after=None, limit=10)
+    assert [page.rows] == [found for found in owners.values() if found]
+
+
 async def test_a_device_has_one_target_and_gives_back_the_earlier_one(store: Store) -> None:
     await store.push.register(device(ANN, target="t1"))
     await store.push.register(device(ANN, target="t2"))

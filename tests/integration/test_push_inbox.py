@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push of notifications: to listed users by their preferences, and to everybody in a job."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import count
@@ -10,11 +11,17 @@ import pytest_asyncio
 
 from tests.integration.rest_world import Actor, Json, Rest, open_rest
 from tests.support.engine import some_engine
-from tests.support.push import FakePush, with_fake_providers
+from tests.support.push import FakeProvider, FakePush, with_fake_providers
 from tests.support.waiting import until
+from tidings.actions.push.inbox_notices import SEND_SECONDS_MAX
+from tidings.assembly.push import LazyProviders
 from tidings.assembly.push_queue import make_push_to_everyone, run_own_events
+from tidings.metrics import declared
 from tidings.model.ids import UserKey
-from tidings.model.limits import SECOND_MS
+from tidings.model.limits import DELETION_LEASE_MS, SECOND_MS
+from tidings.model.push import PushRegistration
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.push import PushCredentials, PushNotice, PushOutcome, PushTarget
 from tidings.ports.tenant_jobs import NotYet, TenantJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -116,6 +123,55 @@ async def test_a_retracted_notification_is_not_pushed(news: News) -> None:
     name = await news.post(["ann"])
     await news.backend.ok("DELETE", f"{news.inbox}/notifications/{name}")
     assert await news.notify(name, "ann") == 0
+
+
+async def test_a_user_whose_devices_cannot_be_read_keeps_nobody_else_from_a_notice(
+    news: News, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = news.rest.core
+    for name in ("ann", "bob"):
+        await news.user(name)
+    shown = await core.inbox.showing.copy_text(news.tenant, "news", await news.post(["ann", "bob"]))
+    assert shown is not None
+    ann, bob = (UserKey(f"{news.tenant}:{name}") for name in ("ann", "bob"))
+    core.push.directory.changed(ann)
+    failed, devices = declared.push.counts["failed"], core.store.push.of
+
+    async def those_of_bob(user: UserKey) -> list[PushRegistration]:
+        if user == ann:
+            raise StoreUnavailable
+        return await devices(user)
+
+    monkeypatch.setattr(core.store.push, "of", those_of_bob)
+    await core.push.notify_inbox.notify(news.tenant, "news", shown, [ann, bob])
+    assert news.notified == ["bob"]
+    assert declared.push.counts["failed"] == failed + 1
+
+
+class HangingProvider(FakeProvider):
+    """A push service that does not answer for Ann."""
+
+    async def send(
+        self, credentials: PushCredentials, target: PushTarget, notice: PushNotice
+    ) -> PushOutcome:
+        if target.address.endswith("ann"):
+            await asyncio.Event().wait()
+        return await super().send(credentials, target, notice)
+
+
+async def test_a_push_service_that_does_not_answer_ends_no_lease(
+    news: News, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert SEND_SECONDS_MAX * SECOND_MS < DELETION_LEASE_MS / 2
+    monkeypatch.setattr("tidings.actions.push.inbox_notices.SEND_SECONDS_MAX", 0.5)
+    providers = news.rest.core.push.send.providers
+    assert isinstance(providers, LazyProviders)
+    providers.replace(HangingProvider("fcm", news.fake))
+    for name in ("ann", "bob"):
+        await news.user(name)
+    await news.post(None)
+    job = await make_push_to_everyone(news.rest.core).step(await the_job(news))
+    assert (job.state, news.notified) == ("done", ["bob"])
 
 
 async def the_job(news: News) -> TenantJob:

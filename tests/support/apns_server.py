@@ -65,6 +65,8 @@ class ApnsServer:
     window: int = 65_535
     answer: tuple[int, Mapping[str, str], Mapping[str, Any]] | None = (200, {}, {})
     refuses_streams: bool = False
+    answers_early: bool = False
+    """Whether requests are answered before their bodies have come."""
     requests: list[ApnsRequest] = field(default_factory=list)
     connections: list["ApnsConnection"] = field(default_factory=list)
     provider_tokens: set[str] = field(default_factory=set)
@@ -150,6 +152,8 @@ class ApnsConnection(asyncio.Protocol):
             return
         self._open[stream] = headers, b""
         self._server.most_at_once = max(self._server.most_at_once, len(self._open))
+        if self._server.answers_early and self._server.answer is not None:
+            self.respond(stream, *self._server.answer)
 
     def _take(self, stream: int) -> None:
         headers, body = self._open[stream]

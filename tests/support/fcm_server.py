@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Google's token endpoint and FCM, which check what a server sends, as the real ones do."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -59,6 +60,8 @@ class FcmServer:
         self.token_seconds = 3_599
         self.token_status = 200
         self.error: web.Response | None = None
+        self.is_frugal = False
+        """Whether answers are compressed if the client takes that, and come in two pieces."""
         self.messages: list[dict[str, Any]] = []
         self.now: Callable[[], float] = time
 
@@ -82,13 +85,14 @@ class FcmServer:
         assert abs(claims["iat"] - self.now()) <= 300
         if self.token_status != 200:
             return web.json_response({"error": "invalid_grant"}, status=self.token_status)
-        return web.json_response(
-            {
-                "access_token": f"token-{self.tokens}",
-                "expires_in": self.token_seconds,
-                "token_type": "Bearer",
-            }
-        )
+        answer = {
+            "access_token": f"token-{self.tokens}",
+            "expires_in": self.token_seconds,
+            "token_type": "Bearer",
+        }
+        if self.is_frugal:
+            return await _in_two_pieces(request, json.dumps(answer).encode())
+        return web.json_response(answer)
 
     async def take_message(self, request: web.Request) -> web.StreamResponse:
         """Handle a message."""
@@ -107,6 +111,18 @@ class FcmServer:
             own = self.error
             return web.Response(status=own.status, body=own.body, headers=own.headers)
         return web.json_response({"name": f"projects/{PROJECT}/messages/{len(self.messages)}"})
+
+
+async def _in_two_pieces(request: web.Request, body: bytes) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.enable_compression()
+    await response.prepare(request)
+    await response.write(body[:20])
+    for _ in range(100):
+        await asyncio.sleep(0)  # the client reads the first piece
+    await response.write(body[20:])
+    await response.write_eof()
+    return response
 
 
 @asynccontextmanager

@@ -188,6 +188,16 @@ async def test_a_body_waits_for_the_window_of_the_server(setting: Setting) -> No
     assert len(setting.apns.requests[0].payload["aps"]["alert"]["body"]) == 3_000
 
 
+async def test_an_answer_before_the_whole_body_ends_the_stream(setting: Setting) -> None:
+    setting.apns.streams_max = 2
+    setting.apns.window = 10
+    setting.apns.answer = 403, {}, {"reason": "InvalidProviderToken"}
+    setting.apns.answers_early = True
+    for _ in range(5):
+        assert await setting.send() == PushOutcome("refused", "InvalidProviderToken")
+    assert len(setting.apns.connections) == 1
+
+
 async def test_tenants_do_not_share_a_connection(setting: Setting) -> None:
     await setting.send()
     other = setting.provider.accept_credentials(apns_credentials(topic="com.example.b"), None)

@@ -134,6 +134,11 @@ async def test_notices_share_a_token_until_shortly_before_its_end(setting: Setti
     assert len(setting.fcm.messages) == 7
 
 
+async def test_an_answer_is_understood_however_it_comes(setting: Setting) -> None:
+    setting.fcm.is_frugal = True
+    assert await setting.send() == ("sent", "", None)
+
+
 async def test_a_token_that_is_not_accepted_is_replaced(setting: Setting) -> None:
     await setting.send()
     setting.fcm.tokens += 1  # the server accepts only the newest

@@ -87,6 +87,7 @@ def run_own_events(core: Core, stack: AsyncExitStack) -> None:
     """Remove notices whose messages were read in this process, and start the jobs that notify
     everybody of broadcasts."""
     clearing = PushClearing(core.store.push_claims, core.push.send, core.push.badges, core.bus)
+    clearing.start()
     stack.push_async_callback(clearing.close)
     broadcasts = BroadcastPush(core.push.notify_inbox, core.start_job, core.bus)
     stack.push_async_callback(broadcasts.close)

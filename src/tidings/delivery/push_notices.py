@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offers new messages to the queue of push notices, for the members who may be notified.
 
-Only messages that are not older than `YOUNG_MS_MAX` are offered. A process that starts again offers
-young messages once more; the claim of a notice makes sure that it is sent once.
+Only messages that are not older than `YOUNG_MS_MAX` are offered. If a message is offered twice, for
+example after a worker was killed before it finished the event, the claim of the notice makes sure
+that it is sent once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -34,10 +34,10 @@ WAITING_MAX: Final = 50_000
 """Maximum number of chats of users that wait in a process. Beyond it, notices are dropped."""
 TENANT_WAITING_MAX: Final = 20_000
 MESSAGES_MAX: Final = 8
-"""Number of messages that are remembered for one notice: the newest ones."""
+"""Number of messages that are remembered for one notice: the oldest, whose time comes first, those
+that mention the user, and the newest."""
 WORKERS: Final = 16
 TENANT_WORKERS: Final = 8
-CLOSE_SECONDS_MAX: Final = 2.0
 
 _Key = tuple[UserKey, ChatId]
 
@@ -46,15 +46,23 @@ class _Due(msgspec.Struct, frozen=True):
     message: ArrivedMessage
     at: float
     """When the message may be pushed, by the clock of the event loop."""
+    receipts_tell: bool
+    """Whether a receipt shows that a device has taken it which is not away."""
 
 
 class _Pending(msgspec.Struct):
-    """Messages of one chat of which a user is not notified yet."""
+    """Messages of one chat of which a user is not notified yet, oldest first."""
 
     due: list[_Due]
     is_small: bool
-    receipts_tell: bool
-    """Whether a receipt shows that a device has taken them which is not away."""
+
+    def add(self, due: _Due) -> None:
+        """Add the newest message. If there are too many, forget one in the middle."""
+        if len(self.due) >= MESSAGES_MAX:
+            # If the oldest were forgotten, no message of a busy chat would ever become due.
+            rest = range(1, len(self.due))
+            del self.due[next((n for n in rest if not self.due[n].message.is_mention), 1)]
+        self.due.append(due)
 
 
 class PushQueue:
@@ -100,7 +108,7 @@ class PushQueue:
             self._tasks.repeat(self._work)
 
     async def close(self) -> None:
-        """Stop. What still waits is offered again after the next start, while it is young."""
+        """Stop. What still waits is lost; the next message of the chat has its own notice."""
         await self._tasks.close()
 
     def offer(
@@ -115,17 +123,16 @@ class PushQueue:
     ) -> None:
         """Notify a user of a message: at once, or later if the user looks at a device."""
         key, now = (user, chat), asyncio.get_running_loop().time()
-        due = _Due(message, now + self._wait_seconds if is_looking else now)
+        due = _Due(message, now + self._wait_seconds if is_looking else now, receipts_tell)
         pending = self._pending.get(key)
         if pending is not None:
-            pending.due = [*pending.due[-(MESSAGES_MAX - 1) :], due]
-            pending.receipts_tell = pending.receipts_tell and receipts_tell
+            pending.add(due)
             return
         tenant = tenant_of(user)
         if len(self._pending) >= WAITING_MAX or self._of_tenant[tenant] >= TENANT_WAITING_MAX:
             declared.push.counts["dropped"] += 1
             return
-        self._pending[key] = _Pending([due], is_small, receipts_tell)
+        self._pending[key] = _Pending([due], is_small)
         self._of_tenant[tenant] += 1
         self._schedule(key)
 
@@ -159,21 +166,34 @@ class PushQueue:
     def _taken(self, key: _Key) -> WaitingMessages:
         """Remove and return the messages that may be pushed now; the others wait on."""
         now, pending = asyncio.get_running_loop().time(), self._pending[key]
-        due = [one.message for one in pending.due if one.at <= now]
+        due = [one for one in pending.due if one.at <= now]
         pending.due = [one for one in pending.due if one.at > now]
         self._noticed_at.put(key, now)
         if pending.due:
             self._schedule(key)
         else:
             del self._pending[key]
-            self._of_tenant[tenant_of(key[0])] -= 1
-        user, chat = key
-        left = [one for one in due if not self._took(user, chat, one, is_small=pending.is_small)]
-        tells = pending.receipts_tell and pending.is_small and not self._looking.is_away(user)
-        return WaitingMessages(user, chat, left[::-1], unless_delivered=tells)
+            tenant = tenant_of(key[0])
+            self._of_tenant[tenant] -= 1
+            if not self._of_tenant[tenant]:
+                del self._of_tenant[tenant]
+        return self._left(key, due, is_small=pending.is_small)
 
-    def _took(self, user: UserKey, chat: ChatId, one: ArrivedMessage, *, is_small: bool) -> bool:
-        return self._looking.took(user, chat, one.sequence, is_small=is_small)
+    def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
+        """Return the messages that no device has taken which is not away, newest first.
+
+        A receipt covers all earlier messages. Whether it tells is therefore decided by the newest.
+        """
+        user, chat = key
+        left = [
+            one
+            for one in reversed(due)
+            if not self._looking.took(user, chat, one.message.sequence, is_small=is_small)
+        ]
+        tells = bool(left) and left[0].receipts_tell
+        tells = tells and is_small and not self._looking.is_away(user)
+        messages = [one.message for one in left]
+        return WaitingMessages(user, chat, messages, unless_delivered=tells)
 
     async def _notify(self, key: _Key, waiting: WaitingMessages) -> None:
         made: PushNotice | Reason = "taken"

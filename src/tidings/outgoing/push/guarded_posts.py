@@ -42,6 +42,8 @@ class GuardedPosts:
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=seconds_max, sock_connect=seconds_max / 2),
+                # Answers are short, and a compressed one could be very long in truth.
+                headers={"Accept-Encoding": "identity"},
                 auto_decompress=False,
             )
             for is_secure in (True, False)
@@ -53,7 +55,7 @@ class GuardedPosts:
             async with session.post(
                 url, data=body, headers=headers, allow_redirects=False
             ) as response:
-                start = await response.content.read(ANSWER_BYTES_MAX)
+                start = await _start_of(response.content)
                 return ServiceAnswer(response.status, start, response.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoAnswer(_outcome_of(error)) from None
@@ -62,6 +64,14 @@ class GuardedPosts:
         """Close the connections."""
         for session in self._sessions.values():
             await session.close()
+
+
+async def _start_of(content: aiohttp.StreamReader) -> bytes:
+    """Return the beginning of an answer, which may come in several pieces."""
+    start = b""
+    while len(start) < ANSWER_BYTES_MAX and not content.at_eof():
+        start += await content.read(ANSWER_BYTES_MAX - len(start))
+    return start
 
 
 def _outcome_of(error: Exception) -> PushOutcome:

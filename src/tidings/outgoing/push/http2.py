@@ -193,14 +193,13 @@ class Http2Connection(asyncio.Protocol):
                 self._waiting.pop(changed)
 
     def _forget(self, stream: int) -> None:
-        request = self._requests.pop(stream, None)
-        if request is not None and not request.answer.done():
-            request.answer.cancel()
-            try:
-                self._h2.reset_stream(stream, ErrorCodes.CANCEL)
-                self._flush()
-            except ProtocolError:
-                pass  # the stream or the connection has ended already
+        self._requests.pop(stream).answer.cancel()
+        try:
+            # The stream is still open if nobody waits any more, or if the answer came early.
+            self._h2.reset_stream(stream, ErrorCodes.CANCEL)
+            self._flush()
+        except ProtocolError:
+            pass  # the stream or the connection has ended already
         self._wake()
         if self._is_ending:
             self.end()

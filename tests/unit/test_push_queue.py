@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of push notices: what it remembers of a busy chat, and when it trusts a receipt."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.support.users import BOB
+from tests.support.waiting import until
+from tests.unit.small_deployment import ALICE, CHAT
+from tidings.actions.push.noticing import WaitingMessages
+from tidings.assembly.push_queue import NoDevices
+from tidings.delivery.push_queue import MESSAGES_MAX, PushQueue
+from tidings.model.ids import UserKey
+from tidings.model.push_rules import ArrivedMessage, Reason
+from tidings.ports.push import PushNotice
+
+
+class Recorder:
+    """Makes no notice, and records for which messages it was asked to."""
+
+    def __init__(self) -> None:
+        self.asked: list[WaitingMessages] = []
+
+    async def make(self, waiting: WaitingMessages) -> PushNotice | Reason:
+        self.asked.append(waiting)
+        return PushNotice(kind="message", data={}, collapse_key=waiting.chat)
+
+    async def send(self, user: UserKey, notice: PushNotice) -> None:
+        """Take a notice."""
+
+    @property
+    def sequences(self) -> list[list[int]]:
+        return [[one.sequence for one in waiting.messages] for waiting in self.asked]
+
+
+@asynccontextmanager
+async def open_queue(recorder: Recorder, *, wait: float, gather: float) -> AsyncIterator[PushQueue]:
+    queue = PushQueue(
+        recorder.make, recorder.send, NoDevices(), wait_seconds=wait, gather_seconds=gather
+    )
+    queue.start()
+    yield queue
+    await queue.close()
+
+
+def offer(
+    queue: PushQueue,
+    sequence: int,
+    *,
+    is_looking: bool = False,
+    receipts_tell: bool = False,
+    is_mention: bool = False,
+) -> None:
+    message = ArrivedMessage(sequence, ALICE, is_mention)
+    queue.offer(
+        BOB, CHAT, message, is_small=True, is_looking=is_looking, receipts_tell=receipts_tell
+    )
+
+
+async def test_a_user_of_a_busy_chat_is_notified_when_the_first_message_is_due() -> None:
+    recorder = Recorder()
+    async with open_queue(recorder, wait=0.2, gather=0.2) as queue:
+        start = asyncio.get_running_loop().time()
+        sequence = 0
+
+        def is_noticed() -> bool:
+            nonlocal sequence
+            for _ in range(MESSAGES_MAX):
+                sequence += 1
+                offer(queue, sequence, is_looking=True)
+            return bool(recorder.asked)
+
+        await until(is_noticed)
+        assert asyncio.get_running_loop().time() >= start + 0.2
+        assert recorder.sequences[0][-1] == 1
+        assert queue.depths()["messages"] <= MESSAGES_MAX
+
+
+async def test_of_many_messages_those_that_mention_the_user_are_remembered() -> None:
+    recorder = Recorder()
+    async with open_queue(recorder, wait=0, gather=0.1) as queue:
+        offer(queue, 1)
+        await until(lambda: len(recorder.asked) == 1)
+        for sequence in range(2, 21):
+            offer(queue, sequence, is_mention=sequence == 5)
+        await until(lambda: len(recorder.asked) == 2)
+    assert recorder.sequences == [[1], [20, 19, 18, 17, 16, 15, 5, 2]]
+
+
+async def test_what_was_known_of_earlier_messages_does_not_make_a_receipt_doubtful() -> None:
+    recorder = Recorder()
+    async with open_queue(recorder, wait=0.1, gather=0.2) as queue:
+        offer(queue, 1)
+        await until(lambda: len(recorder.asked) == 1)
+        offer(queue, 2)  # nobody looks at a device
+        offer(queue, 3, is_looking=True, receipts_tell=True)
+        await until(lambda: sum(map(len, recorder.sequences)) == 3)
+    told = {waiting.messages[0].sequence: waiting.unless_delivered for waiting in recorder.asked}
+    assert told[1] is False
+    assert told[3] is True, "a device that is not away got it"
