@@ -16,6 +16,8 @@ from tidings.actions.inbox.posting import jobs_for
 from tidings.model.notifications import Notification
 from tidings.ports.due import Due
 from tidings.ports.scheduled_notifications import due_of_job, due_of_notification
+from tidings.stores.dynamodb.inbox.scheduled_notifications import held_item
+from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 USERS = [f"u{number}" for number in range(250)]
 
@@ -69,6 +71,21 @@ async def test_the_first_head_stays(store: Store) -> None:
     assert await stored(store, made) == expected
     assert await late.begin(TENANT, INBOX, new_id(), 4) is None
     await late.finish(TENANT, INBOX, new_id(), 4)
+
+
+async def test_what_failed_is_marked_and_never_made(store: Store) -> None:
+    made, unknown = await scheduled(store, NOW + 1), new_id()
+    for name in (made.notification_id, unknown):
+        await store.scheduled_notifications.fail(TENANT, INBOX, name)
+    assert await stored(store, made) == msgspec.structs.replace(made, failed=True)
+    assert await store.notifications.get(TENANT, INBOX, [unknown]) == []
+
+
+def test_jobs_wait_as_long_as_their_notification_is_stored() -> None:
+    """An outage of several days must not remove them before they are queued."""
+    made = a_notification(new_id(NOW), posted_at=NOW)
+    for job in jobs_for(made, USERS):
+        assert held_item(job)[TTL] == ttl_seconds(made.expires_at)
 
 
 async def test_the_item_of_a_job_is_that_of_its_notification(store: Store) -> None:

@@ -14,6 +14,7 @@ from tidings.actions.inbox import late_delivery
 from tidings.model.ids import rfc3339
 from tidings.model.scheduled import SCHEDULE_MS_MAX, SETTLE_MS
 from tidings.ports.due import Due
+from tidings.ports.scheduled_notifications import due_of_notification
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -152,6 +153,27 @@ async def test_a_process_that_dies_in_it_delivers_it_once(
     await room.delivered(name)
     assert await ann.titles() == ["once"]
     assert (await ann.unread())["total"] == 1
+
+
+@pytest.mark.parametrize("uids", [["ann"], None])
+async def test_a_delivery_that_is_given_up_shows_as_failed(
+    rest: Rest, uids: list[str] | None
+) -> None:
+    room = await open_newsroom(rest, f"fails{len(uids or ())}")
+    ann = await room.user("ann")
+    name = await schedule(room, "fails", uids)
+    (found,) = await rest.core.store.notifications.get(room.tenant, room.inbox, [name])
+    due = due_of_notification(found, rest.clock.time)
+    rest.clock.time += MINUTE
+    await rest.core.due_work["inbox"].give_up(due)
+    await rest.core.store.due.drop(due)
+    assert (await room.progress(name))["status"] == "failed"
+    held = rest.core.store.scheduled_notifications.held
+    assert await held(room.tenant, room.inbox, name, 10) == []
+    await pass_time(rest, 1)
+    assert await ann.titles() == []
+    await room.redact(name)
+    assert (await room.progress(name))["status"] == "redacted"
 
 
 async def test_many_users_get_it_in_portions(rest: Rest) -> None:

@@ -217,6 +217,7 @@ async def test_reading_by_id_and_up_to_a_time(rest: Rest) -> None:
         {"ids": []},
         {"ids": ["b1"], "before": "2030-01-01T00:00:00Z"},
         {"ids": ["b1"] * 101},
+        {"ids": ["b1"] * 20_000},
         {"ids": [7]},
         {"before": "yesterday"},
         {"before": "2030-01-01T00:00:00"},

@@ -120,6 +120,7 @@ async def test_a_change_that_says_nothing_or_too_much_is_refused(rest: Rest) -> 
         {"ids": ["b1"], "before": now, "seen": True},
         {"ids": [], "seen": True},
         {"ids": ["b1"] * 101, "seen": True},
+        {"ids": ["b1"] * 20_000, "seen": True},
         {"before": now, "read": False},
         {"before": now, "seen": True, "archived": False},
         {"before": now, "snooze_until": now},

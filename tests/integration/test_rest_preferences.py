@@ -59,6 +59,17 @@ async def test_defaults_apply_until_a_user_chooses(rest: Rest) -> None:
     assert await ben.actor.ok("GET", path) == found
 
 
+async def test_what_was_read_can_be_sent_back_after_a_category_is_gone(rest: Rest) -> None:
+    room = await open_newsroom(rest, "pref-gone", categories=["news", "offers"])
+    ann = await room.user("ann")
+    await choose(ann, news={"push": False}, offers={"push": False})
+    await room.actor.ok("PUT", room.path, {"title": "News", "categories": ["news"]})
+    path = "/v1/inboxes/pref-gone/preferences"
+    left = await ann.actor.ok("GET", path)
+    assert left["categories"] == {"news": ALL_ON | {"push": False}}
+    assert await ann.actor.ok("PUT", path, left) == left
+
+
 async def test_what_is_off_is_neither_listed_nor_counted(rest: Rest) -> None:
     room = await open_newsroom(rest, "pref2")
     ann, ben = await room.user("ann"), await room.user("ben")

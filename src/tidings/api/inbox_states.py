@@ -5,11 +5,10 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from tidings.actions import rate_limits
 from tidings.actions.verbs import InboxVerbs
 from tidings.api import fields
 from tidings.api.fields import ReadIds, Time
-from tidings.api.inboxes import TAG
+from tidings.api.inboxes import TAG, listed_cost
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model.ids import UserKey, rfc3339
@@ -36,7 +35,7 @@ class InboxStateChange(Body, frozen=True, kw_only=True):
 
 def change_cost(change: InboxStateChange) -> int:
     """Return the cost of changing states of notifications."""
-    return rate_limits.look_up_cost(len(change.ids or ()))
+    return listed_cost(change.ids)
 
 
 @operation(

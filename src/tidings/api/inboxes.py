@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on inboxes: their settings for tenants, and reading notifications for users."""
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -258,9 +259,17 @@ class ReadChange(Body, frozen=True):
     before: Time | None = None
 
 
+def listed_cost(ids: Sequence[str] | None) -> int:
+    """Return the cost of a change of the notifications with these ids.
+
+    More ids than allowed cost no more: the request is refused, and must not wait for its tokens.
+    """
+    return rate_limits.look_up_cost(min(len(ids or ()), limits.READ_IDS_MAX))
+
+
 def mark_cost(change: ReadChange) -> int:
     """Return the cost of marking notifications as read."""
-    return rate_limits.look_up_cost(len(change.ids or ()))
+    return listed_cost(change.ids)
 
 
 @operation(

@@ -28,7 +28,7 @@ from tidings.delivery.webhooks import WebhookFeed
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
-from tidings.ports.bus import Appended, Expired, InboxRead, ReceiptMoved
+from tidings.ports.bus import Appended, Expired
 from tidings.ports.delivery import Changes, DeliveryStore
 
 
@@ -163,9 +163,7 @@ async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExit
 
 def _run_events(core: Core, stack: AsyncExitStack) -> BusEvents:
     events = BusEvents(core.tenant_events, core.store.log, core.clock, wait_patiently)
-    core.bus.subscribe(events.on_receipt, ReceiptMoved)
-    core.bus.subscribe(events.on_inbox_read, InboxRead)
-    core.bus.subscribe(events.on_expired, Expired)
+    events.listen(core.bus)
     events.start()
     stack.push_async_callback(events.close)
     return events

@@ -13,7 +13,7 @@ from tidings.actions.webhooks.events import TenantEvents
 from tidings.model.ids import ChatId, UserKey, rfc3339, tenant_of, user_id
 from tidings.model.refusals import Unavailable
 from tidings.model.webhooks import TenantEventType
-from tidings.ports.bus import Expired, InboxRead, ReceiptMoved
+from tidings.ports.bus import Bus, Expired, InboxRead, ReceiptMoved, StatesChanged
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -44,6 +44,13 @@ class BusEvents:
         self._asked = asyncio.Event()
         self._tasks = Tasks("webhook_events")
 
+    def listen(self, bus: Bus) -> None:
+        """Gather what is published on the bus from now on."""
+        bus.subscribe(self.on_receipt, ReceiptMoved)
+        bus.subscribe(self.on_inbox_read, InboxRead)
+        bus.subscribe(self.on_states_changed, StatesChanged)
+        bus.subscribe(self.on_expired, Expired)
+
     def start(self) -> None:
         """Start the background task."""
         self._tasks.repeat(self._run)
@@ -66,12 +73,18 @@ class BusEvents:
 
     def on_inbox_read(self, event: InboxRead) -> None:
         """Note that a user has read notifications of an inbox."""
-        data = {
-            "inbox": event.inbox,
-            "user_id": user_id(event.user),
-            "read_at": rfc3339(self._clock.now()),
-        }
-        self._note(event.user, "notification.read", data, event.inbox)
+        if event.by_reading:
+            self._note_read(event.user, event.inbox)
+
+    def on_states_changed(self, event: StatesChanged) -> None:
+        """Note that a user has read notifications of an inbox, or has chosen an action."""
+        if event.change.read:
+            self._note_read(event.user, event.inbox)
+
+    def _note_read(self, user: UserKey, inbox: str) -> None:
+        read_at = rfc3339(self._clock.now())
+        data = {"inbox": inbox, "user_id": user_id(user), "read_at": read_at}
+        self._note(user, "notification.read", data, inbox)
 
     def on_expired(self, event: Expired) -> None:
         """Note messages whose content was removed because their lifetime is over."""

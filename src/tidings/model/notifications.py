@@ -91,6 +91,8 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """The sequence of the scheduled broadcast in the log."""
     restored: bool = False
     """Whether the notification was due before its backup was restored. It is not delivered."""
+    failed: bool = False
+    """Whether its delivery at its time failed so often that it was given up."""
 
     @property
     def is_retracted(self) -> bool:

@@ -217,10 +217,11 @@ class Retracted(msgspec.Struct, frozen=True, tag="retracted"):
 
 
 class InboxRead(msgspec.Struct, frozen=True, tag="read"):
-    """A user marked notifications of an inbox as read."""
+    """A user marked notifications of an inbox as read, or changed otherwise which ones count."""
 
     user: UserKey
     inbox: str
+    by_reading: bool = True
 
 
 class StatesChanged(msgspec.Struct, frozen=True, tag="states"):

@@ -67,6 +67,7 @@ class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
     log_head: int | None = None
     sequence: int | None = None
     restored: bool = False
+    failed: bool = False
     finished_jobs: tuple[int, ...] = ()
     """Numbers of the finished delivery jobs, ascending."""
 
@@ -245,7 +246,7 @@ def is_late(fact: msgspec.Struct) -> TypeGuard[HeldJobFact | NotificationFact]:
 def waits_for_log(fact: NotificationFact) -> bool:
     """Return True if the notification is a scheduled broadcast that still has to be appended."""
     is_open = fact.everyone and fact.sequence is None
-    return is_open and fact.box is not None and not fact.restored
+    return is_open and fact.box is not None and not (fact.restored or fact.failed)
 
 
 def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:

@@ -67,3 +67,7 @@ class ScheduledNotifications(Protocol):
     async def finish(self, tenant: str, inbox: str, notification_id: str, sequence: int) -> None:
         """Store the sequence of a scheduled broadcast in the log, which has its content now."""
         ...
+
+    async def fail(self, tenant: str, inbox: str, notification_id: str) -> None:
+        """Store that the delivery of a notification was given up."""
+        ...

@@ -45,7 +45,7 @@ class ProgressRecord(msgspec.Struct):
     """Progress of a notification: how many of its users have received it."""
 
     id: str
-    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
+    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored", "failed"]
     recipients: int
     delivered: int
     label: str | None

@@ -77,7 +77,7 @@ class Progress(msgspec.Struct, frozen=True):
     """The progress of the delivery of a notification."""
 
     id: str
-    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
+    status: Literal["scheduled", "queued", "running", "done", "redacted", "restored", "failed"]
     recipients: int
     delivered: int
     label: str | None = None

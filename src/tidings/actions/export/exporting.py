@@ -326,7 +326,9 @@ def _not_done(fact: Fact) -> int:
     subtracts one.
     """
     match fact:
-        case NotificationFact() if fact.box is not None and not (fact.everyone or fact.restored):
+        case NotificationFact() if fact.everyone or fact.restored or fact.failed:
+            return 0
+        case NotificationFact() if fact.box is not None:
             return -(-fact.recipients // JOB_USERS_MAX) - len(fact.finished_jobs)
         case JobFact() | HeldJobFact() | DeadLetterFact():
             return -1

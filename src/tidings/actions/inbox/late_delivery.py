@@ -63,7 +63,11 @@ class DeliverLate:
             await self._append(found[0], view.head)
 
     async def give_up(self, due: Due) -> None:
-        """Leave the notification as it is. Its status shows that it was not delivered."""
+        """Mark the notification as failed, because its delivery failed unexpectedly several
+        times."""
+        name = due.tenant, due.subject, due.item_id
+        await self.scheduled.fail(*name)
+        await release_all(self.scheduled, *name)
 
     async def _has_inbox(self, tenant: str, inbox: str) -> bool:
         try:

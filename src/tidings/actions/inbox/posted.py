@@ -39,7 +39,7 @@ ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
 
 _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 
-Status = Literal["scheduled", "queued", "running", "done", "redacted", "restored"]
+Status = Literal["scheduled", "queued", "running", "done", "redacted", "restored", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +381,8 @@ def delivered_by(finished: set[int], recipients: int) -> int:
 def _status(delivered: int, found: Notification | Broadcast, now: int) -> Status:
     if isinstance(found, Notification) and found.restored:
         return "restored"
+    if isinstance(found, Notification) and found.failed and delivered < found.recipients:
+        return "failed"
     if isinstance(found, Notification) and (found.everyone or found.posted_at > now):
         return "scheduled"
     if isinstance(found, Broadcast) or delivered >= found.recipients:

@@ -35,7 +35,8 @@ class EffectivePreferences(msgspec.Struct, frozen=True, kw_only=True):
     """What applies to a user in an inbox: the user's choices, and the defaults of the tenant."""
 
     categories: dict[str, CategoryRule]
-    """Every category that the inbox declares or for which the user has chosen something."""
+    """Every category that the inbox declares. If it declares none, these are the categories for
+    which the tenant has rules or the user has chosen something."""
     quiet_hours: QuietHours | None
 
 
@@ -74,7 +75,8 @@ class OwnPreferences:
             # This comes first: otherwise delivery might not ask for preferences that are stored.
             await self._begin(tenant_of(user), inbox)
         await self.store.put(user, inbox, preferences)
-        self.bus.publish(InboxRead(user, inbox))  # broadcasts that are hidden now do not count
+        # Broadcasts that are hidden now do not count.
+        self.bus.publish(InboxRead(user, inbox, by_reading=False))
         return _effective(config, preferences)
 
     async def _begin(self, tenant: str, inbox: str) -> None:
@@ -170,7 +172,8 @@ def chosen_broadcasts(
 
 def _effective(config: InboxConfig, chosen: Preferences) -> EffectivePreferences:
     rules = config.category_rules or {}
-    names = dict.fromkeys([*(config.categories or ()), *rules, *chosen.categories])
+    declared = config.categories
+    names = dict.fromkeys([*rules, *chosen.categories] if declared is None else declared)
     return EffectivePreferences(
         categories={
             name: CategoryRule(

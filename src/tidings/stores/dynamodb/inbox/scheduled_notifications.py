@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.model.limits import DAY_MS
 from tidings.ports.bus import Job
 from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
@@ -64,6 +63,10 @@ class DynamoScheduledNotifications:
         update = "SET #sequence = :sequence REMOVE #box, #box_key"
         await self._mark(tenant, inbox, notification_id, update, {":sequence": sequence})
 
+    async def fail(self, tenant: str, inbox: str, notification_id: str) -> None:
+        update = "SET #failed = :true"
+        await self._mark(tenant, inbox, notification_id, update, {":true": True})
+
     async def mark_restored(self, tenant: str, inbox: str, notification_id: str) -> None:
         """Mark a notification that was due before the tables were restored."""
         update = "SET #restored = :true"
@@ -82,7 +85,7 @@ class DynamoScheduledNotifications:
 def held_item(job: Job) -> Item:
     """Convert a waiting job to its item."""
     content = {"json": msgspec.json.encode(job).decode()}
-    return {**_held_key(job), **content, TTL: ttl_seconds(job.posted_at + DAY_MS)}
+    return {**_held_key(job), **content, TTL: ttl_seconds(job.expires_at)}
 
 
 def to_held_job(item: Item) -> Job:

@@ -8,7 +8,10 @@ from tidings.stores.sqlite.engine.schema_inbox_states import INBOX_STATES
 from tidings.stores.sqlite.engine.schema_preferences import PREFERENCES
 from tidings.stores.sqlite.engine.schema_push import PUSH
 from tidings.stores.sqlite.engine.schema_scheduled_files import SCHEDULED_FILES
-from tidings.stores.sqlite.engine.schema_scheduled_notifications import SCHEDULED_NOTIFICATIONS
+from tidings.stores.sqlite.engine.schema_scheduled_notifications import (
+    FAILED_NOTIFICATIONS,
+    SCHEDULED_NOTIFICATIONS,
+)
 from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOKS
 
 # The sweeper visits each upload once or twice, so the index is partial and small.
@@ -42,5 +45,6 @@ LATER_STEPS: Final = (
     SCHEDULED_FILES,
     INBOX_STATES,
     SCHEDULED_NOTIFICATIONS,
+    FAILED_NOTIFICATIONS,
 )
 """The steps after those of `schema_steps`, in order."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step of the schema that adds notifications with a time of delivery."""
+"""The steps of the schema that add notifications with a time of delivery."""
 
 from typing import Final
 
@@ -20,4 +20,8 @@ CREATE TABLE held_jobs (
     collapse TEXT,
     PRIMARY KEY (tenant, inbox, notification_id, number)
 ) STRICT, WITHOUT ROWID;
+"""
+
+FAILED_NOTIFICATIONS: Final = """
+ALTER TABLE notifications ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
 """

@@ -157,8 +157,8 @@ def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
 def notification_from_row(row: tuple[Any, ...]) -> Notification:
     """Convert a row of the columns of `Notification` to a notification."""
     found = from_row(Notification, row)
-    flags = {"everyone": bool(found.everyone), "restored": bool(found.restored)}
-    return msgspec.structs.replace(found, **flags)
+    flags = ("everyone", "restored", "failed")
+    return msgspec.structs.replace(found, **{flag: bool(getattr(found, flag)) for flag in flags})
 
 
 def broadcast_from_row(row: tuple[Any, ...]) -> Broadcast:

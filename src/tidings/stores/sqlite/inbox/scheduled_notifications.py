@@ -73,6 +73,13 @@ class SqliteScheduledNotifications:
 
         await self._writer.write(write, rows=1)
 
+    async def fail(self, tenant: str, inbox: str, notification_id: str) -> None:
+        def write(db: apsw.Connection) -> None:
+            name = (tenant, inbox, notification_id)
+            db.execute(f"UPDATE notifications SET failed = 1 WHERE {_ONE}", name)
+
+        await self._writer.write(write, rows=1)
+
 
 def mark_notifications_restored(db: apsw.Connection, now: int) -> int:
     """Mark the notifications that were due before a backup was restored, which are not delivered;
