@@ -20,5 +20,6 @@ MARK_SCHEDULED: Final = Pattern(
     "mark_scheduled",
     "UpdateItem",
     _INBOX,
-    "a scheduled broadcast is about to be appended, is in the log, or was restored too late",
+    "a scheduled broadcast is about to be appended, or is in the log; a scheduled notification was "
+    "restored too late, or given up",
 )
