@@ -2,6 +2,7 @@
 """The queue of push notices: what it remembers of a busy chat, and when it trusts a receipt."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,8 +11,8 @@ from tests.support.waiting import until
 from tests.unit.small_deployment import ALICE, CHAT
 from tidings.actions.push.noticing import WaitingMessages
 from tidings.assembly.push_queue import NoDevices
-from tidings.delivery.push_queue import MESSAGES_MAX, PushQueue
-from tidings.model.ids import UserKey
+from tidings.delivery.push_queue import MESSAGES_MAX, TENANT_WORKERS, PushQueue
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.push_rules import ArrivedMessage, Reason
 from tidings.ports.push import PushNotice
 
@@ -99,3 +100,29 @@ async def test_what_was_known_of_earlier_messages_does_not_make_a_receipt_doubtf
     told = {waiting.messages[0].sequence: waiting.unless_delivered for waiting in recorder.asked}
     assert told[1] is False
     assert told[3] is True, "a device that is not away got it"
+
+
+async def test_slow_push_services_of_some_tenants_do_not_delay_another() -> None:
+    begun: Counter[str] = Counter()
+
+    async def send(user: UserKey, notice: PushNotice) -> None:
+        begun[tenant_of(user)] += 1
+        if tenant_of(user).startswith("slow"):
+            await asyncio.Event().wait()
+
+    queue = PushQueue(Recorder().make, send, NoDevices(), wait_seconds=0, gather_seconds=0)
+    queue.start()
+    message = ArrivedMessage(1, ALICE, is_mention=False)
+
+    def offer_to(user: str) -> None:
+        queue.offer(
+            UserKey(user), CHAT, message, is_small=True, is_looking=False, receipts_tell=False
+        )
+
+    for tenant in ("slow1", "slow2", "slow3"):
+        for number in range(TENANT_WORKERS + 1):
+            offer_to(f"{tenant}:u{number}")
+    await until(lambda: begun.total() == 3 * TENANT_WORKERS)
+    offer_to("quick:ann")
+    await until(lambda: begun["quick"] == 1)
+    await queue.close()

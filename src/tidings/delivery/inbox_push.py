@@ -18,7 +18,7 @@ from tidings.tenant_queues import TenantQueues
 WAITING_MAX: Final = 10_000
 TENANT_WAITING_MAX: Final = 2_500
 """Maximum number of delivered jobs, each with up to 100 users, that wait to be pushed."""
-WORKERS: Final = 4
+WORKERS: Final = 8
 TENANT_WORKERS: Final = 2
 
 

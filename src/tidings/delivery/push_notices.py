@@ -128,14 +128,14 @@ class PushOffers:
             is_blocked = user in blocked_by
             if reason_at_arrival(entry, user, member.joined, is_blocked=is_blocked) is not None:
                 continue
+            if reached is not None and user in reached and not arrival.is_small:
+                continue  # receipts of large chats are not stored at once; what was written counts
             if await self._reach.is_reachable(user):
                 self._offer(arrival, user, reached)
 
     def _offer(self, arrival: Arrival, user: UserKey, reached: Collection[UserKey] | None) -> None:
         entry, is_small = arrival.entry, arrival.is_small
         is_looking = self._looking.is_looking(user) if reached is None else user in reached
-        if reached is not None and is_looking and not is_small:
-            return  # receipts of large chats are not stored at once, so what was written is enough
         self._queue.offer(
             user,
             entry.chat_id,

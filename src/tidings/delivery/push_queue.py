@@ -36,8 +36,9 @@ TENANT_WAITING_MAX: Final = 20_000
 MESSAGES_MAX: Final = 8
 """Number of messages that are remembered for one notice: the oldest, whose time comes first, those
 that mention the user, and the newest."""
-WORKERS: Final = 16
+WORKERS: Final = 32
 TENANT_WORKERS: Final = 8
+"""A worker waits for push services. A few tenants with slow ones must not occupy all of them."""
 
 _Key = tuple[UserKey, ChatId]
 
