@@ -81,6 +81,22 @@ async def test_a_stream_is_owed_until_its_head_is_reached(engine: Engine) -> Non
         assert await owed(store, endpoint) == []
 
 
+async def test_what_is_owed_later_may_be_earlier_in_the_stream(store: Store) -> None:
+    endpoint = an_endpoint("overtaken")
+    queue, place = store.webhook_queue, endpoint.place
+    await queue.owe(place, OwedStream(CHAT, 7, 8))
+    await queue.owe(place, OwedStream(CHAT, 6, 7))
+    assert await owed(store, endpoint) == [OwedStream(CHAT, 6, 8)]
+    await queue.owe(place, OwedStream(CHAT, 4, 9))
+    assert await owed(store, endpoint) == [OwedStream(CHAT, 4, 9)]
+
+    for reached in (8, 9):
+        await queue.advance(place, OwedStream(CHAT, reached, reached), 6)
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 4, 9)], "whoever began at 6 is late"
+    await queue.advance(place, OwedStream(CHAT, 9, 9), 4)
+    assert await owed(store, endpoint) == []
+
+
 async def test_owed_streams_come_in_pages(store: Store) -> None:
     place, chats = an_endpoint().place, sorted(new_chat_id() for _ in range(7))
     for chat in chats:

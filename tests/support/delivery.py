@@ -24,6 +24,7 @@ from tidings.actions.chat.message_changes import Edit, Redact
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.blocks import NewDirectChats, NoBlocks
+from tidings.actions.webhooks.owing import OweEntries
 from tidings.assembly.push_queue import NoDevices
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
@@ -134,7 +135,9 @@ class DeliveryDeployment:
 
     # Delivering.
 
-    def deliverer(self, deliveries: DeliveryStore | None = None) -> Deliverer:
+    def deliverer(
+        self, deliveries: DeliveryStore | None = None, owe: OweEntries | None = None
+    ) -> Deliverer:
         """Return a deliverer without any cached state, like that of a new process."""
         return Deliverer(
             log=self.store.log,
@@ -144,6 +147,7 @@ class DeliveryDeployment:
             handover=self.gateways,
             push=PushOffers(self.push_queue, Everybody(), NoBlocks(), NoDevices()),
             clock=self.clock,
+            owe=owe,
         )
 
     def taken(self, *sequences: int) -> list[EntryEvent]:

@@ -126,8 +126,9 @@ class Deliverer:
         end = max(entries, key=lambda entry: entry.sequence)
         if self._owe is not None:
             # Before the head copy: afterwards, nobody would look at these entries again.
-            first = min(entry.sequence for entry in entries)
-            await self._owe(tenant_of(end.sender), end.chat_id, first, end.sequence)
+            first, tenant = min(entry.sequence for entry in entries), tenant_of(end.sender)
+            reached = self._deliveries.reached
+            await self._owe.after_head_copy(tenant, end.chat_id, first, end.sequence, reached)
         last = next((entry for entry in entries if entry.sequence == end.last_message), None)
         await self._deliveries.advance(end.chat_id, head_of(end), last)
 

@@ -207,9 +207,8 @@ class WebhookCouriers:
         Raises:
             Unavailable: The store does not answer.
         """
-        endpoint = await self._directory.find(*courier.name)
-        is_running = self._may_run(courier.name)
-        if endpoint is None or not endpoint.enabled or endpoint.is_resuming or not is_running:
+        endpoint = await self._endpoint(courier.name)
+        if endpoint is None:
             return None
         courier.learn(endpoint)
         now = self._clock.now()
@@ -227,6 +226,20 @@ class WebhookCouriers:
         if not is_owed:
             return None
         return self._wait_ms(courier, has_more=bool(ready))
+
+    async def _endpoint(self, name: Name) -> WebhookEndpoint | None:
+        """Return an endpoint if this process may deliver events to it now.
+
+        The cache may be some seconds old. Nobody may wake this courier again, so it ends only if
+        the store says so, too.
+        """
+        for find in (self._directory.find, self._directory.find_stored):
+            if not self._may_run(name):
+                return None
+            endpoint = await find(*name)
+            if endpoint is not None and endpoint.enabled and not endpoint.is_resuming:
+                return endpoint
+        return None
 
     async def _leave(self, courier: Courier, endpoint: WebhookEndpoint, now: int) -> int | None:
         """Leave events to whoever pulls them. If nobody does for days, the endpoint is disabled."""
@@ -264,9 +277,12 @@ class WebhookCouriers:
         while waiting and self._clock.now() >= courier.retry_at:
             owed = waiting.popleft()
             most = 1 if courier.failures else EVENTS_IN_TURN
-            sent = await self._deliver(courier, endpoint, owed, most)
-            if sent > owed.sent:
-                await self._advance(endpoint, owed, sent)
+            try:
+                sent = await self._deliver(courier, endpoint, owed, most)
+                if sent > owed.sent:
+                    await self._advance(endpoint, owed, sent)
+            except Unavailable:  # the others finish what they have begun
+                courier.retry_at = max(courier.retry_at, self._clock.now() + RETRY_MS)
 
     async def _deliver(
         self, courier: Courier, endpoint: WebhookEndpoint, owed: OwedStream, most: int
@@ -280,7 +296,7 @@ class WebhookCouriers:
             if event is None or event.sequence > owed.head:
                 return owed.head  # a restore has removed the events, or they are too old
             if event.at < endpoint.since and not owed.stream.startswith(REPLAYED):
-                sent = await self._read.before(endpoint.since, owed, sent)
+                sent = await self._read.before(endpoint.since, owed, event.sequence)
                 continue
             if event.type in endpoint.events:
                 result = await self._post(endpoint, owed.stream, event)
@@ -357,4 +373,4 @@ class WebhookCouriers:
 
     async def _advance(self, endpoint: WebhookEndpoint, owed: OwedStream, sent: int) -> None:
         reached = OwedStream(owed.stream, sent, owed.head)
-        await self._queue.advance(endpoint.place, reached)
+        await self._queue.advance(endpoint.place, reached, owed.sent)

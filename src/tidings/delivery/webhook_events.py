@@ -7,6 +7,7 @@ seconds, so that many of them cost little. What is not stored yet when the proce
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from tidings.actions.webhooks.events import TenantEvents
@@ -19,6 +20,8 @@ from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 GATHER_SECONDS: Final = 5.0
+SEQUENCES_MAX: Final = 500
+"""Expired messages in one event."""
 GATHERED_MAX: Final = 10_000
 """Events that wait; beyond this number, new ones are dropped."""
 _Event = tuple[str, TenantEventType, Mapping[str, object]]
@@ -56,8 +59,11 @@ class BusEvents:
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop, after what was gathered is stored, if the store answers soon."""
         await self._tasks.close()
+        with suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                await self.raise_all()
 
     def on_receipt(self, event: ReceiptMoved) -> None:
         """Note how far a member of a small chat has read."""
@@ -104,25 +110,32 @@ class BusEvents:
         await self._asked.wait()
         await asyncio.sleep(GATHER_SECONDS)
         self._asked.clear()
-        await self.raise_all()
+        attempt = 0
+        while self._gathered or self._expired:
+            try:
+                await self.raise_all()
+            except Unavailable:
+                attempt += 1
+                await self._back_off(attempt)
 
     async def raise_all(self) -> None:
-        """Raise everything that was gathered."""
-        gathered, self._gathered = self._gathered, {}
-        expired, self._expired = self._expired, {}
-        for tenant, kind, data in gathered.values():
-            await self._raise(tenant, kind, data)
-        for chat, sequences in expired.items():
+        """Raise everything that was gathered.
+
+        Raises:
+            Unavailable: The store does not answer. What was not raised is still gathered.
+        """
+        while self._gathered:
+            name, event = next(iter(self._gathered.items()))
+            await self._events(*event)
+            if self._gathered.get(name) is event:  # otherwise there is news of the same
+                del self._gathered[name]
+        while self._expired:
+            chat, sequences = next(iter(self._expired.items()))
+            told = sorted(sequences)[:SEQUENCES_MAX]
             entry = await self._log.entry(chat, 1)
             if entry is not None:
-                data = {"chat_id": chat, "sequences": sorted(sequences)}
-                await self._raise(tenant_of(entry.sender), "message.expired", data)
-
-    async def _raise(self, tenant: str, kind: TenantEventType, data: Mapping[str, object]) -> None:
-        for attempt in range(1, 6):
-            try:
-                await self._events(tenant, kind, data)
-            except Unavailable:
-                await self._back_off(attempt)
-            else:
-                return
+                data = {"chat_id": chat, "sequences": told}
+                await self._events(tenant_of(entry.sender), "message.expired", data)
+            sequences.difference_update(told)
+            if not sequences:
+                del self._expired[chat]

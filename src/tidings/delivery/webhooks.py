@@ -8,6 +8,7 @@ process does not wait for the timer.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from tidings.actions.webhooks.directory import WebhookDirectory
@@ -58,8 +59,11 @@ class WebhookFeed:
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop, after what was noted is stored, if the store answers."""
         await self._tasks.close()
+        with suppress(Unavailable):
+            while self._waiting:
+                await self._owe_next()
 
     def wake(self, endpoint: WebhookEndpoint) -> None:
         """Wake the courier of an endpoint, unless another process has it."""
@@ -74,8 +78,12 @@ class WebhookFeed:
         known = self._directory.cached(tenant)
         if known is not None and not any(one.enabled and one.follows_chats for one in known):
             return
-        _, first, _ = self._waiting.get(entry.chat_id, ("", entry.sequence, 0))
-        self._waiting[entry.chat_id] = (tenant, first, entry.sequence)
+        self._note(entry.chat_id, tenant, entry.sequence, entry.sequence)
+
+    def _note(self, chat: ChatId, tenant: str, first: int, last: int) -> None:
+        """Note entries of a chat; two writers' entries may be published out of order."""
+        _, known_first, known_last = self._waiting.get(chat, (tenant, first, last))
+        self._waiting[chat] = (tenant, min(first, known_first), max(last, known_last))
         self._asked.set()
 
     def on_changed(self, tenant: str) -> None:
@@ -101,19 +109,25 @@ class WebhookFeed:
         self._asked.clear()
         attempt = 0
         while self._waiting:
-            chat = next(iter(self._waiting))
-            tenant, first, last = self._waiting[chat]
             try:
-                await self._owe(tenant, chat, first, last)
+                await self._owe_next()
             except Unavailable:
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
-            if self._waiting.get(chat) == (tenant, first, last):
-                del self._waiting[chat]
-            else:
-                self._waiting[chat] = (tenant, last + 1, self._waiting[chat][2])
+
+    async def _owe_next(self) -> None:
+        """Store that endpoints are owed the new entries of one chat; keep them if this fails."""
+        chat = next(iter(self._waiting))
+        tenant, first, last = self._waiting.pop(chat)
+        is_stored = False
+        try:
+            await self._owe(tenant, chat, first, last)
+            is_stored = True
+        finally:
+            if not is_stored:
+                self._note(chat, tenant, first, last)
 
 
 class WebhookReminderWork:
@@ -129,22 +143,25 @@ class WebhookReminderWork:
     async def do(self, due: Due) -> None:
         """Wake the courier, and keep one item of its endpoint until the courier has finished."""
         name, now = (due.tenant, due.subject), self._clock.now()
-        kept, seen_at = self._kept.get(name, (due, now))
-        is_known = name in self._kept
-        if is_known and not self._couriers.is_busy(name) and kept.name == due.name:
-            del self._kept[name]
-            return
-        if is_known and kept.name != due.name and seen_at + OWNED_MS > now:
-            self._couriers.wake(name)
-            return
+        # If this process had lost the item to another one, the courier has not finished here.
+        if self._is_kept(name):
+            if self._kept[name][0].name != due.name:
+                self._couriers.wake(name)
+                return
+            if not self._couriers.is_busy(name):
+                del self._kept[name]
+                return
         self._kept[name] = (due, now)
         self._couriers.wake(name)
         raise NotYet(now + LOOK_AGAIN_MS)
 
     def has(self, name: Name) -> bool:
         """Return True if the courier of an endpoint may run in this process."""
+        return self._is_alone or self._is_kept(name)
+
+    def _is_kept(self, name: Name) -> bool:
         kept = self._kept.get(name)
-        return self._is_alone or (kept is not None and kept[1] + OWNED_MS > self._clock.now())
+        return kept is not None and kept[1] + OWNED_MS > self._clock.now()
 
     async def give_up(self, due: Due) -> None:
         """Do nothing: the next entry of a chat stores another item."""

@@ -66,13 +66,9 @@ class WebhookQueue(Protocol):
     async def owe(self, place: str, owed: OwedStream) -> None:
         """Store that an endpoint is owed the events of a stream from `sent` to `head`.
 
-        If it is owed some of this stream already, only a later `head` is stored.
+        If it is owed some of this stream already, the earlier `sent` and the later `head` are
+        stored, because entries may be announced out of order.
         """
-        ...
-
-    async def rewind(self, place: str, owed: OwedStream) -> None:
-        """Store what an endpoint is owed, as `owe` does, and begin with an earlier `sent` if it is
-        owed some of this stream already."""
         ...
 
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
@@ -82,11 +78,11 @@ class WebhookQueue(Protocol):
         """
         ...
 
-    async def advance(self, place: str, reached: OwedStream) -> None:
-        """Store that the events of a stream were delivered up to `reached.sent`.
+    async def advance(self, place: str, reached: OwedStream, began: int = 0) -> None:
+        """Store that the events of a stream were delivered from after `began` to `reached.sent`.
 
         If that is its head, and no later head was stored since, the endpoint is owed nothing more
-        of it.
+        of it. If the endpoint is owed events before `began` since, nothing is changed.
         """
         ...
 

@@ -59,6 +59,15 @@ class WebhookDirectory:
         found = await self.of(tenant)
         return next((one for one in found if one.webhook_id == webhook_id), None)
 
+    async def find_stored(self, tenant: str, webhook_id: str) -> WebhookEndpoint | None:
+        """Return an endpoint as it is in the store now; None if there is none with this id.
+
+        Raises:
+            StoreUnavailable: The store cannot be read now.
+        """
+        found = await self._store.of(tenant)
+        return next((one for one in found if one.webhook_id == webhook_id), None)
+
     def forget(self, tenant: str) -> None:
         """Read the endpoints of a tenant again, because this process has changed them."""
         if self._cached is not None:

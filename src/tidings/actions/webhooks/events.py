@@ -2,16 +2,12 @@
 """Appends events that are in no chat's log to a tenant's own event log, for its webhooks."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.reminders import Reminders
 from tidings.model.webhooks import TenantEventType, WebhookEndpoint
 from tidings.ports.webhooks import TenantEventLog
 from tidings.ports.world import Clock
-
-DATA_BYTES_MAX: Final = 8 * 1024
-"""Size of the data of an event."""
 
 Wake = Callable[[WebhookEndpoint], None]
 """Called with an endpoint that is owed an event since just now."""

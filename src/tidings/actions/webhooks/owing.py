@@ -2,13 +2,14 @@
 """Stores which webhook endpoints are owed new entries of a chat, and wakes their couriers."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.reminders import Reminders
+from tidings.caches import LruCache
 from tidings.model.ids import ChatId
-from tidings.model.limits import SECOND_MS
+from tidings.model.limits import CACHED_CHATS_MAX, SECOND_MS
 from tidings.model.webhooks import OwedStream, WebhookEndpoint
 from tidings.ports.webhooks import WebhookQueue
 from tidings.ports.world import Clock
@@ -17,6 +18,9 @@ RECENT_MS: Final = 10 * SECOND_MS
 """How long a process remembers entries for which no endpoint was known. It learns of a new endpoint
 within five seconds."""
 RECENT_MAX: Final = 10_000
+
+Reached = Callable[[Sequence[ChatId]], Awaitable[Mapping[ChatId, int]]]
+"""Returns the sequences in the head copies of chats."""
 
 
 class _Unowed(NamedTuple):
@@ -43,6 +47,8 @@ class OweEntries:
         self._queue = queue
         self._remind = remind
         self._clock = clock
+        self._owed_until: LruCache[ChatId, int] = LruCache(CACHED_CHATS_MAX)
+        """For some chats, a sequence up to which the endpoints were owed everything."""
         self._recent: deque[_Unowed] = deque(maxlen=RECENT_MAX)
         self._listeners: list[Callable[[WebhookEndpoint], None]] = []
 
@@ -56,13 +62,34 @@ class OweEntries:
         Raises:
             StoreUnavailable: Some endpoints may not be owed the entries yet.
         """
-        found = await self._directory.of(tenant)
-        owed = [one for one in found if one.enabled and one.follows_chats]
+        owed = await self._followers(tenant)
         if not owed:
             self._recent.append(_Unowed(self._clock.now(), tenant, chat, first, last))
-            return
         for endpoint in owed:
             await self._owe(endpoint, chat, first, last)
+
+    async def after_head_copy(
+        self, tenant: str, chat: ChatId, first: int, last: int, reached: Reached
+    ) -> None:
+        """Store that endpoints are owed these entries, before the head copy is moved to the last.
+
+        Earlier entries may be missing here, because their event is late or they are too many to be
+        dispatched. Afterwards nobody would look at them again, so all entries after the head copy
+        are owed. `reached` reads it, unless this process knows that nothing is missing.
+
+        Raises:
+            StoreUnavailable: Some endpoints may not be owed the entries yet.
+        """
+        is_followed, until = bool(await self._followers(tenant)), self._owed_until.get(chat) or 0
+        if is_followed and until < first - 1:
+            first = min(first, (await reached([chat])).get(chat, 0) + 1)
+        await self(tenant, chat, first, last)
+        if is_followed and until < last:
+            self._owed_until.put(chat, last)
+
+    async def _followers(self, tenant: str) -> list[WebhookEndpoint]:
+        found = await self._directory.of(tenant)
+        return [one for one in found if one.enabled and one.follows_chats]
 
     async def catch_up(self, endpoint: WebhookEndpoint) -> None:
         """Store that an endpoint, of which this process has just learnt, is owed the entries that

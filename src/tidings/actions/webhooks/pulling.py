@@ -93,7 +93,8 @@ class PullEvents:
             if at >= owed.head:
                 break
         if passed > owed.sent:
-            await self.queue.advance(endpoint.place, msgspec.structs.replace(owed, sent=passed))
+            reached = msgspec.structs.replace(owed, sent=passed)
+            await self.queue.advance(endpoint.place, reached, owed.sent)
         return found
 
     async def _step(

@@ -57,11 +57,11 @@ class ReplayEvents:
         for chat, head in heads.items():
             owed = await self._owed(job, chat, head, first, last)
             if owed is not None:
-                await self._queue.rewind(endpoint.place, owed)
+                await self._queue.owe(endpoint.place, owed)
                 job = job.counting(chats=1, events=owed.head - owed.sent)
         if page.end is not None:
             return msgspec.structs.replace(job, cursor=f"{first} {last} {page.end}")
-        await self._queue.rewind(endpoint.place, _own_events(job, first, last))
+        await self._queue.owe(endpoint.place, _own_events(job, first, last))
         await self._finish(job, endpoint)
         return _done(job)
 
@@ -79,6 +79,8 @@ class ReplayEvents:
                 endpoint, is_resuming=False, revision=endpoint.revision + 1
             )
             await self._store.change(endpoint, after)
+        # A process that found an earlier reminder while the job ran has done nothing.
+        await self._remind(endpoint)
         self._directory.forget(endpoint.tenant)
 
 

@@ -38,6 +38,7 @@ WEBHOOKS: Final = "w#"
 _HEAD: Final = "head"
 """Sort key of the item with the end of a tenant's event log. It sorts after all events."""
 _OWE: Final = "SET #head = :head, #sent = if_not_exists(#sent, :sent), #ttl = :ttl"
+_OWE_EARLIER: Final = "SET #head = if_not_exists(#head, :head), #sent = :sent, #ttl = :ttl"
 _IS_LATER: Final = "attribute_not_exists(#head) OR #head < :head"
 
 
@@ -51,17 +52,18 @@ class DynamoWebhookQueue:
         self._clock = clock
 
     async def owe(self, place: str, owed: OwedStream) -> None:
-        values = _owed_values(owed, self._clock.now())
+        key, values = _owed_key(place, owed.stream), _owed_values(owed, self._clock.now())
+        stored: Item | None
+        try:
+            stored = await self._dynamo.update(patterns.OWE_EVENTS, key, _OWE, _IS_LATER, values)
+        except ConditionFailed as failed:
+            stored = failed.item
+        if stored is not None and stored["sent"] <= owed.sent:
+            return
+        # The row may be removed just now, so all its values are stored.
+        update, is_ahead = _OWE_EARLIER, "attribute_not_exists(#sent) OR #sent > :sent"
         with suppress(ConditionFailed):
-            key = _owed_key(place, owed.stream)
-            await self._dynamo.update(patterns.OWE_EVENTS, key, _OWE, _IS_LATER, values)
-
-    async def rewind(self, place: str, owed: OwedStream) -> None:
-        await self.owe(place, owed)
-        key, values = _owed_key(place, owed.stream), {":sent": owed.sent}
-        with suppress(ConditionFailed):
-            update, is_ahead = "SET #sent = :sent", "#sent > :sent"
-            await self._dynamo.update(patterns.ADVANCE_OWED, key, update, is_ahead, values)
+            await self._dynamo.update(patterns.OWE_EVENTS, key, update, is_ahead, values)
 
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
         shards = range(SHARDS)
@@ -78,18 +80,19 @@ class DynamoWebhookQueue:
         values[":pk"] = _owed_partition(place, shard)
         return await self._dynamo.query(patterns.LIST_OWED, where, values, limit=limit)
 
-    async def advance(self, place: str, reached: OwedStream) -> None:
-        key, values = _owed_key(place, reached.stream), {":sent": reached.sent}
+    async def advance(self, place: str, reached: OwedStream, began: int = 0) -> None:
+        key = _owed_key(place, reached.stream)
+        values = {":sent": reached.sent, ":began": began}
         if reached.sent >= reached.head:
             try:
-                is_all = "attribute_not_exists(#head) OR #head <= :sent"
+                is_all = "attribute_not_exists(#head) OR (#head <= :sent AND #sent >= :began)"
                 await self._dynamo.delete(patterns.FINISH_OWED, key, is_all, values)
             except ConditionFailed:
                 pass
             else:
                 return
         with suppress(ConditionFailed):
-            update, is_behind = "SET #sent = :sent", "#sent < :sent"
+            update, is_behind = "SET #sent = :sent", "#sent < :sent AND #sent >= :began"
             await self._dynamo.update(patterns.ADVANCE_OWED, key, update, is_behind, values)
 
     async def unfinished(self) -> list[tuple[str, str]]:

@@ -40,14 +40,14 @@ ON CONFLICT DO UPDATE SET head = max(head, excluded.head)
 """Stores that the endpoints of a tenant are owed entries of a chat."""
 _OWE: Final = """
 INSERT INTO webhook_owed VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET head = max(head, excluded.head)
+ON CONFLICT DO UPDATE SET head = max(head, excluded.head), sent = min(sent, excluded.sent)
 """
 _OWED: Final = """
 SELECT stream, sent, head FROM webhook_owed WHERE place = ? AND stream > ? ORDER BY stream LIMIT ?
 """
-_REWIND: Final = "UPDATE webhook_owed SET sent = min(sent, ?3) WHERE place = ?1 AND stream = ?2"
-_ADVANCE: Final = "UPDATE webhook_owed SET sent = max(sent, ?3) WHERE place = ?1 AND stream = ?2"
-_FINISH: Final = "DELETE FROM webhook_owed WHERE place = ?1 AND stream = ?2 AND head <= ?3"
+_REACHED: Final = "WHERE place = ?1 AND stream = ?2 AND sent >= ?4"
+_ADVANCE: Final = f"UPDATE webhook_owed SET sent = max(sent, ?3) {_REACHED}"
+_FINISH: Final = f"DELETE FROM webhook_owed {_REACHED} AND head <= ?3"
 _UNFINISHED: Final = """
 SELECT tenant, webhook_id FROM webhooks WHERE place IN (SELECT DISTINCT place FROM webhook_owed)
 """
@@ -152,26 +152,20 @@ class SqliteWebhookQueue:
     async def owe(self, place: str, owed: OwedStream) -> None:
         await self._execute(_OWE, (place, *msgspec.structs.astuple(owed)))
 
-    async def rewind(self, place: str, owed: OwedStream) -> None:
-        def write(db: apsw.Connection) -> None:
-            db.execute(_OWE, (place, *msgspec.structs.astuple(owed)))
-            db.execute(_REWIND, (place, owed.stream, owed.sent))
-
-        await self._writer.write(write, rows=1)
-
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
         def read(db: apsw.Connection) -> list[OwedStream]:
             return [OwedStream(*row) for row in db.execute(_OWED, (place, after, limit))]
 
         return await self._readers.read(read)
 
-    async def advance(self, place: str, reached: OwedStream) -> None:
+    async def advance(self, place: str, reached: OwedStream, began: int = 0) -> None:
         statement = _FINISH if reached.sent >= reached.head else _ADVANCE
+        values = (place, reached.stream, reached.sent, began)
 
         def write(db: apsw.Connection) -> None:
-            db.execute(statement, (place, reached.stream, reached.sent))
+            db.execute(statement, values)
             if statement is _FINISH and not db.changes():
-                db.execute(_ADVANCE, (place, reached.stream, reached.sent))
+                db.execute(_ADVANCE, values)
 
         await self._writer.write(write, rows=1)
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Couriers of webhook endpoints: reminders that move between processes, stale caches, old events,
+and events of tenants while the store does not answer."""
+
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Rest
+from tests.integration.webhook_town import Town, a_town
+from tests.integration.webhook_town import receiver as receiver
+from tests.integration.webhook_town import rest as rest
+from tests.support.waiting import until
+from tests.support.webhook_receiver import WebhookReceiver
+from tidings.actions.webhooks.events import TenantEvents
+from tidings.actions.webhooks.reminders import Reminders, reminder_of
+from tidings.delivery.webhook_couriers import RETRY_MS, Courier
+from tidings.delivery.webhook_events import BusEvents
+from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
+from tidings.model.ids import user_key
+from tidings.model.refusals import StoreUnavailable
+from tidings.model.webhooks import TenantEventType, WebhookEndpoint
+from tidings.ports.bus import InboxRead
+from tidings.ports.tenant_jobs import NotYet
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def town(
+    rest: Rest, receiver: WebhookReceiver, request: pytest.FixtureRequest
+) -> AsyncIterator[Town]:
+    made = await a_town(rest, request.node.name.replace("_", "-")[5:30], receiver)
+    await made.put()
+    yield made
+    await made.backend.ok("DELETE", made.path())
+
+
+async def stored(town: Town) -> WebhookEndpoint:
+    return (await town.rest.core.store.webhooks.of(town.tenant))[0]
+
+
+async def test_a_reminder_that_comes_back_from_another_process_is_kept(town: Town) -> None:
+    couriers, name = town.rest.core.webhook_delivery.couriers, (town.tenant, "main")
+    work = WebhookReminderWork(couriers, town.rest.clock, is_alone=False)
+    due = reminder_of(await stored(town), town.rest.clock.now(), 0)
+    for _ in range(2):
+        with pytest.raises(NotYet):
+            await work.do(due)
+        assert work.has(name)
+        await until(lambda: not couriers.is_busy(name))
+        town.rest.clock.time += OWNED_MS
+        assert not work.has(name), "the process has lost it"
+    with pytest.raises(NotYet):
+        await work.do(due)
+    await until(lambda: not couriers.is_busy(name))
+    await work.do(due)
+    assert not work.has(name)
+
+
+async def test_a_courier_does_not_end_because_its_cache_is_old(
+    town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, now = town.rest.core, town.rest.clock.now()
+    await town.put(enabled=False)
+    disabled = await stored(town)
+
+    async def find_old(tenant: str, webhook_id: str) -> WebhookEndpoint | None:
+        assert (tenant, webhook_id) == (town.tenant, "main")
+        return disabled
+
+    monkeypatch.setattr(core.webhook_delivery.directory, "find", find_old)
+    await town.put(resume="now")
+    data, places = {"user_id": "ann"}, [disabled.place]
+    await core.store.tenant_events.append(town.tenant, "user.deleted", data, now, places)
+    await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
+    assert receiver.types() == ["user.deleted"]
+
+
+async def test_events_before_the_endpoint_are_passed_over_whatever_their_sequence(
+    town: Town,
+) -> None:
+    core, clock = town.rest.core, town.rest.clock
+    place = (await stored(town)).place
+    await town.put(enabled=False)
+    for _ in range(3):
+        await core.store.tenant_events.append(town.tenant, "user.deleted", {}, clock.now(), [place])
+    clock.time += 1
+    await town.put(resume="now")
+    await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
+    assert await core.store.webhook_queue.owed(place, "", 9) == []
+
+
+async def test_a_store_that_does_not_answer_lets_an_endpoint_wait(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, clock = town.rest.core, town.rest.clock
+
+    async def fail(tenant: str, sequence: int) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(core.store.tenant_events, "after", fail)
+    place = (await stored(town)).place
+    await core.store.tenant_events.append(town.tenant, "user.deleted", {}, clock.now(), [place])
+    wait_ms = await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
+    assert wait_ms == RETRY_MS
+
+
+class _Failing(TenantEvents):
+    """Events of tenants over a store that does not answer at first."""
+
+    failures = 3
+
+    async def __call__(
+        self, tenant: str, kind: TenantEventType, data: Mapping[str, object]
+    ) -> None:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise StoreUnavailable
+        await super().__call__(tenant, kind, data)
+
+
+async def test_events_of_the_bus_wait_for_the_store_and_are_stored_at_the_end(
+    town: Town, receiver: WebhookReceiver
+) -> None:
+    core = town.rest.core
+    remind = Reminders(core.store.due, core.clock, is_needed=False)
+    directory = core.webhook_delivery.directory
+    events = _Failing(directory, core.store.tenant_events, remind, core.clock)
+
+    async def at_once(attempt: int) -> None:
+        del attempt
+
+    bus = BusEvents(events, core.store.log, core.clock, at_once)
+    bus.on_inbox_read(InboxRead(user_key(town.tenant, "ann"), "news"))
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await bus.raise_all()
+    await bus.close()
+    await town.later(0)
+    await until(lambda: "notification.read" in receiver.types())
