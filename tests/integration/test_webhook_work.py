@@ -19,6 +19,7 @@ from tidings.actions.webhooks.reminders import Reminders, reminder_of
 from tidings.delivery.webhook_couriers import RETRY_MS, Courier
 from tidings.delivery.webhook_events import BusEvents
 from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
+from tidings.model import webhooks
 from tidings.model.ids import user_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.webhooks import TenantEventType, WebhookEndpoint
@@ -76,7 +77,7 @@ async def test_a_courier_does_not_end_because_its_cache_is_old(
     data, places = {"user_id": "ann"}, [disabled.place]
     await core.store.tenant_events.append(town.tenant, "user.deleted", data, now, places)
     await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
-    assert receiver.types() == ["user.deleted"]
+    await until(lambda: "user.deleted" in receiver.types())
 
 
 async def test_events_before_the_endpoint_are_passed_over_whatever_their_sequence(
@@ -106,6 +107,29 @@ async def test_a_store_that_does_not_answer_lets_an_endpoint_wait(
     await core.store.tenant_events.append(town.tenant, "user.deleted", {}, clock.now(), [place])
     wait_ms = await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
     assert wait_ms == RETRY_MS
+
+
+async def test_an_event_on_which_the_endpoint_always_fails_holds_back_its_own_chat_only(
+    town: Town, receiver: WebhookReceiver
+) -> None:
+    ann, _ = await town.users("ann", "bob")
+    bad, good = sorted([await ann.group("bob") for _ in range(2)])
+    await town.got((bad, 1), (good, 1))
+    receiver.answer = lambda _: 500
+    await ann.send(bad, "m1")
+    couriers = town.rest.core.webhook_delivery.couriers
+    await until(lambda: couriers.depths()["failing"] == 1)
+    await ann.send(good, "m1")
+    receiver.answer = lambda one: 500 if one.place[0] == bad else 204
+
+    async def is_good() -> bool:
+        await town.later(webhooks.BACK_OFF_MS_MAX)
+        return (good, 2) in {one.place for one in receiver.taken}
+
+    await until(is_good)
+    receiver.answer = None
+    await town.later(webhooks.BACK_OFF_MS_MAX)
+    await town.got((bad, 2))
 
 
 class _Failing(TenantEvents):

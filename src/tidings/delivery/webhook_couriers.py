@@ -70,6 +70,9 @@ class Courier:
         """Failures of the endpoint in a row."""
         self.retry_at = 0
         """Time before which nothing is posted."""
+        self.after = ""
+        """The stream after which the next turn begins, so that all streams have their turn, also
+        if the endpoint fails whenever it gets the event of one of them."""
         self.refused: dict[str, _Refused] = {}
         self.updated_at = 0
         """When the tenant last changed the endpoint."""
@@ -217,8 +220,6 @@ class WebhookCouriers:
         if endpoint.is_pulled:
             return await self._leave(courier, endpoint, now)
         ready, is_owed = await self._ready(courier, endpoint, now)
-        if courier.failures:
-            del ready[1:]  # one event shows whether the endpoint is back
         waiting = deque(ready)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(model.SOCKETS_MAX, len(waiting))):
@@ -253,14 +254,19 @@ class WebhookCouriers:
         self, courier: Courier, endpoint: WebhookEndpoint, now: int
     ) -> tuple[list[OwedStream], bool]:
         """Return streams whose next event may be posted, and whether the endpoint is owed any."""
-        after, is_owed = "", False
-        while True:
-            page = await self._queue.owed(endpoint.place, after, STREAMS_AT_ONCE)
+        is_owed, begins = False, deque(dict.fromkeys((courier.after, "")))
+        while begins:
+            page = await self._queue.owed(endpoint.place, begins.popleft(), STREAMS_AT_ONCE)
             is_owed = is_owed or bool(page)
             ready = [one for one in page if courier.is_ready(one.stream, now)]
-            if ready or len(page) < STREAMS_AT_ONCE:
+            if courier.failures:
+                del ready[1:]  # one event shows whether the endpoint is back
+            if ready:
+                courier.after = ready[-1].stream
                 return ready, is_owed
-            after = page[-1].stream
+            if len(page) == STREAMS_AT_ONCE:
+                begins.appendleft(page[-1].stream)
+        return [], is_owed
 
     def _wait_ms(self, courier: Courier, *, has_more: bool) -> int:
         now = self._clock.now()
