@@ -15,6 +15,7 @@ from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
+from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,6 +25,14 @@ def texts() -> Iterator[Texts]:
     """What is sent to phones meanwhile."""
     with reading_texts() as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_wrong_credentials() -> Iterator[None]:
+    """A fast machine asks more often with dead credentials than the limit allows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "UNKNOWN_WRONG_CREDENTIALS_BURST", 100_000)
+        yield
 
 
 def page_paths(rest: Rest) -> set[str]:
