@@ -262,7 +262,8 @@ class WebhookCouriers:
             if courier.failures:
                 del ready[1:]  # one event shows whether the endpoint is back
             if ready:
-                courier.after = ready[-1].stream
+                has_all = len(page) < STREAMS_AT_ONCE and not courier.failures
+                courier.after = "" if has_all else ready[-1].stream
                 return ready, is_owed
             if len(page) == STREAMS_AT_ONCE:
                 begins.appendleft(page[-1].stream)
