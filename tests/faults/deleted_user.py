@@ -82,7 +82,8 @@ class DeletedUser:
         (key,) = (await self.town.http.get("/.well-known/receipt-keys.json")).json()["keys"]
         payload = jwt.PyJWS().decode(job["receipt"], jwt.PyJWK(key).key, algorithms=["EdDSA"])
         receipt: dict[str, Any] = msgspec.json.decode(payload)
-        assert job["counts"] == receipt["counts"] == COUNTS
+        found = job["counts"], receipt["counts"]
+        assert found == (COUNTS, COUNTS), found
         return receipt
 
 
