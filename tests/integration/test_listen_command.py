@@ -23,7 +23,10 @@ from tidings_client import WebhookReceiver
 async def listening(
     folder: Path, key: str, *words: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """The command at work, and the secret with which it signs; it ends when Ctrl-C is pressed."""
+    """The command at work, and the secret with which it signs; it ends when it is asked to.
+
+    Ctrl-C does the same, but a test run in the background hands on that it is ignored.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tidings", "listen", "--data", str(folder), *words),
         env={**os.environ, "TIDINGS_TENANT_KEY": key},
@@ -33,7 +36,7 @@ async def listening(
     try:
         first = (await process.stdout.readline()).decode()
         yield process, first.split()[-1]
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
     finally:
         if process.returncode is None:

@@ -6,6 +6,7 @@ import argparse
 import http.client
 import os
 import secrets
+import signal
 import urllib.error
 import urllib.request
 from base64 import b64decode
@@ -68,6 +69,7 @@ def listen(config: Config, options: argparse.Namespace) -> int:
     place = f"{url}/v1/tenants/{quote(options.tenant, safe='')}/webhooks/{name}"
     wanted = options.events.split(",") if options.events else list(EVENT_TYPES)
     made: Row = msgspec.json.decode(request("PUT", place, key, {"url": None, "events": wanted}))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as with Ctrl-C
     try:
         print(f"Listening. The events are signed with {made['secret']}", flush=True)
         _Listener(name, place, key, made["secret"], options).run()
