@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Page, ViewportSize, expect
 
 from tests.browser.test_looks import PHONE, axe, problems
 from tests.browser.test_looks import SMALL as SMALL_WINDOW
-from tests.browser.visitors import Visitors
+from tests.browser.visitors import FOR_AXE, Visitors
 from tests.support.server import ServerProcess
 
 __all__ = ["axe"]
@@ -145,7 +145,7 @@ async def test_nothing_keeps_anybody_out(
     visitors: Visitors, harbour: Harbour, request: pytest.FixtureRequest
 ) -> None:
     script = request.getfixturevalue("axe")
-    page = await (await visitors.profile(viewport=DESKTOP, bypass_csp=True)).new_page()
+    page = await (await visitors.profile(viewport=DESKTOP, **FOR_AXE)).new_page()
     found: list[str] = []
     async for screen in screens(page, harbour):
         await page.evaluate(script)

@@ -13,7 +13,7 @@ from playwright.async_api import FilePayload, Page, expect
 from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
 from tests.browser.pictures import png_of
-from tests.browser.visitors import Visitors
+from tests.browser.visitors import FOR_AXE, Visitors
 from tests.browser.web_app import WebApp
 from tests.support.server import ServerProcess
 from tests.support.services import do_without
@@ -223,7 +223,7 @@ async def problems(page: Page, rules: list[str] | None = None) -> list[str]:
 
 
 async def test_nothing_keeps_anybody_out(visitors: Visitors, demo: ServerProcess, axe: str) -> None:
-    profile = await visitors.profile(viewport=DESKTOP, bypass_csp=True)
+    profile = await visitors.profile(viewport=DESKTOP, **FOR_AXE)
     page = await profile.new_page()
     found: list[str] = []
     async for view in views(page, demo.url):
@@ -239,7 +239,7 @@ async def test_nothing_keeps_anybody_out(visitors: Visitors, demo: ServerProcess
 
 
 async def test_a_small_window_is_enough(visitors: Visitors, demo: ServerProcess, axe: str) -> None:
-    profile = await visitors.profile(viewport=SMALL, bypass_csp=True)
+    profile = await visitors.profile(viewport=SMALL, **FOR_AXE)
     page = await profile.new_page()
     found: list[str] = []
     async for view in views(page, demo.url):

@@ -12,7 +12,7 @@ from playwright.async_api import Page, Request, Worker, expect
 
 from tests.browser.test_looks import SMALL, axe, problems
 from tests.browser.test_web_app import call
-from tests.browser.visitors import Visitors
+from tests.browser.visitors import FOR_AXE, Visitors
 from tests.browser.web_app import WebApp
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
@@ -218,7 +218,7 @@ async def test_notices_of_a_chat_end_when_it_is_read(bob: PushedPage) -> None:
 async def test_everybody_can_answer_the_question(
     visitors: Visitors, demo: ServerProcess, request: pytest.FixtureRequest, language: str
 ) -> None:
-    profile = await visitors.profile(viewport=SMALL, bypass_csp=True, locale=language)
+    profile = await visitors.profile(viewport=SMALL, locale=language, **FOR_AXE)
     await profile.add_init_script(BROWSER)
     page = await profile.new_page()
     await page.goto(demo.url)

@@ -54,6 +54,10 @@ addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI, sa
 """
 
 
+FOR_AXE: dict[str, Any] = {"bypass_csp": True, "reduced_motion": "reduce"}
+"""Options of a profile whose pages axe examines: it adds a script, and nothing may be faded."""
+
+
 class Visitors:
     """Everybody who uses the browser in one test."""
 
