@@ -49,9 +49,12 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         yield running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerProcess]:
-    """A server with Alice, Bob and Carol, for tests of the web app."""
+    """A server with Alice, Bob and Carol, for tests of the web app.
+
+    Each file has its own, because the chats of these three grow with every test.
+    """
     data = tmp_path_factory.mktemp("demo") / "data"
     async with ServerProcess(data, options=["--demo"]) as running:
         yield running
