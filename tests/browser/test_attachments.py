@@ -169,8 +169,8 @@ async def test_another_tab_continues_what_a_closed_one_began(
     await expect(row.get_by_role("progressbar")).to_be_visible()
     await first.page.close()
     await expect(row.get_by_role("img", name=TICKS)).to_be_visible()
-    await expect(row.get_by_role("button", name=re.compile("map.txt.*Download"))).to_be_visible()
     await expect(row).to_have_count(1)
+    await expect(row.get_by_role("button", name=re.compile("map.txt.*Download"))).to_be_visible()
 
 
 async def test_files_are_pasted_dropped_and_cancelled(

@@ -224,8 +224,10 @@ export class Uploads extends View {
     const work = async () => {
       // Another tab may have continued it before it was closed.
       const kept = locks && this.#isKept ? await this.#store.get(id).catch(() => null) : null;
-      if (kept === undefined) this.#messages.delete(id);
-      else if (kept && !signal.aborted) this.#messages.set(id, kept);
+      if (kept === undefined) {
+        this.#messages.delete(id);
+        this.changed();
+      } else if (kept && !signal.aborted) this.#messages.set(id, kept);
       if (this.#messages.has(id)) await this.#finish(id, signal);
     };
     try {
