@@ -73,11 +73,6 @@ class StateChange(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(kind for kind in STATE_KINDS if getattr(self, kind))
 
     @property
-    def takes_away(self) -> bool:
-        """Whether the change takes a state away."""
-        return False in (self.seen, self.read, self.archived)
-
-    @property
     def is_empty(self) -> bool:
         """Whether the change leaves all states as they are."""
         return self == NO_CHANGE

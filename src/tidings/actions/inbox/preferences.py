@@ -97,14 +97,6 @@ class Reachable:
     configs: InboxConfigs
     store: PreferenceStore
 
-    async def may_push(self, user: UserKey, inbox: str, category: str | None, now: int) -> bool:
-        """Return True if a notification of this category may be pushed to the user now."""
-        return now in (await self.times("push", [user], inbox, category, now)).values()
-
-    async def may_email(self, user: UserKey, inbox: str, category: str | None, now: int) -> bool:
-        """Return True if an e-mail about a notification of this category may be sent now."""
-        return now in (await self.times("email", [user], inbox, category, now)).values()
-
     async def times(
         self,
         channel: Channel,
