@@ -69,7 +69,7 @@ async def test_it_does_not_matter_how_they_are_cut(server: ServerProcess, size: 
             continue
         # A client that writes on after an ordinary last answer may be reset; a refusal is read.
         may_be_reset = case.is_over and case.statuses[-1] == ALIVE
-        errors = (ConnectionResetError,) if may_be_reset else ()
+        errors = (ConnectionResetError, BrokenPipeError) if may_be_reset else ()
         await retried(partial(_answered_in_pieces, server, case, size), *errors)
 
 
