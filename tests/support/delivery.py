@@ -185,9 +185,9 @@ def tables_for_a_while(endpoint: str) -> Iterator[str]:
 
 @asynccontextmanager
 async def open_delivery(
-    endpoint: str, prefix: str, folder: Path
+    endpoint: str, prefix: str, folder: Path, *, is_alone: bool = False
 ) -> AsyncIterator[DeliveryDeployment]:
-    """Open a deployment on existing tables."""
+    """Open a deployment on existing tables; with `is_alone`, it writes head copies itself."""
     usage: list[Usage] = []
     clock, chance = ManualClock(), SystemChance()
     async with open_store(
@@ -197,7 +197,7 @@ async def open_delivery(
         clock=SystemClock(),
         chance=chance,
         failpoints=NoFailpoints(),
-        writes_heads=False,
+        writes_heads=is_alone,
         record=usage.append,
     ) as store:
         keyring = FileKeyring(folder, chance)

@@ -32,8 +32,8 @@ from tidings.ports.chats import Created
 from tidings.ports.log import Failed, Kept
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat import heads
+from tidings.stores.dynamodb.chat.head_copies import HeadCopy
 from tidings.stores.dynamodb.chat.head_patterns import READ_HEADS
-from tidings.stores.dynamodb.chat.heads import HeadCopy
 from tidings.stores.dynamodb.chat.items import claim_key, entry_item, member_key
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client

@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+from tidings.actions.webhooks.owing import OweEntries
 from tidings.actions.webhooks.raising import RaiseDelivered
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
@@ -44,13 +45,15 @@ async def run_delivery(
     """
     async with AsyncExitStack() as stack:
         events = _run_events(core, stack)
+        if "worker" in config.process.roles:
+            # First, because what writes head copies has to owe the entries before.
+            await run_webhooks(core, others, stack)
         if isinstance(config.store, DynamoDb) and core.deliveries is not None:
             await _run_entries(config, config.store, core, core.deliveries, others, events, stack)
         if "worker" in config.process.roles:
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
             _run_tenant_jobs(core, stack)
-            await run_webhooks(core, others, stack)
             _run_timer(core, stack)
         run_own_events(core, stack)
         yield
@@ -150,7 +153,9 @@ async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExit
     feed = WebhookFeed(
         delivery.couriers, delivery.owe, delivery.directory, wait_patiently, is_alone=is_alone
     )
-    if is_alone:
+    if is_alone and core.deliveries is not None:
+        owe_before_head_copies(core.deliveries, delivery.owe)
+    elif is_alone:
         core.bus.subscribe(feed.on_appended, Appended)
     delivery.owe.listen(feed.wake)
     core.tenant_events.listen(feed.wake)
@@ -159,6 +164,18 @@ async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExit
     stack.push_async_callback(feed.close)
     await delivery.couriers.start()
     stack.push_async_callback(delivery.couriers.close)
+
+
+def owe_before_head_copies(deliveries: DeliveryStore, owe: OweEntries) -> None:
+    """Let a process that writes head copies itself owe endpoints the entries before.
+
+    If it dies in between, the relay of the next process finds them after the head copy.
+    """
+
+    async def before(tenant: str, chat: ChatId, last: int) -> None:
+        await owe.before_head_copy(tenant, chat, last, deliveries.reached)
+
+    deliveries.before_head_copies(before)
 
 
 def _run_events(core: Core, stack: AsyncExitStack) -> BusEvents:

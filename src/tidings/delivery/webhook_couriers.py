@@ -130,6 +130,7 @@ class WebhookCouriers:
         self._couriers: dict[Name, Courier] = {}
         self._free = asyncio.Semaphore(REQUESTS_MAX)
         self._of_tenant: dict[str, asyncio.Semaphore] = {}
+        self._is_closed = False
         self._tasks = Tasks("webhooks")
         self.delivered = 0
         self.set_aside = 0
@@ -157,10 +158,13 @@ class WebhookCouriers:
 
     async def close(self) -> None:
         """Stop. What is owed is delivered after the next start, here or elsewhere."""
+        self._is_closed = True
         await self._tasks.close()
 
     def wake(self, name: Name) -> None:
         """Deliver what an endpoint is owed, because it may be owed more than before."""
+        if self._is_closed:
+            return
         courier = self._couriers.get(name)
         if courier is None:
             courier = self._couriers[name] = Courier(name)

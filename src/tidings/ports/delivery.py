@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports of delivery: store calls, registry, handover to gateways, push notices, text messages."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -215,6 +215,10 @@ class Registry(Protocol):
         ...
 
 
+BeforeHeadCopy = Callable[[str, ChatId, int], Awaitable[None]]
+"""Called with a tenant, one of its chats, and the sequence that a head copy is about to have."""
+
+
 class DeliveryStore(Protocol):
     """Reads and writes for delivery. No membership is checked: delivery sends to members only.
 
@@ -243,6 +247,13 @@ class DeliveryStore(Protocol):
 
         The read is strong. A chat without members needs no delivery, so its sequence is the highest
         possible.
+        """
+        ...
+
+    def before_head_copies(self, call: BeforeHeadCopy) -> None:
+        """Call this function before each head copy that this process writes.
+
+        If it raises StoreUnavailable, the copy is not written, and it is called again later.
         """
         ...
 

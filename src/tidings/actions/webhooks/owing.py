@@ -87,6 +87,31 @@ class OweEntries:
         if is_followed and until < last:
             self._owed_until.put(chat, last)
 
+    async def before_head_copy(
+        self, tenant: str, chat: ChatId, last: int, reached: Reached
+    ) -> None:
+        """Store that endpoints are owed all entries up to the last, before this process moves the
+        head copy there.
+
+        `reached` reads the head copy if this process does not know up to where they are owed.
+
+        Raises:
+            StoreUnavailable: Some endpoints may not be owed the entries yet.
+        """
+        until = self._owed_until.get(chat) or 0
+        if not await self._followers(tenant):
+            if until:  # what they miss is found by the job that enables one of them
+                self._owed_until.put(chat, last)
+            self._recent.append(_Unowed(self._clock.now(), tenant, chat, until + 1, last))
+            return
+        if not until:
+            until = (await reached([chat])).get(chat, 0)
+            if until > last:  # the chat is being deleted, and has no head copy any more
+                until = last - 1
+        if until < last:
+            await self(tenant, chat, until + 1, last)
+            self._owed_until.put(chat, last)
+
     async def _followers(self, tenant: str) -> list[WebhookEndpoint]:
         found = await self._directory.of(tenant)
         return [one for one in found if one.enabled and one.follows_chats]

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.delivery import DeliveryStore, PushMute
+from tidings.ports.delivery import BeforeHeadCopy, DeliveryStore, PushMute
+from tidings.stores.dynamodb.chat.head_copies import HeadCopy
 from tidings.stores.dynamodb.chat.head_patterns import CHECK_HEADS
-from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads
+from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import head_of_item, last_message_of
 from tidings.stores.dynamodb.chat.pages import entries_at, items_after, last_items, to_entries
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -45,6 +46,9 @@ class DynamoDeliveryStore:
         stored = await self._heads.stored(wanted, CHECK_HEADS)
         # A chat without an item or without rows is deleted, and needs no delivery.
         return {chat: min(stored.get(chat, ()), default=sys.maxsize) for chat in wanted}
+
+    def before_head_copies(self, call: BeforeHeadCopy) -> None:
+        self._heads.before_writing(call)
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
         rows = await self._dynamo.query(

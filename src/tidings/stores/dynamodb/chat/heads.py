@@ -26,12 +26,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from tidings.caches import LruCache
 from tidings.model.entries import Entry, Head, head_of
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.delivery import BeforeHeadCopy
+from tidings.stores.dynamodb.chat.head_copies import ChatPair, HeadCopy, copy_of, preview_change
 from tidings.stores.dynamodb.chat.head_patterns import (
     ADVANCE_DIRECT_HEAD,
     ADVANCE_HEAD,
@@ -41,11 +41,7 @@ from tidings.stores.dynamodb.chat.head_patterns import (
 )
 from tidings.stores.dynamodb.chat.items import (
     PREVIEW,
-    CopiedMessage,
-    direct_facts,
     head_values,
-    last_message_of,
-    packed,
     receipt_key,
     room_in,
     to_head,
@@ -82,59 +78,6 @@ _MAY_SHOW: Final = (
 )
 
 
-class HeadCopy(msgspec.Struct, frozen=True):
-    """The head of a log and, if it is known, the last message."""
-
-    head: Head
-    last: CopiedMessage | None = None
-
-    def merged(self, other: "HeadCopy") -> "HeadCopy":
-        """Return a head copy with the later head of the two, and its last message if known."""
-        head = max(self.head, other.head, key=lambda head: head.sequence)
-        lasts = [copy.last for copy in (self, other) if copy.last is not None]
-        return HeadCopy(
-            head, next((last for last in lasts if last.sequence == head.last_message), None)
-        )
-
-    def within(self, room: int) -> "HeadCopy":
-        """Return this head copy, without the message's content if that is over `room` bytes."""
-        if self.last is None or len(packed(self.last)) <= room:
-            return self
-        return HeadCopy(self.head, msgspec.structs.replace(self.last, box=None))
-
-    def is_sent_by(self, user: UserKey) -> bool:
-        """Return True if the log ends with a message from this user."""
-        return (
-            self.last is not None
-            and self.last.sequence == self.head.sequence
-            and self.last.sender == user
-        )
-
-
-def copy_of(entry: Entry) -> HeadCopy:
-    """Return the head copy of a log that ends with this entry."""
-    last = last_message_of(entry) if entry.kind == "message" else None
-    return HeadCopy(head_of(entry), last)
-
-
-class ChatPair(msgspec.Struct, frozen=True):
-    """Facts about a chat that hardly change: the users of a direct chat, its creator and its
-    age."""
-
-    users: tuple[UserKey, ...]
-    """Empty if the chat is a group."""
-    creator: UserKey
-    created_at: int
-    room: int
-    """Bytes that the copy of a message may take in the item of a group, so that the item stays
-    below 1 KB. A group that has grown since may cost more."""
-
-    def facts(self, user: UserKey) -> Item:
-        """Return the attributes that describe the chat in the receipt row of a user."""
-        peers = [other for other in self.users if other != user]
-        return direct_facts(user, peers[0], self.creator, self.created_at) if peers else {}
-
-
 class Heads:
     """Writes head copies, and caches the heads that this process has seen."""
 
@@ -151,6 +94,7 @@ class Heads:
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()
         self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
+        self._before: BeforeHeadCopy | None = None
         self._tasks = Tasks("heads")
         self._closing = asyncio.Event()
 
@@ -186,6 +130,10 @@ class Heads:
         return None if item is None else self.saw_chat(item)
 
     # Writing.
+
+    def before_writing(self, call: BeforeHeadCopy) -> None:
+        """Call this function before each head copy is written; if it fails, the copy waits."""
+        self._before = call
 
     def appended(self, entry: Entry) -> None:
         """Record the head after an append by this process."""
@@ -257,6 +205,8 @@ class Heads:
         try:
             async with self._dynamo.background:
                 pair = await self.pair(chat)
+                if pair is not None and self._before is not None:
+                    await self._before(tenant_of(pair.creator), chat, copy.head.sequence)
                 if pair is not None and not pair.users:
                     await self._put(ADVANCE_HEAD, {"chat_id": chat}, copy.within(pair.room), {})
                 elif pair is not None:
@@ -389,11 +339,3 @@ class Heads:
         """Write the pending head copies. If one cannot be written, a later append corrects it."""
         self._closing.set()
         await self._tasks.finish()
-
-
-def preview_change(last: CopiedMessage) -> tuple[str, str, Item]:
-    """Return what an update needs to copy a message: its part of SET, its part of REMOVE, and its
-    values."""
-    if last.box is None:
-        return "", f"#{PREVIEW}", {}
-    return f", #{PREVIEW} = :{PREVIEW}", "", {f":{PREVIEW}": packed(last)}

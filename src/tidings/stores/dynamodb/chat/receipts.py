@@ -25,12 +25,12 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.model.unread_counts import check_unread_from
 from tidings.ports.chats import Receipts
+from tidings.stores.dynamodb.chat.head_copies import preview_change
 from tidings.stores.dynamodb.chat.heads import (
     IS_LATER,
     IS_UNTOUCHED,
     SET_HEAD,
     Heads,
-    preview_change,
 )
 from tidings.stores.dynamodb.chat.items import (
     last_message_of,
