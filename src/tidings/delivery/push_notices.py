@@ -102,14 +102,12 @@ class PushOffers:
     def __init__(
         self, queue: OfferQueue, reach: PushReach, blocks: BlockLists, looking: LookingDevices
     ) -> None:
+        self.is_off: Final = reach.is_off
+        """Return True if it is known, without a read, that no user of a tenant is reachable."""
         self._queue = queue
         self._reach = reach
         self._blocks = blocks
         self._looking = looking
-
-    def may_reach(self, tenant: str) -> bool:
-        """Return False if it is known that no user of the tenant can be notified."""
-        return not self._reach.is_off(tenant)
 
     async def offer(self, arrival: Arrival, reached: Collection[UserKey] | None = None) -> None:
         """Offer a message to the queue for each member who may be notified of it.
@@ -151,6 +149,7 @@ class OwnArrivals:
 
     def __init__(self, offers: PushOffers, bus: Bus, clock: Clock) -> None:
         self._offers = offers
+        self._is_off: Final = offers.is_off
         self._clock = clock
         self._offered: LruCache[ChatId, int] = LruCache(OFFERED_CHATS_MAX)
         """The last sequence of each chat that was offered; a relay may publish it again."""
@@ -174,7 +173,7 @@ class OwnArrivals:
 
     def _on_appended(self, event: Appended) -> None:
         entry, state = event.entry, event.state
-        if entry.kind != "message" or entry.silent or not self._offers.may_reach(state.tenant):
+        if entry.kind != "message" or entry.silent or self._is_off(state.tenant):
             return
         # The content is read again before a notice is sent, so it need not wait in memory.
         bare = msgspec.structs.replace(entry, content=None, box=None)

@@ -14,7 +14,7 @@ from typing import Final
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.owing import OweEntries
 from tidings.delivery.webhook_couriers import Name, WebhookCouriers
-from tidings.model.ids import ChatId, tenant_of
+from tidings.model.ids import ChatId
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
 from tidings.model.webhooks import WebhookEndpoint
@@ -73,10 +73,9 @@ class WebhookFeed:
 
     def on_appended(self, event: Appended) -> None:
         """Note a new entry of this process. Without endpoints, this costs a look into a cache."""
-        entry = event.entry
-        tenant = tenant_of(entry.sender)
+        entry, tenant = event.entry, event.state.tenant
         known = self._directory.cached(tenant)
-        if known is not None and not any(one.enabled and one.follows_chats for one in known):
+        if known is not None and not (known and any(one.takes_entries for one in known)):
             return
         self._note(entry.chat_id, tenant, entry.sequence, entry.sequence)
 

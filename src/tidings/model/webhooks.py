@@ -138,6 +138,11 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if the endpoint gets events of the chats' logs."""
         return not set(self.events).isdisjoint(get_args(ChatEventType))
 
+    @property
+    def takes_entries(self) -> bool:
+        """Whether new entries of chats are owed to the endpoint now."""
+        return self.enabled and self.follows_chats
+
     def salts(self, now: int) -> list[str]:
         """Return the salts of the secrets that sign a request at this time, the newest first."""
         is_two = self.previous_salt is not None and now < self.previous_until

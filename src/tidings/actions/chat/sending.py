@@ -268,6 +268,8 @@ class Post:
         this is a repeat, the answer has the stored entry, whose content is still encrypted.
         `requests` names the request in the log; `span` is its span, if it is traced.
         """
+        tenant = tenant_of(sender)
+        meter = None
         try:
             if content or options is None or not options.attachments:
                 check_content(content)
@@ -275,60 +277,48 @@ class Post:
                 client_message_id, content_type, ttl_seconds, is_scheduled=is_scheduled
             )
             if options is not None:
-                check_mentions(options.mentions)
-                check_attachments(options.attachments)
-                if not self.log.may_append("message", has_options=True):
-                    raise Unavailable(NOT_YET)
+                self._check_options(options)
+            if self.quotas is not None:
+                meter = self.quotas.meter("messages", tenant)
+                if meter.left <= 0:
+                    raise self.quotas.reached()
         except Refusal as refusal:
             answer(refusal, False)
             return
-        meter = None
-        if self.quotas is not None:
-            meter = self.quotas.meter("messages", tenant_of(sender))
-            if meter.left <= 0:
-                answer(self.quotas.reached(), False)
-                return
-        kind = content_type or PLAIN_TEXT
         # The digest is filled in when the content is sealed, which needs the author's key.
         expires_at = self.clock.now() + limits.SEND_KEY_MS
         key = SendKey(sender, client_message_id, b"", expires_at, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
-        rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant_of(sender))
-        if (
-            rule is None
-            or rule.hook is not None
-            or (self.lines.waiting and (sender, chat) in self.lines.waiting)
-        ):
-            self._propose_later(
-                (chat, key, content, kind, ttl_ms, answer, meter, requests, span, options)
-            )
-            return
-        send = Send(
-            self.vault, chat, key, content, kind, ttl_ms, answer, meter, rule, requests,
-            span, options, self._target(chat, options) if options is not None else None,
-            self._checked(sender, options, None),
-            attaching(self, chat, key, options) if options is not None else None,
-        )  # fmt: skip
-        self.appender.propose(chat, send)
+        kind = content_type or PLAIN_TEXT
+        draft = (chat, key, content, kind, ttl_ms, answer, meter, requests, span, options)
+        rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant)
+        waiting = self.lines.waiting
+        if rule is None or rule.hook is not None or (waiting and (sender, chat) in waiting):
+            self._propose_later(draft)
+        else:
+            self._propose(draft, rule, None)
 
-    def _checked(self, sender: UserKey, options: SendOptions | None, verdict: Verdict) -> Verdict:
-        """Return the verdict on a message, which the sender's ban overrules.
-
-        What the tenant posts in the name of a banned user is not refused.
-        """
-        is_banned = self.bans is not None and self.bans.is_banned(sender)
-        if is_banned and (options is None or options.posted_by is None):
-            return UserBanned()
-        return verdict
+    def _check_options(self, options: SendOptions) -> None:
+        check_mentions(options.mentions)
+        check_attachments(options.attachments)
+        if not self.log.may_append("message", has_options=True):
+            raise Unavailable(NOT_YET)
 
     def _propose(self, draft: _Draft, rule: RetentionRule, verdict: Verdict) -> None:
-        """Propose a message that had to wait."""
+        """Propose a message, with the verdict of the tenant's hook.
+
+        The sender's ban overrules the hook. What the tenant posts in the name of a banned user is
+        not refused.
+        """
         chat, key, content, kind, ttl_ms, answer, meter, requests, span, options = draft
         target = self._target(chat, options) if options is not None else None
         files = attaching(self, chat, key, options) if options is not None else None
+        if self.bans is not None and self.bans.has_any and self.bans.is_banned(key.sender):
+            is_tenants = options is not None and options.posted_by is not None
+            verdict = verdict if is_tenants else UserBanned()
         send = Send(
             self.vault, chat, key, content, kind, ttl_ms, answer, meter, rule, requests, span,
-            options, target, self._checked(key.sender, options, verdict), files,
+            options, target, verdict, files,
         )  # fmt: skip
         self.appender.propose(chat, send)
 

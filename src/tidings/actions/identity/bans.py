@@ -29,11 +29,13 @@ class Bans:
     def __init__(self, watch: RevocationWatch, clock: Clock) -> None:
         self._clock = clock
         self._until: LruCache[UserKey, int] = LruCache(BANNED_MAX, name="bans")
+        self.has_any = False
+        """False if no user is known to be banned, which makes the check of a message cheap."""
         watch.listen(self._reported)
 
     def is_banned(self, user: UserKey) -> bool:
         """Return True if the user must not write now."""
-        return len(self._until) > 0 and (self._until.get(user) or 0) > self._clock.now()
+        return self.has_any and (self._until.get(user) or 0) > self._clock.now()
 
     def check(self, user: UserKey) -> None:
         """Refuse a user who must not write now.
@@ -51,6 +53,7 @@ class Bans:
             self._until.put(user, until)
         else:
             self._until.pop(user)
+        self.has_any = len(self._until) > 0
 
     def _reported(self, revocations: Sequence[Revocation]) -> None:
         for one in revocations:

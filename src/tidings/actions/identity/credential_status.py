@@ -39,7 +39,9 @@ class FeedBackedCache(Generic[T]):
     def get(self, name: str) -> T | None:
         """Return the cached value; None if there is none, and also while the revocation feed cannot
         be read."""
-        return self.peek(name) if self._watch.sees else None
+        # Several caches are asked about every message, so this does not call `sees`.
+        watch = self._watch
+        return self._values.get(name) if watch.now() <= watch.sees_until else None
 
     def peek(self, name: str) -> T | None:
         """Return the cached value, even while the revocation feed cannot be read. The value may be

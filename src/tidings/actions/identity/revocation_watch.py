@@ -157,7 +157,8 @@ class RevocationWatch:
         self.now = now
         self._look_seconds = look_seconds
         self._blind_seconds_max = blind_seconds_max
-        self._seen_at = -math.inf
+        self.sees_until = -math.inf
+        """Time, on the clock `now`, until which `sees` stays true without another read."""
         self._is_blind = False
         self._lag = LoopLag(now)
         self._looking = asyncio.Lock()
@@ -169,7 +170,7 @@ class RevocationWatch:
     def sees(self) -> bool:
         """Return True if every revocation older than a few seconds was reported to the
         listeners."""
-        return self.now() <= self._seen_at + self._blind_seconds_max
+        return self.now() <= self.sees_until
 
     def listen(self, revoked: Callable[[Sequence[Revocation]], None]) -> None:
         """Call `revoked` with each batch of new revocations, in order."""
@@ -195,7 +196,7 @@ class RevocationWatch:
     async def close(self) -> None:
         """Stop watching."""
         await self._tasks.close()
-        self._seen_at = -math.inf
+        self.sees_until = -math.inf
 
     async def look(self) -> bool:
         """Read new revocations and report them to the listeners; return False if this fails."""
@@ -205,7 +206,7 @@ class RevocationWatch:
 
     async def _look(self) -> bool:
         began = self.now()
-        left = self._seen_at + self._blind_seconds_max - began
+        left = self.sees_until - began
         try:
             # A process that was paused for a long time still gets the time for one read.
             async with asyncio.timeout(left if left > 0 else LOOK_SECONDS):
@@ -228,7 +229,7 @@ class RevocationWatch:
             while not await self.look():
                 was_late = self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX
                 late_looks += was_late
-                if self.now() - self._seen_at >= self._blind_seconds_max:
+                if self.now() >= self.sees_until:
                     self._go_blind(was_late=was_late)
                 if not was_late:
                     await asyncio.sleep(AGAIN_SECONDS)
@@ -239,7 +240,7 @@ class RevocationWatch:
         self.position += len(revocations)
 
     def _saw(self, at: float) -> None:
-        self._seen_at = at
+        self.sees_until = at + self._blind_seconds_max
         self._is_blind = False
         for listener in self._health_listeners:
             listener.saw(at)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -43,6 +44,10 @@ log = logging.getLogger("tidings.search")
 CHATS_WAITING_MAX: Final = 10_000
 PAUSE_SECONDS: Final = 1.0
 """Pause after the store was not available."""
+RESTS_PER_STEP: Final = 9
+"""The indexer rests this many times as long as a step has taken. A step takes longer in a busy
+process, so the indexer has a tenth of an idle process, and much less of a busy one."""
+REST_SECONDS_MAX: Final = 2.0
 
 
 class KeyChanged(Exception):
@@ -99,6 +104,7 @@ class Indexer:
         await self._is_wanted.wait()
         chat = next(iter(self._waiting))
         del self._waiting[chat]
+        began = monotonic()
         try:
             if await self.step(chat):
                 self.note(chat)
@@ -107,6 +113,7 @@ class Indexer:
             await asyncio.sleep(PAUSE_SECONDS)
         if not self._waiting:
             self._is_wanted.clear()
+        await asyncio.sleep(min((monotonic() - began) * RESTS_PER_STEP, REST_SECONDS_MAX))
 
     async def step(self, chat: ChatId) -> bool:
         """Index the next entries of a chat; return False if there are too few, or others did it."""

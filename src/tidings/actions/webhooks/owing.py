@@ -114,7 +114,7 @@ class OweEntries:
 
     async def _followers(self, tenant: str) -> list[WebhookEndpoint]:
         found = await self._directory.of(tenant)
-        return [one for one in found if one.enabled and one.follows_chats]
+        return [one for one in found if one.takes_entries]
 
     async def catch_up(self, endpoint: WebhookEndpoint) -> None:
         """Store that an endpoint, of which this process has just learnt, is owed the entries that

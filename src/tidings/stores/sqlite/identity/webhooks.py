@@ -238,7 +238,7 @@ class SqliteTenantEventLog:
 
 def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
     """Return the values of `PUT_ENDPOINT`."""
-    follows = int(endpoint.enabled and endpoint.follows_chats)
+    follows = int(endpoint.takes_entries)
     box = msgspec.json.encode(endpoint)
     return endpoint.tenant, endpoint.webhook_id, endpoint.place, follows, box
 
