@@ -15,6 +15,7 @@ from tests.browser.test_looks import PHONE, axe, problems
 from tests.browser.test_looks import SMALL as SMALL_WINDOW
 from tests.browser.visitors import FOR_AXE, Visitors
 from tests.support.server import ServerProcess
+from tests.support.waiting import WAIT_SECONDS
 
 __all__ = ["axe"]
 
@@ -33,7 +34,7 @@ class Harbour:
     def __init__(self, server: ServerProcess, tenant: str = TENANT) -> None:
         self.server = server
         self.tenant = tenant
-        self.http = httpx.AsyncClient(base_url=server.url, trust_env=False)
+        self.http = httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=WAIT_SECONDS)
         self.key = ""
         self.chat = ""
         self.notification = ""

@@ -24,7 +24,7 @@ from tests.support.node import run_in
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tests.support.services import do_without
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 TIDINGS: Final = "http://127.0.0.1:8080"
@@ -41,7 +41,7 @@ class Shop:
 
     async def is_open(self) -> bool:
         """Whether it answers."""
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=WAIT_SECONDS) as http:
             try:
                 return (await http.get(f"{self.url}/token")).status_code == 401
             except httpx.TransportError:

@@ -13,7 +13,7 @@ from playwright.async_api import Locator, expect
 from tests.browser.visitors import Visitors
 from tests.browser.web_app import TICKS, WebApp, sign_in
 from tests.support.server import WELCOME_FILE, ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 
 FIRST_TALK_SECONDS_MAX: Final = 60.0
 TABS_MAX: Final = 60
@@ -125,7 +125,9 @@ async def call(
 ) -> Any:
     """A request that has to succeed, by default with the root key; its JSON."""
     headers = {"Authorization": f"Bearer {key or server.root_key}"}
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False, headers=headers) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, headers=headers, timeout=WAIT_SECONDS
+    ) as http:
         answer = await http.request(method, path, json=body)
         answer.raise_for_status()
         return answer.json() if answer.content else None

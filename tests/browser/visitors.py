@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from playwright.async_api import Browser, BrowserContext, Page, Route, WebSocket
 
 from tests.support.people import Person
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.api.web_app import load_web_app
 
 FLAGS: Final = (
@@ -83,6 +83,7 @@ class Visitors:
         """A browser profile: its storage is its own. Errors of its pages are collected."""
         context = await self._browser.new_context(**options)
         self._contexts.append(context)
+        context.set_default_timeout(WAIT_SECONDS * 1_000)
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
         await context.expose_function("violated", lambda what: self.errors.append(what))
         await context.add_init_script(_TELL_VIOLATIONS)

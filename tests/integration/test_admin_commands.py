@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.server import ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.assembly.system import SystemClock
 from tidings.cli import main
 from tidings.model.ids import rfc3339
@@ -57,7 +57,9 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     [alice] = await printed(say, "token", "acme", "alice", "--device", "laptop")
     await printed(say, "token", "acme", "bob", "--expires-in", "60")
 
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+    ) as http:
 
         async def ask(method: str, path: str, credential: str, body: object) -> httpx.Response:
             headers = {"Authorization": f"Bearer {credential}"}
@@ -108,7 +110,9 @@ async def test_a_list_is_printed_to_its_end(server: ServerProcess, say: Say) -> 
     await printed(say, "tenant", "create", "many")
     [key] = await printed(say, "tenant", "key", "many")
     names = [f"u{number:03}" for number in range(101)]
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+    ) as http:
         for name in names:
             headers = {"Authorization": f"Bearer {key}"}
             answer = await http.put(f"/v1/tenants/many/users/{name}", headers=headers)
@@ -161,7 +165,9 @@ async def test_without_a_server_the_command_says_so(say: Say) -> None:
 async def test_any_request_and_the_log_of_a_chat(server: ServerProcess, say: Say) -> None:
     await printed(say, "api", "PUT", "/v1/tenants/acme", '{"name": "Acme"}')
     [alice] = await printed(say, "token", "acme", "alice")
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+    ) as http:
         http.headers["Authorization"] = f"Bearer {alice}"
         made = await http.post("/v1/chats", json={"type": "group", "name": "Boats", "members": []})
         chat = made.json()["chat_id"]

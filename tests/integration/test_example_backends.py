@@ -18,7 +18,7 @@ from scripts.services.process import free_port
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tests.support.services import do_without
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.model.webhooks import EVENT_TYPES
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
@@ -53,10 +53,13 @@ class Backend:
 
     def __init__(self, port: int, server: ServerProcess, key: str) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        self.http = httpx.AsyncClient(base_url=self.url, trust_env=False)
+        self.http = httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=WAIT_SECONDS)
         headers = {"Authorization": f"Bearer {key}"}
         self.tidings = httpx.AsyncClient(
-            base_url=f"{server.url}/v1/tenants/acme", headers=headers, trust_env=False
+            base_url=f"{server.url}/v1/tenants/acme",
+            headers=headers,
+            trust_env=False,
+            timeout=WAIT_SECONDS,
         )
 
     async def is_open(self) -> bool:

@@ -20,7 +20,7 @@ import pytest
 
 from scripts import base_image
 from scripts.services.process import free_port
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings import __version__
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
@@ -96,7 +96,7 @@ async def test_it_serves_and_stops(image: str) -> None:
     place = ["--network=host", "--tmpfs=/tmp", f"--name={name}", "--detach"]
     podman("run", *place, *RIGHTS, *LIMITS, *settings, image, "serve", "--port", str(port))
     try:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=WAIT_SECONDS) as client:
 
             async def is_ready() -> bool:
                 try:

@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.support.hook_server import open_hook
 from tests.support.people import Town
 from tests.support.server import ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings_client import WebhookReceiver
 
 
@@ -68,6 +68,8 @@ async def test_events_are_forwarded_as_they_would_be_posted(tmp_path: Path) -> N
             assert [one.data["content"] for one in events.values()] == ["one", "two"]
             assert all(name.endswith(f"{chat}.{n}") for n, name in enumerate(events, 2))
         headers = {"Authorization": f"Bearer {key}"}
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+        ) as http:
             left = await http.get("/v1/tenants/acme/webhooks", headers=headers)
         assert left.json()["data"] == [], "the endpoint ends with the command"

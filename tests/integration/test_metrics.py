@@ -19,7 +19,7 @@ from tests.support.inbox import Inbox
 from tests.support.metrics import Values, values_of, without_values
 from tests.support.people import Town
 from tests.support.server import ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings.metrics.declared import BACKUPS, FLEET, TABLES
 from tidings.metrics.meters import METRICS
 
@@ -46,7 +46,7 @@ class Scrapes:
 
     async def read(self) -> Values:
         """Return the metrics from the listener of their own."""
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=WAIT_SECONDS) as http:
             answer = await http.get(self.url)
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("application/openmetrics-text;")
@@ -83,7 +83,9 @@ async def some_traffic(server: ServerProcess, town: Town) -> list[str]:
 
 
 async def _bad_handshake(server: ServerProcess) -> None:
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+    ) as http:
         headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "12"}
         assert (await http.get("/v1/ws", headers=headers)).status_code == 426
 
@@ -141,7 +143,7 @@ async def test_every_metric_is_emitted_after_a_little_traffic(
 
 async def test_a_listener_of_its_own_has_metrics_and_nothing_else(server: ServerProcess) -> None:
     scrapes = Scrapes(server)
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=WAIT_SECONDS) as http:
         for path in ("/", "/healthz", "/v1/chats", "/openapi.json"):
             answer = await http.get(scrapes.url.removesuffix("/metrics") + path)
             assert answer.status_code == 404
@@ -150,7 +152,9 @@ async def test_a_listener_of_its_own_has_metrics_and_nothing_else(server: Server
 
 async def test_root_reads_the_same_on_the_port_of_the_api(server: ServerProcess) -> None:
     own = await Scrapes(server).read()
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+    ) as http:
         answer = await http.get("/metrics", headers={"Authorization": f"Bearer {server.root_key}"})
         assert (await http.get("/metrics")).status_code == 401
     assert answer.status_code == 200

@@ -22,6 +22,7 @@ from schemathesis.schemas import BaseSchema
 from tests.integration.conformance import DOCUMENT
 from tests.integration.rest_server import serve_rest
 from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
+from tests.support.waiting import WAIT_SECONDS
 from tidings.api.app import OPERATIONS
 from tidings.api.requests import Body
 
@@ -165,7 +166,7 @@ def test_requests_for_what_is_there(
 
 
 def test_the_document_is_served_as_it_is_made(inhabited: Inhabited) -> None:
-    answer = httpx.get(f"{inhabited.url}/openapi.json")
+    answer = httpx.get(f"{inhabited.url}/openapi.json", timeout=WAIT_SECONDS)
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT
 

@@ -20,6 +20,7 @@ from tests.support.canary import canary
 from tests.support.device import Device
 from tests.support.people import Person, Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,7 +50,7 @@ class Street:
         found = await until_entries(self._listener, self.chat, heard + 5)
         assert found == list(range(1, heard + 6))
         assert self._talker.closes == self._listener.closes == []
-        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=WAIT_SECONDS) as client:
             assert (await client.get(f"{self.server.url}/readyz")).status_code == 200
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.raw_socket import upgrade_request
 from tests.support.server import ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 
 
 async def dump(server: ServerProcess, number: int) -> list[dict[str, Any]]:
@@ -49,7 +49,9 @@ async def test_a_signal_logs_threads_tasks_loops_and_queues(tmp_path: Path) -> N
         assert any(text.startswith(("Thread 0x", "Current thread 0x")) for text in texts)
 
         await dump(server, 2)
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=server.url, trust_env=False, timeout=WAIT_SECONDS
+        ) as http:
             assert (await http.get("/readyz")).status_code == 200
         log = (server.data / "server.log").read_text()
         assert server.root_key not in log

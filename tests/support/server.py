@@ -16,7 +16,7 @@ import httpx
 from scripts.services.process import free_port
 from tests.support.server_fork import ForkedProcess, start_server
 from tests.support.short_waits import SHORT_WAITS
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 
 START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 30.0
@@ -179,7 +179,7 @@ class ServerProcess:
         return kept | {"PYTHONFAULTHANDLER": "1"} | self.environment
 
     async def _until_ready(self) -> None:
-        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=WAIT_SECONDS) as client:
             await until(
                 lambda: self._is_ready(client), describe=self._last_words, seconds=START_SECONDS_MAX
             )

@@ -68,6 +68,29 @@ def test_tests_do_not_sleep() -> None:
     report("Wait for the condition with tests.support.waiting, or move the clock.", found)
 
 
+def is_impatient_client(call: ast.Call) -> bool:
+    """Whether this makes an HTTP client that gives up after the five seconds of httpx.
+
+    A client that calls the application in this process does not wait for a socket.
+    """
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="httpx"), attr="AsyncClient" | "Client" | "get"):
+            return not {"timeout", "transport"} & {each.arg for each in call.keywords}
+        case _:
+            return False
+
+
+def test_http_clients_are_patient() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in TESTS
+        if "httpx" in text_of(path)
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and is_impatient_client(node)
+    ]
+    report("A busy machine needs longer: pass timeout=WAIT_SECONDS.", found)
+
+
 def test_the_tests_wait_in_one_way() -> None:
     others = [path for path in TESTS if path != Path("tests/support/waiting.py")]
     found = lines_matching(re.compile(r"^(async )?def _*(until|wait_until|eventually)_*\("), others)
