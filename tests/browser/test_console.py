@@ -88,8 +88,8 @@ async def open_console(page: Page, server: ServerProcess, key: str, tenant: str 
     await page.goto(f"{server.url}/console")
     await page.get_by_label("Key", exact=True).fill(key)
     if tenant:
-        await page.get_by_label("Tenant of the key").fill(tenant)
-    await page.get_by_role("button", name="Open").click()
+        await page.get_by_label("Tenant of the key", exact=True).fill(tenant)
+    await page.get_by_role("button", name="Open", exact=True).click()
     await expect(page.locator("nav")).to_be_attached()
 
 
@@ -98,13 +98,14 @@ async def go(page: Page, address: str, seen: str) -> Locator:
     await page.goto(f"{page.url.split('#')[0]}#/{address}")
     main = page.get_by_role("main")
     await expect(main.get_by_text(seen).first).to_be_visible()
+    await expect(main).not_to_have_attribute("aria-busy", "true")
     return main
 
 
 async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
     """Walk through the console; the name of each screen while it is shown."""
     await page.goto(f"{harbour.server.url}/console")
-    await expect(page.get_by_role("heading", name="Operator’s console")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Operator’s console", exact=True)).to_be_visible()
     yield "sign-in"
     await open_console(page, harbour.server, harbour.server.root_key)
     at = f"tenants/{TENANT}"
@@ -135,7 +136,7 @@ async def screens(page: Page, harbour: Harbour) -> AsyncIterator[str]:
         await go(page, address, seen)
         yield name
     await go(page, at, "Messages a day")
-    await page.get_by_role("button", name="Suspend").click()
+    await page.get_by_role("button", name="Suspend", exact=True).click()
     await expect(page.get_by_role("dialog")).to_be_visible()
     yield "suspend"
     await page.keyboard.press("Escape")
@@ -170,7 +171,7 @@ async def test_the_key_stays_in_the_tab(visitors: Visitors, harbour: Harbour) ->
     key = harbour.key
     await open_console(page, harbour.server, key, TENANT)
     await page.reload()
-    await expect(page.get_by_role("heading", name="Harbour Inc.")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Harbour Inc.", exact=True)).to_be_visible()
     assert key not in page.url and not any(key in url for url in asked)
     assert await page.evaluate("localStorage.length") == 0
     assert await page.evaluate("document.cookie") == ""
@@ -178,12 +179,12 @@ async def test_the_key_stays_in_the_tab(visitors: Visitors, harbour: Harbour) ->
     await another.goto(page.url)
     await expect(another.get_by_label("Key", exact=True)).to_be_visible()
     await another.get_by_label("Key", exact=True).fill("not the key")
-    await another.get_by_role("button", name="Open").click()
+    await another.get_by_role("button", name="Open", exact=True).click()
     await expect(another.get_by_role("alert")).to_have_text("This key is not accepted here.")
-    await page.get_by_role("button", name="Menu").click()
-    await expect(page.get_by_role("link", name="Users")).to_be_visible()
-    await expect(page.get_by_role("link", name="Tenants")).to_have_count(0)
-    await page.get_by_role("button", name="Forget the key").click()
+    await page.get_by_role("button", name="Menu", exact=True).click()
+    await expect(page.get_by_role("link", name="Users", exact=True)).to_be_visible()
+    await expect(page.get_by_role("link", name="Tenants", exact=True)).to_have_count(0)
+    await page.get_by_role("button", name="Forget the key", exact=True).click()
     await expect(page.get_by_label("Key", exact=True)).to_be_visible()
 
 
@@ -191,13 +192,13 @@ async def test_a_change_needs_the_name(visitors: Visitors, harbour: Harbour) -> 
     page = await (await visitors.profile(viewport=DESKTOP)).new_page()
     await open_console(page, harbour.server, harbour.server.root_key)
     main = await go(page, f"tenants/{TENANT}/users/bob", "Sessions")
-    await main.get_by_role("button", name="Deactivate").press("Enter")
+    await main.get_by_role("button", name="Deactivate", exact=True).press("Enter")
     dialog = page.get_by_role("dialog")
-    confirm = dialog.get_by_role("button", name="Deactivate")
+    confirm = dialog.get_by_role("button", name="Deactivate", exact=True)
     await expect(confirm).to_be_disabled()
-    await dialog.get_by_label("Type bob to confirm").fill("bo")
+    await dialog.get_by_label("Type bob to confirm", exact=True).fill("bo")
     await expect(confirm).to_be_disabled()
-    await dialog.get_by_label("Type bob to confirm").fill("bob")
+    await dialog.get_by_label("Type bob to confirm", exact=True).fill("bob")
     await expect(confirm).to_be_enabled()
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("status")).to_have_text("The user is deactivated.")
@@ -216,11 +217,11 @@ async def test_content_is_sealed_until_there_is_a_reason(
     await page.get_by_role("searchbox").press("Enter")
     main = page.get_by_role("main")
     row = main.get_by_role("row").filter(has=page.get_by_role("cell", name="2", exact=True))
-    await row.get_by_role("button", name="Sealed").click()
+    await row.get_by_role("button", name="Sealed", exact=True).click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Reason").fill("Ticket 4711")
-    await dialog.get_by_label(f"Type {harbour.chat} to confirm").fill(harbour.chat)
-    await dialog.get_by_role("button", name="Unseal").click()
+    await dialog.get_by_label("Reason", exact=True).fill("Ticket 4711")
+    await dialog.get_by_label(f"Type {harbour.chat} to confirm", exact=True).fill(harbour.chat)
+    await dialog.get_by_role("button", name="Unseal", exact=True).click()
     await expect(row.get_by_text(SECRET)).to_be_visible()
     await go(page, f"tenants/{TENANT}/audit", "reason=Ticket 4711")
 
@@ -230,12 +231,12 @@ async def test_a_deletion_ends_in_a_receipt(visitors: Visitors, harbour: Harbour
     page = await (await visitors.profile(viewport=DESKTOP)).new_page()
     await open_console(page, harbour.server, harbour.key, TENANT)
     main = await go(page, f"tenants/{TENANT}/users/gone", "Sessions")
-    await main.get_by_role("button", name="Delete").click()
+    await main.get_by_role("button", name="Delete", exact=True).click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Type gone to confirm").fill("gone")
-    await dialog.get_by_role("button", name="Delete for good").click()
-    await expect(main.get_by_role("heading", name="Deletion of a user")).to_be_visible()
-    await expect(main.get_by_role("heading", name="Receipt")).to_be_visible()
+    await dialog.get_by_label("Type gone to confirm", exact=True).fill("gone")
+    await dialog.get_by_role("button", name="Delete for good", exact=True).click()
+    await expect(main.get_by_role("heading", name="Deletion of a user", exact=True)).to_be_visible()
+    await expect(main.get_by_role("heading", name="Receipt", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moderation in the console: a report is read with a reason, acted on, and closed."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -34,10 +35,10 @@ async def confirm(page: Page, name: str, verb: str, **fields: str) -> None:
     """Fill the dialog, type the name, and send it; until then, the button does not work."""
     dialog = page.get_by_role("dialog")
     for field, value in fields.items():
-        await dialog.get_by_label(field).fill(value)
+        await dialog.get_by_label(re.compile(f"^{field}")).fill(value)
     button = dialog.get_by_role("button", name=verb, exact=True)
     await expect(button).to_be_disabled()
-    await dialog.get_by_label(f"Type {name} to confirm").fill(name)
+    await dialog.get_by_label(f"Type {name} to confirm", exact=True).fill(name)
     await button.click()
     await expect(dialog).to_have_count(0)
 
@@ -67,7 +68,7 @@ async def test_a_report_is_sealed_until_there_is_a_reason(
     texts = [await one.text() for one in received if "/v1/" in one.url]
     assert texts and not any(REPORTED in text or "Rude." in text for text in texts)
     report = (await report_of(pier))["report_id"]
-    await shown(main).get_by_role("button", name="Sealed").click()
+    await shown(main).get_by_role("button", name="Sealed", exact=True).click()
     await confirm(page, report, "Unseal", Reason="Ticket 4711")
     await expect(shown(main).get_by_text(REPORTED)).to_be_visible()
     await expect(shown(main).get_by_text("Rude.")).to_be_visible()
@@ -80,7 +81,7 @@ async def test_a_reported_message_is_redacted_and_its_report_resolved(
 ) -> None:
     page = await opened(visitors, pier)
     main = await go(page, f"tenants/{PIER}/reports", "Message of bob")
-    await shown(main).get_by_role("button", name="Redact").click()
+    await shown(main).get_by_role("button", name="Redact", exact=True).click()
     await confirm(page, "bob", "Redact")
     await expect(page.get_by_role("status")).to_have_text("The message is redacted.")
     report = await report_of(pier)
@@ -94,12 +95,12 @@ async def test_a_report_is_dismissed_and_opened_again(visitors: Visitors, pier: 
     main = await go(page, f"tenants/{PIER}/reports", "Message of bob")
     report = (await report_of(pier))["report_id"]
     card = main.get_by_role("region").filter(has_text=report)
-    await card.get_by_role("button", name="Dismiss").click()
+    await card.get_by_role("button", name="Dismiss", exact=True).click()
     await confirm(page, report, "Dismiss", Note="A joke.")
     await expect(card).to_have_count(0)
-    await main.get_by_role("button", name="Dismissed").click()
+    await main.get_by_role("button", name="Dismissed", exact=True).click()
     await expect(card.get_by_text("A joke.")).to_be_visible()
-    await card.get_by_role("button", name="Open again").click()
+    await card.get_by_role("button", name="Open again", exact=True).click()
     await confirm(page, report, "Open again")
     await expect(card).to_have_count(0)
     assert (await report_of(pier))["state"] == "open"
@@ -108,13 +109,13 @@ async def test_a_report_is_dismissed_and_opened_again(visitors: Visitors, pier: 
 async def test_a_user_is_banned_until_a_time(visitors: Visitors, pier: Harbour) -> None:
     page = await opened(visitors, pier)
     main = await go(page, f"tenants/{PIER}/reports", "Message of bob")
-    await shown(main).get_by_role("button", name="Ban").click()
+    await shown(main).get_by_role("button", name="Ban", exact=True).click()
     await confirm(page, "bob", "Ban", Until="2099-01-02T03:04")
     await expect(page.get_by_role("status")).to_have_text("The user is banned.")
     until = (await pier.ask("GET", f"/tenants/{PIER}/users/bob"))["banned_until"]
     assert until.startswith("2099-01-0")
     main = await go(page, f"tenants/{PIER}/users/bob", "Banned until")
-    await main.get_by_role("button", name="End the ban").click()
+    await main.get_by_role("button", name="End the ban", exact=True).click()
     await confirm(page, "bob", "End the ban")
     await expect(main.get_by_text("Active", exact=True)).to_be_visible()
     assert (await pier.ask("GET", f"/tenants/{PIER}/users/bob"))["banned_until"] is None
@@ -123,12 +124,12 @@ async def test_a_user_is_banned_until_a_time(visitors: Visitors, pier: Harbour) 
 async def test_a_chat_is_frozen(visitors: Visitors, pier: Harbour) -> None:
     page = await opened(visitors, pier)
     main = await go(page, f"tenants/{PIER}/reports", "Message of bob")
-    await shown(main).get_by_role("button", name="Freeze the chat").click()
+    await shown(main).get_by_role("button", name="Freeze the chat", exact=True).click()
     await confirm(page, pier.chat, "Freeze")
     await expect(page.get_by_role("status")).to_have_text("The chat is frozen.")
     main = await go(page, f"tenants/{PIER}/chats/{pier.chat}", "Frozen")
-    await main.get_by_role("button", name="Unfreeze").click()
+    await main.get_by_role("button", name="Unfreeze", exact=True).click()
     await confirm(page, pier.chat, "Unfreeze")
-    await expect(main.get_by_role("button", name="Freeze")).to_be_visible()
+    await expect(main.get_by_role("button", name="Freeze", exact=True)).to_be_visible()
     found = await pier.ask("GET", f"/tenants/{PIER}/chats/{pier.chat}")
     assert (found["frozen"], found["slow_mode_seconds"]) == (False, 0)

@@ -20,7 +20,7 @@ async def pick(app: WebApp, name: str) -> None:
     items = app.page.get_by_role("menuitem")
     await expect(items.first).to_be_focused()
     for _ in range(await items.count()):
-        if await app.page.get_by_role("menuitem", name=name).evaluate(
+        if await app.page.get_by_role("menuitem", name=name, exact=True).evaluate(
             "(one) => one.matches(':focus')"
         ):
             break
@@ -59,7 +59,10 @@ async def test_messages_are_reached_and_changed_without_a_mouse(
     await press(bob, "Escape")
     await expect(bob.box).to_be_focused()
     await tab_to(bob, bob.messages, back=True)
-    await press(bob, "ArrowUp", "Enter")
+    await press(bob, "ArrowUp")
+    await expect(row).to_be_focused()
+    await press(bob, "Enter")
+    await bob.gives_time_to_undo()
     await pick(bob, "Delete")
     await tab_to(bob, bob.button("Undo"))
     await press(bob, "Enter")
@@ -74,7 +77,9 @@ async def test_dialogs_and_notifications_give_the_focus_back(
     carol = await sign_in(visitors, demo.url, "Carol")
     await tab_to(carol, carol.button("Notifications"))
     await press(carol, "Enter")
-    note = carol.page.get_by_role("list", name="Notifications").get_by_role("button").first
+    note = (
+        carol.page.get_by_role("list", name="Notifications", exact=True).get_by_role("button").first
+    )
     await expect(note).to_be_visible()
     await tab_to(carol, note)
     await press(carol, "Enter")
@@ -102,9 +107,9 @@ async def begin_a_group(app: WebApp) -> None:
     dialog = app.page.get_by_role("dialog")
     await tab_to(app, app.button("New group"), back=True)
     await press(app, "Enter")
-    await tab_to(app, dialog.get_by_role("textbox", name="Name"))
+    await tab_to(app, dialog.get_by_role("textbox", name="Name", exact=True))
     await app.page.keyboard.type("Made by keys")
-    await tab_to(app, dialog.get_by_role("checkbox", name="Bob"))
+    await tab_to(app, dialog.get_by_role("checkbox", name="Bob", exact=True))
     await press(app, "Space", "Enter")
-    await expect(app.page.get_by_role("heading", name="Made by keys")).to_be_visible()
+    await expect(app.heading("Made by keys")).to_be_visible()
     await expect(app.box).to_be_focused()

@@ -92,8 +92,8 @@ async def test_a_reload_keeps_the_outbox_and_drafts(
     await tab.shows("before", *unsent)
     states = [row.get("state") for row in await tab.messages()]
     assert states[1:] == ["pending"] * len(unsent)
-    assert await tab.run("view.snapshot().draft") == "half a sent"
-    assert await tab.run("tidings.state.snapshot().queued") == len(unsent)
+    await until(lambda: tab.run("view.snapshot().draft"), equals="half a sent")
+    await until(lambda: tab.run("tidings.state.snapshot().queued"), equals=len(unsent))
 
     way.mend()
     await other.shows("before", *unsent)

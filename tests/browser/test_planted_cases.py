@@ -154,12 +154,14 @@ async def ask_console(page: Page, sender: str, complaint: Complaint) -> None:
         await expect(main.get_by_text("Who misses it?")).to_be_visible()
     else:
         await go(page, f"tenants/{TENANT}/explain", "Why did it not arrive?")
-        await main.get_by_label("Message, notification or request id").fill(complaint.id)
+        await main.get_by_label("Message, notification or request id", exact=True).fill(
+            complaint.id
+        )
     if complaint.chat and complaint.is_member:
         await main.get_by_role("link", name=complaint.missed_by.user_id, exact=True).click()
     else:
-        await main.get_by_label("User").fill(complaint.missed_by.user_id)
-        await main.get_by_role("button", name="Explain").click()
+        await main.get_by_label("User", exact=True).fill(complaint.missed_by.user_id)
+        await main.get_by_role("button", name="Explain", exact=True).click()
 
 
 async def test_the_console_answers_every_complaint(

@@ -114,7 +114,7 @@ async def test_the_user_is_asked_after_a_message_and_registers(bob: PushedPage) 
     assert (await answer.value).status == 200
     await expect(question).to_have_count(0)
     await expect(
-        app.page.get_by_role("button", name="Desktop notices", pressed=True)
+        app.page.get_by_role("button", name="Desktop notices", pressed=True, exact=True)
     ).to_be_visible()
     await until(lambda: len(bob.requests) == 2)
     device = await app.page.evaluate('sessionStorage.getItem("tidings device")')
@@ -149,14 +149,16 @@ async def test_a_registration_is_renewed_at_a_start_and_ends_with_the_login(
     assert bob.requests[1] == bob.requests[3]
     await app.button("Sign out").click()
     await expect(app.button("Carol")).to_be_visible()
-    assert [one[:2] for one in bob.requests[4:]] == [("DELETE", bob.requests[1][1])]
-    assert await app.page.evaluate('localStorage.getItem("tidings notices")') is None
+    ended = [("DELETE", bob.requests[1][1])]
+    await until(lambda: [one[:2] for one in bob.requests[4:]], equals=ended)
+    kept = 'localStorage.getItem("tidings notices")'
+    await until(lambda: app.page.evaluate(kept), equals=None)
 
 
 async def worker_of(page: Page) -> Worker:
     """Return the service worker of the app, whose notices can be read."""
     await page.evaluate("navigator.serviceWorker.ready.then(() => null)")
-    [worker] = page.context.service_workers
+    worker = (await until(lambda: page.context.service_workers))[0]
     # A browser without a window has no badges either: the worker would die of one.
     badge = "WorkerNavigator.prototype.setAppBadge = async (n) => void (globalThis.badge = n);"
     await worker.evaluate(f"() => {{ {NOTICES} {badge} }}")
@@ -195,7 +197,7 @@ async def test_a_click_on_a_notice_opens_its_chat(bob: PushedPage) -> None:
         chat,
     )
     await until(lambda: page.evaluate("location.hash.slice(1)"), equals=chat)
-    assert await worker.evaluate(SHOWN) == []
+    await until(lambda: worker.evaluate(SHOWN), equals=[])
 
 
 async def test_notices_of_a_chat_end_when_it_is_read(bob: PushedPage) -> None:

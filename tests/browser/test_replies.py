@@ -27,7 +27,9 @@ async def mention(app: WebApp, text: str, begun: str, name: str) -> None:
     await app.box.fill(text)
     await app.box.press("End")
     await app.box.press_sequentially(begun)
-    option = app.page.get_by_role("listbox", name="People to mention").get_by_role("option")
+    option = app.page.get_by_role("listbox", name="People to mention", exact=True).get_by_role(
+        "option"
+    )
     await expect(option.filter(has_text=name)).to_have_attribute("aria-selected", "true")
     await app.box.press("Enter")
 
@@ -47,16 +49,16 @@ async def test_a_reply_quotes_mentions_and_leads_back(
     await mention(bob, "You do, ", "@al", "Alice")
     await expect(bob.box).to_have_value("You do, @Alice ")
     await bob.button("Other ways to send").click()
-    await bob.page.get_by_role("menuitem", name="Without push notices").click()
+    await bob.page.get_by_role("menuitem", name="Without push notices", exact=True).click()
     await expect(bob.button("Without push notices")).to_have_attribute("aria-pressed", "true")
     await bob.box.press("Enter")
     answer = bob.row("You do,")
     await expect(answer.get_by_role("img", name=TICKS)).to_be_visible()
     await expect(answer.get_by_role("button", name="Who brings the cake?")).to_be_visible()
-    await expect(answer.get_by_role("img", name="without push notices")).to_be_visible()
+    await expect(answer.get_by_role("img", name="without push notices", exact=True)).to_be_visible()
 
     entry = alice.chat("Party")
-    await expect(entry.get_by_role("img", name="Unread mentions: 1")).to_be_visible()
+    await expect(entry.get_by_role("img", name="Unread mentions: 1", exact=True)).to_be_visible()
     await alice.page.get_by_role("button", name=re.compile("^Mentions, Unread")).click()
     await alice.page.get_by_role("dialog").get_by_role("button", name="You do,").click()
     row = alice.row("You do,")
@@ -66,8 +68,8 @@ async def test_a_reply_quotes_mentions_and_leads_back(
     await row.get_by_role("button", name="Who brings the cake?").click()
     asked = alice.messages.get_by_role("article", name=re.compile("^Alice, Who brings"))
     await expect(asked).to_be_focused()
-    await asked.get_by_role("button", name="Replies: 1").click()
-    dialog = alice.page.get_by_role("dialog", name="Replies")
+    await asked.get_by_role("button", name="Replies: 1", exact=True).click()
+    dialog = alice.page.get_by_role("dialog", name="Replies", exact=True)
     await expect(dialog.get_by_role("listitem").get_by_text("You do, @Alice")).to_be_visible()
     await dialog.get_by_role("button", name="Reply", exact=True).click()
     await expect(alice.page.get_by_text("Replying to Alice")).to_be_visible()
@@ -84,19 +86,21 @@ async def test_an_owner_pins_and_others_see_it(visitors: Visitors, demo: ServerP
     await choose(alice, "Who brings the cake?", "Pin")
     await expect(carol.button("Pinned: Who brings the cake?")).to_be_visible()
     row = carol.row("Who brings the cake?")
-    await expect(row.get_by_role("img", name="pinned")).to_be_visible()
+    await expect(row.get_by_role("img", name="pinned", exact=True)).to_be_visible()
     await carol.button("Pinned: Who brings the cake?").click()
     await expect(row).to_be_focused()
     await alice.button("Pinned: 1").click()
-    dialog = alice.page.get_by_role("dialog", name="Pinned messages")
-    await dialog.get_by_role("button", name="Unpin").click()
+    dialog = alice.page.get_by_role("dialog", name="Pinned messages", exact=True)
+    await dialog.get_by_role("button", name="Unpin", exact=True).click()
     await expect(carol.button("Pinned: Who brings the cake?")).to_have_count(0)
     await alice.page.keyboard.press("Escape")
     await carol.button("Chat options").click()
     async with carol.page.expect_response("**/mute") as muted:
-        await carol.page.get_by_role("menuitem", name="Only notify of mentions").click()
+        await carol.page.get_by_role("menuitem", name="Only notify of mentions", exact=True).click()
     assert (await (await muted.value).json())["except_mentions"] is True
-    await expect(carol.chat("Notice board").get_by_role("img", name="muted")).to_be_visible()
+    await expect(
+        carol.chat("Notice board").get_by_role("img", name="muted", exact=True)
+    ).to_be_visible()
 
 
 async def test_messages_are_found_and_their_author_is_blocked(
@@ -104,22 +108,22 @@ async def test_messages_are_found_and_their_author_is_blocked(
 ) -> None:
     await make_group(demo, "Bakery")
     bob = await sign_in(visitors, demo.url, "Bob")
-    await bob.page.get_by_role("searchbox", name="Search").fill("brings the ca")
-    hits = bob.page.get_by_role("list", name="Messages found")
+    await bob.page.get_by_role("searchbox", name="Search", exact=True).fill("brings the ca")
+    hits = bob.page.get_by_role("list", name="Messages found", exact=True)
     await hits.get_by_role("button").filter(has_text="Bakery").click()
     row = bob.row("Who brings the cake?")
     await expect(row).to_be_focused()
     await bob.button("Chat options").click()
-    await bob.page.get_by_role("menuitem", name="Search in this chat").click()
+    await bob.page.get_by_role("menuitem", name="Search in this chat", exact=True).click()
     dialog = bob.page.get_by_role("dialog")
     await dialog.get_by_role("searchbox").fill("cake")
     await expect(dialog.locator("mark")).to_have_text("cake")
-    await dialog.get_by_role("button", name="Close").click()
+    await dialog.get_by_role("button", name="Close", exact=True).click()
 
     await choose(bob, "Who brings the cake?", "Report")
-    await dialog.get_by_label("Reason").select_option("Abuse")
-    await dialog.get_by_role("textbox", name="Comment").fill("It is my birthday")
-    await dialog.get_by_role("button", name="Report").click()
+    await dialog.get_by_role("combobox", name="Reason", exact=True).select_option("Abuse")
+    await dialog.get_by_role("textbox", name="Comment", exact=True).fill("It is my birthday")
+    await dialog.get_by_role("button", name="Report", exact=True).click()
     await expect(bob.page.get_by_text("Reported. Thank you.")).to_be_visible()
     reports = (await call(demo, "GET", "/v1/tenants/demo/reports"))["data"]
     assert [one["comment"] for one in reports if one["reason"] == "abuse"] == ["It is my birthday"]

@@ -59,19 +59,19 @@ async def test_without_a_database_the_client_goes_on_in_memory(pair: Pair) -> No
     await pair.alice.context.add_init_script(NO_DATABASE)
     tab = await pair.alice.tab(pair.chat)
 
-    assert await kind_of(tab) == "memory"
+    await until(lambda: kind_of(tab), equals="memory")
     await pair.talk(tab)
 
 
 async def test_a_full_disk_loses_nothing(pair: Pair) -> None:
     await pair.alice.context.add_init_script(FULL_DISK)
     tab = await pair.alice.tab(pair.chat)
-    assert await kind_of(tab) == "indexeddb"
+    await until(lambda: kind_of(tab), equals="indexeddb")
 
     await tab.run("window.isFull = true")
     await pair.talk(tab)
 
-    assert await kind_of(tab) == "memory"
+    await until(lambda: kind_of(tab), equals="memory")
 
 
 async def test_a_database_that_is_deleted_is_done_without(pair: Pair) -> None:
@@ -87,12 +87,12 @@ async def test_a_database_that_is_deleted_is_done_without(pair: Pair) -> None:
     await until(lambda: kind_of(tab), equals="memory")
     await tab.reload()
     await tab.shows("kept", "from Alice", "from Bob")
-    assert await kind_of(tab) == "indexeddb"
+    await until(lambda: kind_of(tab), equals="indexeddb")
 
 
 async def test_a_newer_version_of_the_client_is_not_blocked(pair: Pair) -> None:
     older = await pair.alice.tab(pair.chat)
-    assert await kind_of(older) == "indexeddb"
+    await until(lambda: kind_of(older), equals="indexeddb")
     newer = """new Promise((resolve) => {
       const request = indexedDB.open(`tidings ${location.origin}`, 2);
       request.onsuccess = () => resolve("open");
@@ -101,10 +101,10 @@ async def test_a_newer_version_of_the_client_is_not_blocked(pair: Pair) -> None:
 
     assert await older.run(newer) == "open"
     await pair.talk(older)
-    assert await kind_of(older) == "memory"
+    await until(lambda: kind_of(older), equals="memory")
     again = await pair.alice.tab(pair.chat)
     await again.shows("from Alice", "from Bob")
-    assert await kind_of(again) == "memory"
+    await until(lambda: kind_of(again), equals="memory")
 
 
 async def test_a_tab_with_an_older_version_does_not_block_the_client(pair: Pair) -> None:
@@ -118,7 +118,7 @@ async def test_a_tab_with_an_older_version_does_not_block_the_client(pair: Pair)
     await pair.alice.context.add_init_script(NEWER_VERSION)
     tab = await pair.alice.tab(pair.chat)
 
-    assert await kind_of(tab) == "memory"
+    await until(lambda: kind_of(tab), equals="memory")
     await pair.talk(tab)
 
 
@@ -126,7 +126,7 @@ async def test_signing_out_leaves_nothing(pair: Pair) -> None:
     tabs = [await pair.alice.tab(pair.chat) for _ in range(2)]
     await pair.talk(tabs[0])
     await tabs[1].run("view.draft('a secret thought')")
-    assert len(await tabs[0].run(DATABASES)) == 1
+    await until(lambda: tabs[0].run(f"{DATABASES}.then((all) => all.length)"), equals=1)
 
     await tabs[1].run("tidings.signOut()")
 

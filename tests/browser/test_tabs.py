@@ -42,7 +42,7 @@ async def test_tabs_share_one_socket_and_hand_over(
     visitor = await visitors.visitor(alice)
     other = await (await visitors.visitor(bob)).tab(chat)
     tabs = [await visitor.tab(chat) for _ in range(count)]
-    assert visitor.sockets == 1
+    await until(lambda: visitor.sockets, equals=1)
 
     sent = []
     for number in range(kills):
@@ -59,7 +59,7 @@ async def test_tabs_share_one_socket_and_hand_over(
     for tab in [*tabs, other]:
         await tab.shows(*sent)
     await leader_of(tabs)
-    assert visitor.sockets == 1
+    await until(lambda: visitor.sockets, equals=1)
 
 
 async def test_a_hidden_tab_lets_a_visible_one_lead(
@@ -70,7 +70,7 @@ async def test_a_hidden_tab_lets_a_visible_one_lead(
     visitor = await visitors.visitor(alice)
     await visitor.context.add_init_script(CAN_HIDE)
     first, second, third = [await visitor.tab(chat) for _ in range(3)]
-    assert await first.leads()
+    await until(first.leads)
     await second.run("hide(true)")
     await first.run("hide(true)")
     await until(third.leads)

@@ -4,6 +4,7 @@
 import asyncio
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +71,7 @@ async def test_two_people_talk_within_a_minute(visitors: Visitors, tmp_path: Pat
         for person in (alice, bob):
             await person.button("Sign out").click()
             await expect(person.button("Carol")).to_be_visible()
-            assert await person.page.evaluate("indexedDB.databases()") == []
+            await until(partial(person.page.evaluate, "indexedDB.databases()"), equals=[])
 
 
 async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerProcess) -> None:
@@ -81,11 +82,11 @@ async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerPr
     await alice.send(text)
 
     row = alice.row(text)
-    await expect(row.get_by_role("img", name="Delivered")).to_be_visible()
+    await expect(row.get_by_role("img", name="Delivered", exact=True)).to_be_visible()
     await expect(bob.chat("Alice").get_by_role("img", name=re.compile("Unread"))).to_be_visible()
     await expect(bob.page).to_have_title(re.compile(r"^\(\d+\) "))
     await bob.open("Alice")
-    await expect(row.get_by_role("img", name="Read")).to_be_visible()
+    await expect(row.get_by_role("img", name="Read", exact=True)).to_be_visible()
     await expect(bob.chat("Alice").get_by_role("img", name=re.compile("Unread"))).to_have_count(0)
     await expect(bob.page).to_have_title(re.compile("Alice"))
     await bob.box.press_sequentially("I am wri")
@@ -94,16 +95,16 @@ async def test_ticks_typing_unread_and_titles(visitors: Visitors, demo: ServerPr
 
 async def test_notifications_arrive_and_are_read(visitors: Visitors, demo: ServerProcess) -> None:
     alice = await sign_in(visitors, demo.url, "Alice")
-    inbox = alice.page.get_by_role("list", name="Notifications")
+    inbox = alice.page.get_by_role("list", name="Notifications", exact=True)
     await alice.button("Notifications").click()
     await expect(inbox.get_by_text("Your report is ready")).to_be_visible()
 
     posted = await post_notification(demo, "Something new", "It came while you looked.")
     note = inbox.get_by_role("button").filter(has_text="Something new")
     await expect(note).to_be_visible()
-    await expect(note.get_by_role("img", name="Unread: 1")).to_be_visible()
+    await expect(note.get_by_role("img", name="Unread: 1", exact=True)).to_be_visible()
     await note.click()
-    await expect(note.get_by_role("img", name="Unread: 1")).to_have_count(0)
+    await expect(note.get_by_role("img", name="Unread: 1", exact=True)).to_have_count(0)
     await call(demo, "DELETE", f"/v1/tenants/demo/inboxes/news/notifications/{posted}")
     await expect(note).to_have_count(0)
     await alice.button("Mark all as read").click()

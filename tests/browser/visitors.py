@@ -5,11 +5,13 @@ import urllib.parse
 from types import TracebackType
 from typing import Any, Final, Self
 
-from playwright.async_api import Browser, BrowserContext, Page, Route, WebSocket
+from playwright.async_api import Browser, BrowserContext, Page, Route, WebSocket, expect
 
 from tests.support.people import Person
 from tests.support.waiting import WAIT_SECONDS, until
 from tidings.api.web_app import load_web_app
+
+expect.set_options(timeout=WAIT_SECONDS * 1_000)
 
 FLAGS: Final = (
     "--no-sandbox",

@@ -8,9 +8,13 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.browser.visitors import Visitors
 
-expect.set_options(timeout=60_000)
-
-TICKS: Final = re.compile("Sent|Delivered|Read")
+TICKS: Final = re.compile("^(Sent|Delivered|Read)")
+NOT_YET: Final = """(isSlow) => {
+  window.hurried ??= window.setTimeout;
+  const slow = (work, ms, ...all) => hurried(work, ms === 5000 ? 600_000 : ms, ...all);
+  window.setTimeout = isSlow ? slow : hurried;
+}"""
+"""Makes ten minutes of the five seconds in which a deletion can be undone, or ends this."""
 
 
 class WebApp:
@@ -18,8 +22,8 @@ class WebApp:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.chats = page.get_by_role("list", name="Chats")
-        self.messages = page.get_by_role("log", name="Messages")
+        self.chats = page.get_by_role("list", name="Chats", exact=True)
+        self.messages = page.get_by_role("log", name="Messages", exact=True)
         self.box = page.get_by_role("textbox", name="Message", exact=True)
 
     def button(self, name: str) -> Locator:
@@ -32,6 +36,10 @@ class WebApp:
         titled = self.page.locator(".title", has_text=re.compile(f"^{re.escape(title)}$"))
         return self.chats.get_by_role("button").filter(has=titled)
 
+    def heading(self, title: str) -> Locator:
+        """The title above the messages of the open chat."""
+        return self.page.get_by_role("heading", name=title, exact=True)
+
     def message(self, text: str) -> Locator:
         """A message of the open chat."""
         return self.messages.get_by_text(text)
@@ -43,7 +51,13 @@ class WebApp:
     async def open(self, title: str) -> None:
         """Open a chat with the keyboard: news may move the list while a pointer is on its way."""
         await self.chat(title).press("Enter")
+        # The field of the chat before looks the same.
+        await expect(self.heading(title)).to_be_visible()
         await expect(self.box).to_be_visible()
+
+    async def gives_time_to_undo(self, *, is_slow: bool = True) -> None:
+        """Let a deletion wait for its undoing as long as the test needs, or no longer."""
+        await self.page.evaluate(NOT_YET, is_slow)
 
     async def send(self, text: str) -> None:
         """Write a message and send it with Enter."""
