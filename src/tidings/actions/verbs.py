@@ -113,7 +113,7 @@ class ChatVerbs:
 
 @dataclass(frozen=True, slots=True)
 class FileVerbs:
-    """The verbs for uploads and attachments, and what makes links."""
+    """The verbs for uploads and attachments, and the object that makes links."""
 
     create: CreateUpload
     find: FindUpload

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the attachments of messages: whole or in part, by request or by a link for a browser.
 
-The membership of the reader, and that the message still has its content, are checked before each
-part of a file is sent.
+Before each part of a file is sent, two things are checked: the reader is still a member, and the
+message still has its content.
 """
 
 import logging
@@ -43,7 +43,7 @@ FRAMES_AT_ONCE: Final = 4
 """Frames that are read from the store together."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
-"""A link names its user inside, so it is sealed for no user in particular."""
+"""Used in place of the user to whom a cursor is bound: a link itself contains its user."""
 
 
 Find = Callable[[], Awaitable[tuple[File, Upload]]]
@@ -122,7 +122,8 @@ class ReadAttachment:
         last: int | None,
         is_thumbnail: bool = False,
     ) -> Download:
-        """Return the bytes of the file that `find` returns. It is called again before each part."""
+        """Return the bytes of the file that `find` returns. `find` is called again before each
+        part."""
         file, upload = await find()
         kind, parts, size = file.content_type, upload.parts, file.size
         if is_thumbnail:

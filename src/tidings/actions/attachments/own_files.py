@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the files of a user for their tenant, which gives persons their data."""
+"""Read the files of a user as the tenant, which has to give people their own data."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserve uploads for scheduled messages.
 
-A reserved upload does not expire while its message waits, and no other message can take it. The
-sweeper looks at the scheduled message: when it was sent, cancelled or has failed, the upload is
-sent, or lives for a day more.
+A reserved upload does not expire while its message waits, and no other message can take it. If the
+message is cancelled or fails, the upload lives for one more day, and the sweeper then deletes it.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encryption of files: the bytes in frames, and what describes a file with its owner's data key.
+"""Encryption of files: the bytes, in frames, and the description of a file, with its owner's key.
 
 The bytes of a part are encrypted with AES-256-GCM in frames, each with a random nonce before it.
 A frame is bound to its attachment, its part and its number, so frames cannot be moved or swapped.
@@ -70,7 +70,7 @@ def frame_bound_to(attachment_id: str, part: str, number: int) -> bytes:
 
 
 async def seal_file(vault: Vault, owner: UserKey, file: File) -> Sealed:
-    """Encrypt what describes a file with the data key of its owner.
+    """Encrypt the description of a file with the data key of its owner.
 
     Raises:
         StoreUnavailable: The data key cannot be loaded now.
@@ -79,7 +79,7 @@ async def seal_file(vault: Vault, owner: UserKey, file: File) -> Sealed:
 
 
 async def open_file(vault: Vault, upload: Upload) -> File | None:
-    """Decrypt what describes a file; return None if it was erased.
+    """Decrypt the description of a file; return None if it was erased.
 
     Raises:
         StoreUnavailable: The data key cannot be loaded now.

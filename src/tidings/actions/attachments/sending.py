@@ -137,7 +137,8 @@ def attaching(
 async def named_files(
     sending: Sending, sender: UserKey, options: SendOptions | None
 ) -> tuple[File, ...]:
-    """Return what describes the files that a send names, as far as they are uploads of the sender.
+    """Return the descriptions of the files that a send names, as far as they are uploads of the
+    sender.
 
     Raises:
         StoreUnavailable: The uploads or the data key cannot be read now.

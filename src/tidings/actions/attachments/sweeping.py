@@ -4,7 +4,7 @@
 The sweeper visits an upload when the time for sending it is over, and when the content of its
 message is removed or expires. The log decides: the bytes are deleted only if no message with
 content has the upload, or if the data key of its owner is destroyed. The bytes are deleted first,
-and then the upload, so a crash leaves nothing behind that a later visit would not find.
+and then the upload, so a later visit finds everything that a crash leaves behind.
 """
 
 import asyncio
@@ -94,7 +94,8 @@ class SweepAttachments:
         return is_over
 
     async def _waits_until(self, upload: Upload) -> int | None:
-        """Return when to look again at an upload that no message has; None if it is over."""
+        """Return when to look again at an upload that no message has; None if it can be deleted
+        now."""
         if await self._is_erased(upload):
             return None
         if upload.scheduled_id is not None:
@@ -120,8 +121,7 @@ class SweepAttachments:
         return (await self.vault.erased([key], loads_max=1)).get(key, False)
 
     async def _delete_strays(self, upload: Upload) -> None:
-        """Delete parts that a crash left, after they were stored and before the upload knew
-        them."""
+        """Delete parts that were stored before a crash, and that their upload does not list."""
         stored = await self.blobs.names(upload.attachment_id)
         strays = [name for name in stored if name not in upload.part_names]
         if strays:

@@ -169,7 +169,7 @@ class FindUpload:
     clock: Clock
 
     async def __call__(self, owner: UserKey, attachment_id: str) -> tuple[Upload, File]:
-        """Return the upload, and what describes its file.
+        """Return the upload, and the description of its file.
 
         Raises:
             AttachmentNotFound: The user has no such upload.
@@ -208,8 +208,8 @@ class ReceiveBytes:
         """Store bytes that begin at this offset; return where the upload ends now.
 
         Without an offset, the bytes are the whole file, and replace those of an unfinished upload.
-        `announced` is the number of bytes, if the client says it. `data` raises `Cut` if the client
-        goes away.
+        `announced` is the number of bytes, if the client sends it. `data` raises `Cut` if the
+        client goes away.
 
         Raises:
             OffsetConflict: The upload ends elsewhere.
@@ -277,7 +277,8 @@ class _PartWriter:
         return self._upload.offset
 
     def _check_short_parts(self) -> None:
-        """Refuse a further short part, except the last one: each makes the record larger."""
+        """Refuse another short part, unless it is the last: each part makes the upload's record
+        larger."""
         is_last = self._upload.offset + self._size == self._upload.size
         if self._short_parts >= attachments.SHORT_PARTS_MAX and not is_last:
             raise Invalid(f"too many small requests: send {PART_BYTES} bytes or the whole rest")

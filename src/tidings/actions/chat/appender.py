@@ -214,7 +214,7 @@ class Appender:
         )
 
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
-        """Remove the requests of the next run from the queue: messages, or one that goes alone.
+        """Remove the next run from the queue: several messages, or one request that goes alone.
 
         Each returned step is a request and its entries. `claimed` is the chat's state; the entries
         are applied to it.

@@ -49,7 +49,7 @@ message stays as it is."""
 
 
 class HookedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a message, as the hook is told of it."""
+    """A file of a message, in the form in which the hook gets it."""
 
     attachment_id: str
     name: str
@@ -217,7 +217,7 @@ def hooked_send(
     options: SendOptions | None,
     files: Sequence[File] = (),
 ) -> HookedMessage:
-    """Return a message that is sent, as the hook is told of it."""
+    """Return a message that is sent, in the form in which the hook gets it."""
     return HookedMessage(
         action="send",
         chat_id=chat,

@@ -44,12 +44,13 @@ class AppendRequest(Protocol):
     key: SendKey | None
     """The idempotency key of a message, or None for a change of the chat."""
     is_claimed: bool
-    """Whether the idempotency key is claimed for this send, and the log has no message with it."""
+    """Whether this send has claimed its idempotency key, and the log has no message with that
+    key."""
     attempts: int
     span: Span | None
     """The span of the append, if it is traced."""
     requests: Requests
-    """The request of the client, for the log; none if nobody asked for the change."""
+    """The client's request, which log lines name; none if nobody asked for the change."""
     goes_alone: bool
     """Whether the request must not share a run with others: a change of the chat, or a message with
     options. The store may decline it."""

@@ -98,7 +98,7 @@ class CreateChat:
     async def publish(
         self, created: Created, entries: list[Entry], state: ChatState, meter: Meter | None
     ) -> None:
-        """Count a new chat, and publish its first entries; a chat that is not new was published.
+        """Count a new chat, and publish its first entries; do neither if the chat existed before.
 
         A direct chat may be hidden at first, from a user who blocks its creator.
         """

@@ -40,15 +40,14 @@ class CoalescedReceipts:
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
         self._last: dict[_Key, Entry] = {}
-        """For each user in `_own` whose last message was the head of a direct chat: this
-        message."""
+        """The last message of each user in `_own`, if it was the head of a direct chat."""
         self._behind: set[_Key] = set()
         """Users who sent a message while older messages were unread. Their own messages must not
         advance their read mark. With several processes, a user may be in this set although another
         process has moved the mark."""
         self._written_at: dict[_Key, float] = {}
         self._under_way: dict[_Key, asyncio.Future[None]] = {}
-        """Moves that are being written, with a future that is done afterwards."""
+        """For each receipt whose move is being written now, a future that is done afterwards."""
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0

@@ -18,8 +18,8 @@ SEALED_FIELDS: Final = (
     "reply_count", "mentions", "silent", "posted_by", "pinned", "target", "people", "name",
     "settings",
 )  # fmt: skip
-"""What a tenant sees of an entry without a reason. A new field is not shown before it is listed
-here."""
+"""Fields of an entry that a tenant sees without giving a reason. A new field stays hidden until it
+is listed here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ def check_mentions(mentions: tuple[str, ...]) -> None:
 
 
 def check_options(state: ChatState, sender: UserKey, options: SendOptions) -> None:
-    """Refuse mentions of users who are not members, and of everyone if the sender may not."""
+    """Refuse mentions of users who are not members, and of everyone if the sender may not do
+    that."""
     if options.mentions == EVERYONE:
         member = state.members.get(sender)
         is_allowed = member is None or roles.may_mention_everyone(member.role)

@@ -111,8 +111,8 @@ class ListMentions:
     ) -> tuple[list[Entry], str | None]:
         """Return messages with decrypted content, and the cursor of the next page.
 
-        Messages without content, or of users whom the user blocks, are left out. The others are of
-        chats of which the user is a member.
+        Messages without content, or of users whom the user blocks, are left out. All
+        messages are from chats of which the user is a member.
         """
         now = self.clock.now()
         below = None if cursor is None else self.cursors.open("mentions", user, cursor).decode()

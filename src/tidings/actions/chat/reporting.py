@@ -41,7 +41,7 @@ from tidings.ports.webhooks import RaiseEvent
 from tidings.ports.world import Chance, Clock, new_ulid
 
 _CHANGES_MAX: Final = 5
-"""How often a change of a report is tried while others change it."""
+"""Maximum number of attempts to change a report that others change at the same time."""
 
 
 @dataclass(frozen=True, slots=True)

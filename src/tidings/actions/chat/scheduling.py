@@ -94,7 +94,8 @@ class Scheduling:
     async def add(
         self, user: UserKey, chat: ChatId, draft: ScheduledDraft, send_at: int
     ) -> Scheduled:
-        """Schedule a message. A repeat returns the same message, whatever became of it.
+        """Schedule a message. A repeat returns the same message, even if it was sent or cancelled
+        since.
 
         Raises:
             ChatNotFound: The user is not a member of the chat.
@@ -245,7 +246,8 @@ class Scheduling:
         return msgspec.structs.replace(after, box=sealed.box, box_key=sealed.box_key)
 
     async def _put_due(self, message: Scheduled, now: int) -> None:
-        """Store when the message is due, before the message: so none is without its time."""
+        """Store the time of the message. The message is stored afterwards, so that none lacks its
+        time."""
         await self.due.put(due_of(message), now)
         if self.clock.now() > now + SETTLE_MS // 2:
             raise StoreUnavailable("the store is too slow to schedule a message")
@@ -332,7 +334,8 @@ class SendScheduled:
         return await answered
 
     async def _check_author(self, user: UserKey) -> None:
-        """Refuse what a request of the author would be refused for before it reaches the chat."""
+        """Refuse a message for which a request of its author would be refused before it reaches the
+        chat."""
         stored = await self.credential_status.stored(user, None)  # also takes notice of a ban
         if not stored.is_known or stored.deleted_at is not None:
             raise UserDeleted

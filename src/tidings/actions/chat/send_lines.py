@@ -54,7 +54,8 @@ class SendLines:
         propose: Callable[[RetentionRule, Verdict], None],
         refuse: Callable[[Refusal], None],
     ) -> None:
-        """Start to judge a message; call `propose` or `refuse` after those before it."""
+        """Start to judge a message; call `propose` or `refuse` once the messages before it are
+        done."""
         line = self.waiting.setdefault((sender, chat), deque())
         if len(line) >= LINE_MAX:
             refuse(ChatBusy())

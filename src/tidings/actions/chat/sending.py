@@ -307,8 +307,8 @@ class Post:
     def _propose(self, draft: _Draft, rule: RetentionRule, verdict: Verdict) -> None:
         """Propose a message, with the verdict of the tenant's hook.
 
-        The sender's ban overrules the hook. What the tenant posts in the name of a banned user is
-        not refused.
+        The sender's ban overrules the hook. A message that the tenant posts in the name of a banned
+        user is not refused.
         """
         chat, key, content, kind, ttl_ms, answer, meter, requests, span, options = draft
         target = self._target(chat, options) if options is not None else None

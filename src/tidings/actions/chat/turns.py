@@ -46,7 +46,7 @@ class WriterTurn:
 
     def __init__(self) -> None:
         self.rivals_until = 0
-        """When this process need no longer pause, because it has read nothing from others."""
+        """Time from which this process need not pause, unless it reads entries of others again."""
         self._writer = ""
         self._runs = 0
         self._at = 0

@@ -98,8 +98,8 @@ async def subtract_invisible(vault: Vault, rows: Sequence[ChatRow], blocks: Bloc
 async def _invisible(
     vault: Vault, keys: Iterable[tuple[UserKey, int]], blocked: Collection[UserKey]
 ) -> dict[tuple[UserKey, int], bool]:
-    """Return for data keys whether the messages that they encrypt are not shown; keys that cannot
-    be loaded now are left out."""
+    """Return for each data key whether its messages are hidden; keys that cannot be loaded now are
+    left out."""
     of_others = [key for key in keys if key[0] not in blocked]
     erased = await vault.erased(of_others, KEY_LOADS_MAX)
     return {**{key: True for key in keys if key[0] in blocked}, **erased}

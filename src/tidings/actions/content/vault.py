@@ -209,7 +209,7 @@ class Vault:
         return await self._encrypt(author, bound_to, content, digested)
 
     async def seal_text(self, author: UserKey, bound_to: str, text: str | bytes) -> Sealed:
-        """Encrypt what is not the content of a message; decryption requires the same `bound_to`.
+        """Encrypt a text other than content of a message; decryption needs the same `bound_to`.
 
         Raises:
             StoreUnavailable: The data key cannot be loaded now.

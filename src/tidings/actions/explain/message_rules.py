@@ -40,10 +40,10 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     profile: User
     journals: FoundJournals
     blocked_at: int | None = None
-    """Since when the user blocks the sender, if that is so."""
+    """When the user began to block the sender; None if the user does not."""
     is_muted: bool = False
-    """Whether the user has muted the chat, and not except for this message; only known if the user
-    is offline."""
+    """Whether the user's mute of the chat covers this message; only known if the user is
+    offline."""
     dispatched: int | None = None
     """The sequence up to which workers have delivered the chat; only known if a connection lacks
     the message, and None if this process delivers."""

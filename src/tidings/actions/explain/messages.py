@@ -51,7 +51,7 @@ _STEPS: Final[dict[Step, What]] = {
     "disconnected": "disconnected",
 }
 _TOLD_BY_CONNECTION: Final = frozenset({"written_to_socket", "window_full", "socket_full"})
-"""Steps of open connections that follow from how far the message has come on them."""
+"""Steps that are not listed for an open connection, because its progress shows them already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ExplainMessage:
     async def _since(
         self, chat: ChatId, sequence: int, *, is_short: bool
     ) -> tuple[list[Entry], bool]:
-        """Return the log from a message on, and True if this is all of it."""
+        """Return the entries from a message on, and True if the log ends with them."""
         entries: list[Entry] = []
         for _ in range(1 if is_short else PAGES_MAX):
             after = entries[-1].sequence if entries else sequence - 1
@@ -123,7 +123,7 @@ class ExplainMessage:
         return await self._completed(facts)
 
     async def _completed(self, facts: MessageFacts) -> MessageFacts:
-        """Return the facts with those that matter only in some cases."""
+        """Return the facts, and add those that matter only in some cases."""
         chat, connections = facts.message.chat_id, facts.connections
         if facts.receipt is not None and not connections:
             now = self.clock.now()

@@ -22,7 +22,7 @@ SETTLED_MS: Final = limits.SECOND_MS
 """Steps are shown when they are this old: another gateway may have a clock that is a little
 behind."""
 RECENT_MS: Final = 60 * limits.SECOND_MS
-"""Length of the time before the first request whose steps it returns."""
+"""The first request of a trace returns the steps of this many milliseconds before it."""
 
 
 class Traced(msgspec.Struct, frozen=True):

@@ -233,9 +233,10 @@ class _ChatChecks:
         self._members: dict[UserKey, tuple[Role, int]] = {}
         """The same as the log tells it."""
         self._marks: defaultdict[int, list[tuple[str, int | None]]] = defaultdict(list)
-        """Marks by sequence, each with the number of messages that it claims up to there."""
+        """Marks by sequence, each with the number of messages that the log should have up to
+        there."""
         self._reacted: tuple[int, dict[str, int]] = (0, {})
-        """A message, and the reactions to it that its count has and that were not found yet."""
+        """A message, and those of its counted reactions that were not found yet."""
 
     def take(self, fact: MemberFact | EntryFact | ReactionFact) -> Iterator[Violation]:
         match fact:

@@ -23,7 +23,7 @@ from tidings.ports.export_engines import Inspection, Violation
 from tidings.ports.export_file_facts import UploadFact
 
 STRAY_MS: Final = UPLOAD_MS + LATE_BYTES_MS + DAY_MS
-"""Age of an upload from which it has no other parts than its own: the sweeper was there."""
+"""Age from which an upload has only the parts that it lists: the sweeper has deleted all others."""
 _FRAMES_AT_ONCE: Final = 16
 
 _decode = msgspec.json.Decoder(File).decode

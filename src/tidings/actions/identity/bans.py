@@ -24,7 +24,7 @@ FOR_EVER: Final = 253_402_300_799_000
 
 
 class Bans:
-    """Knows until when users are banned who have used this process."""
+    """Caches until when users are banned, for the users of this process."""
 
     def __init__(self, watch: RevocationWatch, clock: Clock) -> None:
         self._clock = clock

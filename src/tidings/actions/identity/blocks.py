@@ -48,8 +48,8 @@ class BlockLists:
     async def of(self, user: UserKey, others: Iterable[UserKey] = ()) -> BlockList:
         """Return the user's blocks, from the cache or the store.
 
-        If very many users block this user, only some of them are returned, but all of `others` who
-        do.
+        If very many users block this user, only some of them are returned, but always those among
+        `others`.
 
         Raises:
             StoreUnavailable: The store cannot be read now.
@@ -80,8 +80,8 @@ class BlockLists:
         self._listeners.append(changed)
 
     async def changed(self, user: UserKey, other: UserKey) -> None:
-        """Take notice at once of a change by this process to the blocks of a user; `other` is the
-        user who is or was blocked."""
+        """Update the cache at once, because this process has changed the blocks of a user; `other`
+        is the user who is or was blocked."""
         self._cached.forget(user)
         self._cached.forget(other)
         found = await self.of(user)
@@ -187,9 +187,9 @@ class ListBlocks:
 class NewDirectChats:
     """Apply blocks to a direct chat that was just created.
 
-    The blocks of a new chat are read from the store: a block that this process does not know yet
-    was perhaps stored before it could note the chat. A repeat applies them too, because the process
-    that created the chat may have crashed before it did.
+    The blocks are read from the store, because this process may not know the newest ones yet. A
+    repeat applies them too, because the process that created the chat may have crashed before it
+    did.
     """
 
     store: Blocks

@@ -106,8 +106,8 @@ class CredentialStatus:
         return True
 
     async def is_user_active(self, user: UserKey, issued_at: int) -> bool:
-        """Return True if what the user was given at `issued_at` still counts: the tenant and the
-        user are active, and the user's credentials were not revoked since.
+        """Return True if a credential that the user got at `issued_at` is still valid: the tenant
+        and the user are active, and the user's credentials were not revoked since.
 
         Raises:
             StoreUnavailable: The store cannot be read now.

@@ -33,7 +33,8 @@ NO_QUOTAS: Final = Quotas()
 
 class UsedQuotas(NamedTuple):
     """How much of its quotas a tenant has used: about how many users it has, and how many chats,
-    messages and bytes of uploads it has made today. What has no limit is not counted: None."""
+    messages and bytes of uploads it has made today. A number without a limit is not counted and is
+    None."""
 
     users: int
     chats_per_day: int | None

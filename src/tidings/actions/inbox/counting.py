@@ -38,7 +38,7 @@ class InboxNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxLook(NamedTuple):
-    """What a count depends on: the arguments of `count_unread`, in order."""
+    """The data from which a count is computed: the arguments of `count_unread`, in order."""
 
     view: LogView
     copies: list[Copy]
@@ -103,7 +103,8 @@ class CountUnread:
         )
 
     async def look(self, user: UserKey, inbox: str, most: int | None = None) -> InboxLook:
-        """Read what the counts depend on, with only the newest `most` copies; by default all.
+        """Read the data from which counts are computed, with only the newest `most` copies; by
+        default all.
 
         Raises:
             InboxNotFound: There is no such inbox.

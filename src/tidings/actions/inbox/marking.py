@@ -25,7 +25,7 @@ _UNMOVED = Mark(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MoveMarks:
-    """Moves a user's marks, and makes sure that everything up to there has the states."""
+    """Moves a user's marks, and makes sure that all notifications up to them have the states."""
 
     configs: InboxConfigs
     copies: Copies
@@ -88,7 +88,7 @@ class MoveMarks:
         mark: Mark,
         ids: Collection[str],
     ) -> bool:
-        """Set a state where it is missing; return True if it was not missing anywhere."""
+        """Set a state where it is missing; return True if no notification lacked it."""
         change, state = StateChange(**{kind: True}), look.state
         copies = [
             copy.notification_id

@@ -42,7 +42,8 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     """True to list only archived notifications; they are in no other list."""
     snoozed: bool | None = None
-    """True to list only snoozed notifications. Other lists leave them out, unless `archived`."""
+    """True to list only snoozed notifications. Other lists leave them out, except that of archived
+    ones."""
 
     @property
     def is_filtered(self) -> bool:
@@ -101,7 +102,8 @@ class _Part:
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
         """Return the items of the page and those that follow, and the positions of the copies.
 
-        `is_cut` says that there are more copies than these. The result is None if they are needed.
+        `is_cut` says that there are more copies than those given. The result is None if the others
+        are needed, too.
         """
         items = merged(copies, self._newest(broadcasts), self.state)
         visible = [item for item in items if not self._hides(item)]

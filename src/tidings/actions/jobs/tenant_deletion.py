@@ -130,7 +130,7 @@ def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -
     Args:
         names: The names of the items that the step removes.
         cursor: The position after these items.
-        counts: How many items of each kind the job has removed more.
+        counts: How many more items of each kind the job has removed.
     """
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 

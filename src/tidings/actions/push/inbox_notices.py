@@ -26,13 +26,13 @@ from tidings.ports.tenant_jobs import NotYet, TenantJob
 from tidings.ports.world import Clock
 
 USERS_AT_ONCE: Final = 100
-"""Number of users whose preferences are looked at together; also the users of one step of a job,
-which makes one step in a second."""
+"""Number of users whose preferences are read together. A step of a job notifies this many users,
+and there is one step per second."""
 SENDS_AT_ONCE: Final = 25
 SEND_SECONDS_MAX: Final = 20.0
-"""Time for the notices of so many users. A push service that answers late would otherwise delay the
-jobs of other tenants, and another process would begin the same step when the lease of the job has
-ended."""
+"""Time limit for the notices of one such group of users. A push service that answers late would
+otherwise delay the jobs of other tenants, and another process would begin the same step when the
+lease of the job has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,9 @@ class PushToEveryone:
     async def _without_repeats(
         self, broadcast: Broadcast, users: Sequence[UserKey], job: TenantJob
     ) -> list[UserKey]:
-        """Return each user once, without those whom the broadcast does not concern, and without the
-        user with whom the step before ended: all devices of a user are notified together."""
+        """Return each user once, without those whom the broadcast does not concern. The user with
+        whom the step before ended is left out too, because all devices of a user are notified
+        together."""
         before = f"{job.tenant}:{(job.cursor or '').partition('#')[0]}"
         found = []
         for user in dict.fromkeys(users):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notify a member of messages: decide, claim the notice, read the content again, send.
 
-The claim comes before the notice is sent. A process that dies in between loses the notice, which
-the next one replaces; no notice is sent twice.
+The claim comes before the notice is sent. If a process dies in between, the notice is lost, and the
+next one makes up for it. No notice is sent twice.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,7 +48,7 @@ class Badges:
         self._count_total = count_total
         self._clock = clock
         self._counted: LruCache[UserKey, tuple[int, int]] = LruCache(COUNTED_USERS_MAX)
-        """When the total of a user was counted, and what it is with the notices since."""
+        """For each user, when the total was counted, and the total with the notices since then."""
 
     async def of(self, user: UserKey, *, more: int = 1) -> int | None:
         """Return the user's total, after `more` new messages; None if it cannot be counted now."""
@@ -76,7 +76,8 @@ class WaitingMessages(msgspec.Struct, frozen=True):
     chat: ChatId
     messages: Sequence[ArrivedMessage]
     unless_delivered: bool
-    """Whether a receipt shows that a device has taken them which is not away."""
+    """Whether to notify only if no receipt shows that a device has received the messages. This is
+    False if a device that is away may have sent the receipt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class MakeNotice:
 
 
 def clearing(chat: ChatId, read: int, badge: int | None) -> PushNotice:
-    """Return the notice that takes back what was shown of a chat, because it was read."""
+    """Return the notice that removes earlier notices of a chat, because the chat was read."""
     data = {"chat_id": chat, "read": str(read)}
     return PushNotice(kind="clear", data=data, collapse_key=chat, badge=badge)
 

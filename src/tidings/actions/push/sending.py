@@ -163,7 +163,8 @@ class SendPush:
         return await provider.send(credentials, target, notice)
 
     async def _is_valid(self, device: PushRegistration) -> bool:
-        """Return True if the user is active, and the session that registered the device goes on."""
+        """Return True if the user is active, and the session that registered the device is
+        valid."""
         stored = await self.sessions.stored_credentials(device.user_id, device.session_id)
         if device.session_id is None:
             return is_user_valid(stored, device.created_at)

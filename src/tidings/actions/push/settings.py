@@ -55,8 +55,8 @@ class TenantPushSettings:
     ) -> ShownPush:
         """Replace the settings; a provider that is not given is not used any more.
 
-        A secret that is left out stays as it is. If the provider makes one, only what this returns
-        shows it.
+        A secret that is left out stays as it is. If the provider makes a new secret, only the
+        result of this call shows it.
 
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.

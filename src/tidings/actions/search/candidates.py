@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the search index of a chat which parts of the log to read.
 
-The index only proposes. Whatever it says, the messages that a search finds come from the log, which
-knows who may read them and what is gone.
+The index only proposes. The messages that a search finds always come from the log, which decides
+who may read them and which are gone.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ def bound_to(chat: ChatId, number: int) -> str:
 
 
 class CandidateRange(msgspec.Struct, frozen=True):
-    """The entries of a log to read next. Nothing between them and the last candidate is found."""
+    """The entries of a log to read next. The entries between them and the previous range have no
+    match."""
 
     first: int
     last: int
@@ -101,7 +102,8 @@ class Candidates:
                 self._is_sound = True
 
     async def below(self, position: int) -> CandidateRange:
-        """Return the next entries to read before a position, which the index must reach."""
+        """Return the next entries to read before a position; the index must reach up to the
+        position."""
         if self._ranges:
             return self._range()
         high = segment_of(position - 1)

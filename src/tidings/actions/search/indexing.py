@@ -78,7 +78,7 @@ class Draft:
 
 
 class Indexer:
-    """Indexes the chats that it is told about, one after the other."""
+    """Indexes the chats that are reported to it, one after the other."""
 
     def __init__(self, log: Log, index: SearchIndex, vault: Vault, clock: Clock) -> None:
         self._log = log
@@ -116,7 +116,8 @@ class Indexer:
         await asyncio.sleep(min((monotonic() - began) * RESTS_PER_STEP, REST_SECONDS_MAX))
 
     async def step(self, chat: ChatId) -> bool:
-        """Index the next entries of a chat; return False if there are too few, or others did it."""
+        """Index the next entries of a chat; return False if there are too few, or another process
+        has indexed them."""
         state = await self._index.state(chat)
         if is_newer(state.mark):
             return False  # a newer process maintains this index

@@ -49,7 +49,7 @@ class Criteria(msgspec.Struct, frozen=True):
     """Whether only messages with files are found."""
 
     def concerns(self, entry: Entry) -> bool:
-        """Return True if an entry may be found, as far as this is known without its content."""
+        """Return True if the search may find an entry, judged without its content."""
         return (
             is_searched(entry)
             and (entry.files is not None or not self.has_file)
@@ -64,7 +64,7 @@ def is_searched(entry: Entry) -> bool:
 
 
 def searched_text(entry: Entry) -> str:
-    """Return what is searched of a decrypted message: its text, and the names of its files."""
+    """Return the searchable text of a decrypted message: its text, and the names of its files."""
     text = (entry.content or "") if _is_text(entry) else ""
     return "\n".join([text, *(file.name for file in entry.attachments)])
 

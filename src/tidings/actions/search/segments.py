@@ -23,8 +23,8 @@ from tidings.actions.search.queries import SearchQuery
 from tidings.model.entries import Entry
 
 FORMAT: Final = f"2/{unicodedata.unidata_version}"
-"""Version of the segments and of what a word is, which depends on the version of Unicode. Later
-versions sort after earlier ones."""
+"""Version of the format of segments, and of the rules for words, which depend on the version of
+Unicode. Later versions sort after earlier ones."""
 SEGMENT_ENTRIES: Final = 1_024
 BLOCK_ENTRIES: Final = 64
 BLOCKS: Final = SEGMENT_ENTRIES // BLOCK_ENTRIES
@@ -38,7 +38,7 @@ PORTION_TERMS: Final = 256
 portion."""
 SHARED_CHARS_MAX: Final = 255
 SEVERAL: Final = BLOCKS
-"""Stored for a term that is in several blocks, where others have the number of their block."""
+"""Stored for a term that is in several blocks, in place of the number of its block."""
 LAST_CHAR: Final = "\U0010ffff"
 """The last character, which no term contains."""
 

@@ -107,7 +107,7 @@ class EventReader:
         return WebhookEvent(found.sequence, found.type, found.at, found.data)
 
     async def before(self, since: int, owed: OwedStream, sent: int) -> int:
-        """Return the sequence of the last event of an owed stream that is before a time; at least
+        """Return the sequence of the last event before a time in a stream that is owed; at least
         `sent`."""
         chat = chat_of_stream(owed.stream)
         if chat is None:

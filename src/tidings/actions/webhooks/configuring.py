@@ -20,11 +20,11 @@ from tidings.ports.webhooks import Webhooks
 from tidings.ports.world import Chance, Clock, new_ulid
 
 Resume = Literal["place", "now"]
-"""Where an endpoint continues that is enabled again: where it stopped, or with new events."""
+"""Where an endpoint continues after it was disabled: where it stopped, or with new events."""
 
 _SECRET: Final = "webhook"
 _CHANGES_MAX: Final = 5
-"""How often a change of an endpoint is tried while others change it."""
+"""Maximum number of attempts to change an endpoint that others change at the same time."""
 
 
 def webhook_secret(digest: Callable[..., bytes], endpoint: WebhookEndpoint, salt: str) -> bytes:

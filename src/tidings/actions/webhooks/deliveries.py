@@ -61,7 +61,7 @@ class WebhookDeliveries:
         cursor: str | None,
         limit: int,
     ) -> tuple[list[SetAside | OwedStream], str | None]:
-        """Return events that were set aside, and then chats of which the endpoint is owed events.
+        """Return dead letters, and then chats of which the endpoint is owed events.
 
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.
@@ -90,7 +90,8 @@ class WebhookDeliveries:
     async def replay(
         self, caller: Caller, tenant: str, webhook_id: str, delivery_id: str
     ) -> DeliveryAnswer:
-        """Post one event now, as it is now. If the endpoint takes it, it is no longer set aside.
+        """Post one event now, in its present form. If the endpoint takes it, its dead letter is
+        removed.
 
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.

@@ -10,7 +10,7 @@ from tidings.ports.webhooks import TenantEventLog
 from tidings.ports.world import Clock
 
 Wake = Callable[[WebhookEndpoint], None]
-"""Called with an endpoint that is owed an event since just now."""
+"""Function that is called with an endpoint to which a new event is owed."""
 
 
 class TenantEvents:

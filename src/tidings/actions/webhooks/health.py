@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores since when a webhook endpoint takes nothing, and disables it if that lasts."""
+"""Stores since when a webhook endpoint takes nothing, and disables it if this lasts too long."""
 
 import logging
 

@@ -34,7 +34,8 @@ class _Unowed(NamedTuple):
 
 
 class OweEntries:
-    """Stores what endpoints are owed. An engine may do so itself, with the entries."""
+    """Stores what endpoints are owed. An engine may store this itself, together with the
+    entries."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class OweEntries:
 
         Earlier entries may be missing here, because their event is late or they are too many to be
         dispatched. Afterwards nobody would look at them again, so all entries after the head copy
-        are owed. `reached` reads it, unless this process knows that nothing is missing.
+        are owed. `reached` reads the head copy, unless this process knows that nothing is missing.
 
         Raises:
             StoreUnavailable: Some endpoints may not be owed the entries yet.
@@ -117,8 +118,8 @@ class OweEntries:
         return [one for one in found if one.takes_entries]
 
     async def catch_up(self, endpoint: WebhookEndpoint) -> None:
-        """Store that an endpoint, of which this process has just learnt, is owed the entries that
-        were appended while it did not know it.
+        """Store that an endpoint is owed the entries that were appended before this process knew
+        it.
 
         Raises:
             StoreUnavailable: The endpoint may not be owed all of them yet.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Return the events of an endpoint without an address to whoever asks for them."""
+"""Return the events of an endpoint without an address to a program that asks for them."""
 
 import re
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class PullEvents:
             await self.queue.advance(endpoint.place, OwedStream(stream, sequence, sequence))
 
     async def _show_life(self, endpoint: WebhookEndpoint) -> None:
-        """Keep the endpoint enabled, which the server disables if nobody pulls for days."""
+        """Record that somebody pulls, because an endpoint is disabled if nobody does for days."""
         if endpoint.failing_since is not None:
             fields = {"failing_since": None, "revision": endpoint.revision + 1}
             await self.store.change(endpoint, msgspec.structs.replace(endpoint, **fields))

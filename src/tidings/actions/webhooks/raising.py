@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raises events about users and notifications when the work that they tell of is done."""
+"""Raises events about users and notifications when the work that they report is done."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

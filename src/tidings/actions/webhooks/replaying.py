@@ -23,7 +23,8 @@ much after it was enabled, because other processes learn of it later. Some event
 
 
 class ReplayEvents:
-    """Goes through the chats of a tenant, newest first, and owes the endpoint their events.
+    """Goes through the chats of a tenant, newest first, and stores that the endpoint is owed their
+    events.
 
     The cursor of a job consists of the period and the position in the list of chats.
     """
