@@ -67,7 +67,8 @@ class RedisProcesses:
         self._times = link.name("processes", "times", hash_tag=_TAG)
 
     async def report(self, state: ProcessState) -> None:
-        """Store the state of this process; if Redis does not answer, the next report does it."""
+        """Store the state of this process; if Redis does not answer, nothing is stored until the
+        next report."""
         key = self._key(state.name)
         sealed = self._link.seal(key, _encode(state))
         given = (state.name, sealed, FORGOTTEN_MS)

@@ -260,8 +260,8 @@ def others_to_notify(
 ) -> list[UserKey]:
     """Return the other members who may learn of an event; `blocks` are those of its user.
 
-    Nobody learns that a user is typing whom they block. In a direct chat, a blocked user learns
-    nothing of the blocker.
+    A member does not learn that a user whom they block is typing. In a direct chat, a blocked user
+    learns nothing of the blocker.
     """
     user, is_direct = _user_of(event), state.type == "direct"
     others = [other for other in state.members if other != user]

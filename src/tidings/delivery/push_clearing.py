@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes back push notices whose messages were read on another device."""
+"""Removes push notices from devices, because their messages were read on another device."""
 
 import logging
 from typing import Final
@@ -19,7 +19,7 @@ log = logging.getLogger("tidings.push")
 
 WAITING_MAX: Final = 10_000
 TENANT_WAITING_MAX: Final = 2_500
-"""Maximum number of chats that were read and whose notices wait to be taken back."""
+"""Maximum number of chats that were read and whose notices wait to be removed."""
 WORKERS: Final = 16
 TENANT_WORKERS: Final = 4
 

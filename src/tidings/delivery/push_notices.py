@@ -203,7 +203,8 @@ class OwnArrivals:
 
 
 class PushNotifier:
-    """Offers messages that a worker has delivered, for members whom no gateway has reached."""
+    """Offers delivered messages to the queue of push notices, for members whom no gateway has
+    reached."""
 
     def __init__(self, offers: PushOffers | None, clock: Clock) -> None:
         self._offers = offers

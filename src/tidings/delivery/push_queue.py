@@ -31,14 +31,16 @@ log = logging.getLogger("tidings.push")
 WAIT_SECONDS: Final = 10.0
 GATHER_SECONDS: Final = 10.0
 WAITING_MAX: Final = 50_000
-"""Maximum number of chats of users that wait in a process. Beyond it, notices are dropped."""
+"""Maximum number of pairs of a user and a chat that wait in a process. Beyond it, notices are
+dropped."""
 TENANT_WAITING_MAX: Final = 20_000
 MESSAGES_MAX: Final = 8
-"""Number of messages that are remembered for one notice: the oldest, whose time comes first, those
-that mention the user, and the newest."""
+"""Number of messages that are remembered for one notice: the oldest, which is due first, those that
+mention the user, and the newest."""
 WORKERS: Final = 32
 TENANT_WORKERS: Final = 8
-"""A worker waits for push services. A few tenants with slow ones must not occupy all of them."""
+"""Maximum number of workers that one tenant occupies. A worker waits for push services, and a few
+tenants with slow services must not occupy all workers."""
 
 _Key = tuple[UserKey, ChatId]
 
@@ -48,7 +50,7 @@ class _Due(msgspec.Struct, frozen=True):
     at: float
     """When the message may be pushed, by the clock of the event loop."""
     receipts_tell: bool
-    """Whether a receipt shows that a device has taken it which is not away."""
+    """Whether a receipt proves that a device that is not away has received the message."""
 
 
 class _Pending(msgspec.Struct):
@@ -99,7 +101,7 @@ class PushQueue:
         report_counts(self, "push")
 
     def depths(self) -> Mapping[str, int]:
-        """Return the number of chats of users that wait, and of their messages."""
+        """Return the number of pairs of a user and a chat that wait, and of their messages."""
         messages = sum(len(pending.due) for pending in self._pending.values())
         return {"waiting": len(self._pending), "messages": messages}
 
@@ -109,7 +111,8 @@ class PushQueue:
             self._tasks.repeat(self._work)
 
     async def close(self) -> None:
-        """Stop. What still waits is lost; the next message of the chat has its own notice."""
+        """Stop. Messages that still wait are lost; the next message of the chat has its own
+        notice."""
         await self._tasks.close()
 
     def offer(
@@ -181,9 +184,10 @@ class PushQueue:
         return self._left(key, due, is_small=pending.is_small)
 
     def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
-        """Return the messages that no device has taken which is not away, newest first.
+        """Return the messages that are not on any device that somebody looks at, newest first.
 
-        A receipt covers all earlier messages. Whether it tells is therefore decided by the newest.
+        A receipt covers all earlier messages. The newest message therefore decides whether receipts
+        prove anything.
         """
         user, chat = key
         left = [

@@ -2,9 +2,9 @@
 """Does what is due, such as sending scheduled messages. Several processes share the work.
 
 Items wait in the store until they are due. A process reads the due items of its shards once a
-second. Tenants take turns among the items that it has read, and if one tenant has very many, it
-reads further for those of others. An item is removed after its work is done, so the work is
-repeated if a process dies in it.
+second. Tenants take turns among these items. If one tenant has very many, the process reads
+further, to find the items of other tenants. An item is removed after its work is done, so the work
+is repeated if a process dies in it.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Timer:
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop, and give back the shards. What is not done is done after the next start, here or
+        """Stop, and give back the shards. Work that is left is done after the next start, here or
         elsewhere."""
         await self._tasks.close()
         for kind in self._leases:

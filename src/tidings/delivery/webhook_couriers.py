@@ -60,7 +60,7 @@ class _Refused(msgspec.Struct):
 
 
 class Courier:
-    """What a process knows about the deliveries to one endpoint."""
+    """The state of the deliveries to one endpoint, as this process knows it."""
 
     def __init__(self, name: Name) -> None:
         self.name = name
@@ -71,8 +71,8 @@ class Courier:
         self.retry_at = 0
         """Time before which nothing is posted."""
         self.after = ""
-        """The stream after which the next turn begins, so that all streams have their turn, also
-        if the endpoint fails whenever it gets the event of one of them."""
+        """The stream after which the next turn begins. Every stream therefore gets its turn, even
+        if the endpoint fails at each event of one of them."""
         self.refused: dict[str, _Refused] = {}
         self.updated_at = 0
         """When the tenant last changed the endpoint."""
@@ -97,7 +97,8 @@ class Courier:
             self.retry_at = now + wait_ms
 
     def refuse(self, stream: str, now: int) -> int:
-        """Note that the next event of a stream was refused; return how often it was by now."""
+        """Note that the next event of a stream was refused; return how often it was refused so
+        far."""
         if len(self.refused) >= REFUSED_MAX:
             self.refused.clear()  # their events are tried more often than necessary
         refused = self.refused.setdefault(stream, _Refused())
@@ -157,12 +158,13 @@ class WebhookCouriers:
             self.wake(name)
 
     async def close(self) -> None:
-        """Stop. What is owed is delivered after the next start, here or elsewhere."""
+        """Stop. Events that are owed are delivered after the next start, here or elsewhere."""
         self._is_closed = True
         await self._tasks.close()
 
     def wake(self, name: Name) -> None:
-        """Deliver what an endpoint is owed, because it may be owed more than before."""
+        """Deliver the events that an endpoint is owed, because there may be more of them than
+        before."""
         if self._is_closed:
             return
         courier = self._couriers.get(name)
@@ -207,7 +209,7 @@ class WebhookCouriers:
         return 0 if wait_ms is None and courier.asked.is_set() else wait_ms
 
     async def turn(self, courier: Courier) -> int | None:
-        """Deliver some of what an endpoint is owed.
+        """Deliver some of the events that an endpoint is owed.
 
         Returns the milliseconds until the next turn; None if the endpoint is owed nothing more.
 
@@ -235,8 +237,8 @@ class WebhookCouriers:
     async def _endpoint(self, name: Name) -> WebhookEndpoint | None:
         """Return an endpoint if this process may deliver events to it now.
 
-        The cache may be some seconds old. Nobody may wake this courier again, so it ends only if
-        the store says so, too.
+        The cache may be some seconds old. Perhaps nobody wakes this courier again, so the store is
+        asked, too, before the courier ends.
         """
         for find in (self._directory.find, self._directory.find_stored):
             if not self._may_run(name):
@@ -247,7 +249,8 @@ class WebhookCouriers:
         return None
 
     async def _leave(self, courier: Courier, endpoint: WebhookEndpoint, now: int) -> int | None:
-        """Leave events to whoever pulls them. If nobody does for days, the endpoint is disabled."""
+        """Leave events to a program that pulls them. If none does for days, the endpoint is
+        disabled."""
         if not await self._queue.owed(endpoint.place, "", 1):
             return None
         courier.retry_at = now + model.BACK_OFF_MS_MAX

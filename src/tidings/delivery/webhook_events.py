@@ -2,7 +2,8 @@
 """Raises the events of tenants that other parts of the process publish on the bus.
 
 These are read marks, expired messages, and notifications for everyone. They are gathered for some
-seconds, so that many of them cost little. What is not stored yet when the process dies is missing.
+seconds, so that many of them cost little. Events that are not stored yet are lost if the process
+dies.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ class BusEvents:
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop, after what was gathered is stored, if the store answers soon."""
+        """Store the gathered events, if the store answers soon, and stop."""
         await self._tasks.close()
         with suppress(Unavailable, TimeoutError):
             async with asyncio.timeout(GATHER_SECONDS):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wakes the couriers of webhook endpoints: for new entries, for tenants' events, by the timer.
 
-In a deployment of several processes, a courier runs in the process that has the reminder of its
-endpoint: the timer finds the reminder there, and keeps it while the courier has work. A single
+With several processes, the timer of one process finds the reminder of an endpoint. The courier of
+the endpoint runs in this process, which keeps the reminder while the courier has work. A single
 process does not wait for the timer.
 """
 
@@ -59,7 +59,7 @@ class WebhookFeed:
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop, after what was noted is stored, if the store answers."""
+        """Store the noted entries, if the store answers, and stop."""
         await self._tasks.close()
         with suppress(Unavailable):
             while self._waiting:
@@ -130,7 +130,7 @@ class WebhookFeed:
 
 
 class WebhookReminderWork:
-    """Runs the courier of an endpoint, of which a due item reminds this process."""
+    """Runs the courier of an endpoint when the reminder of the endpoint is due."""
 
     def __init__(self, couriers: WebhookCouriers, clock: Clock, *, is_alone: bool) -> None:
         self._couriers = couriers

@@ -69,8 +69,8 @@ class Connection(WSListener):
         """Called with each frame that is sent, and with those that are left out because the client
         does not follow their chat; None for nearly all connections."""
         self._close_code = LOST
-        """Code with which the socket was closed, or would have been if the client had read; it was
-        lost if neither side named one."""
+        """Code with which the socket was closed, or would have been closed if the client had read.
+        It is `LOST` if neither side named a code."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()

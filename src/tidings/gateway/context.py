@@ -79,7 +79,7 @@ class Admission:
 
 
 class ConnectionCharges:
-    """Applies rate limits to one connection, and tells when it must be closed."""
+    """Applies rate limits to one connection, and decides when it must be closed."""
 
     def __init__(self, rate_limits: RateLimits | None) -> None:
         self._limits = rate_limits

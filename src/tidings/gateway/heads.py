@@ -192,6 +192,7 @@ class UnfollowedChats:
 def mark_resync(
     context: GatewayContext, connection: ClientConnection, chat: ChatId, position: Position
 ) -> None:
-    """Record that the client was told to load a chat again, up to where it follows it now."""
+    """Record that the client must load a chat again, up to the point from which it follows the
+    chat."""
     position.resync = "sent"
     context.journal.note(connection, "resync_sent", chat, 1, position.start)

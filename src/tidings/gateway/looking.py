@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells push whether somebody looks at a device of a user, and whether the device took an entry."""
+"""Finds out for push whether somebody looks at a device of a user, and whether the device took an
+entry."""
 
 from collections.abc import Iterator
 

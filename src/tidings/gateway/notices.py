@@ -215,7 +215,8 @@ def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
 
 
 class BlockedSenders:
-    """Tells each connection whose entries its user gets without content."""
+    """Informs each connection which senders its user blocks. Their entries are sent without
+    content."""
 
     def __init__(self, hub: Hub, blocks: BlockLists) -> None:
         self._hub = hub

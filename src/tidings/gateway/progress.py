@@ -84,7 +84,7 @@ def count_resync(head: int, last: int | None, *, is_same_epoch: bool) -> None:
 
 Verdict = Literal["send", "drop", "later"]
 Reload = Literal["", "sent", "fetched"]
-"""Whether the client was told to load the chat again, and has fetched a part of it since."""
+"""Whether the client was asked to load the chat again, and has fetched a part of it since."""
 
 
 class Position:
@@ -109,7 +109,7 @@ class Position:
         self.is_behind = start < head
         self.is_small = is_small
         self.timed = 0
-        """Sequence of the entry of which the acknowledgement is timed; 0 if none is."""
+        """Sequence of the entry whose acknowledgement is timed; 0 if none is."""
         self.timed_at = 0
         """Time of that entry, its `created_at`."""
         self.kept: dict[int, bytes] | None = None

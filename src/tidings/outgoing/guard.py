@@ -30,7 +30,7 @@ class AddressRefused(OSError):
 def may_connect(host: str, allowed: Networks, *, is_secure: bool) -> bool:
     """Return True if the server may connect to an address.
 
-    These are the networks that the operator allows, and with TLS all public addresses.
+    It may connect to the networks that the operator allows and, with TLS, to all public addresses.
     """
     address = _meant(ipaddress.ip_address(host.partition("%")[0]))
     if any(address in network for network in allowed):

@@ -211,7 +211,7 @@ class HttpProtocol(ParsingProtocol):
     def _give_up_body(self) -> None:
         """Abandon a request whose body breaks a rule.
 
-        If the request still waits, it is dropped. If it is being answered, its handler is told that
+        If the request still waits, it is dropped. If it is being answered, its handler learns that
         the client has disconnected.
         """
         broken: RequestResponseCycle = self.cycle

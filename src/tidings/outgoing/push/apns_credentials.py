@@ -15,7 +15,8 @@ from tidings.outgoing.push.fields import Fields
 from tidings.ports.push import PushCredentials
 
 TOKEN_SECONDS: Final = 40 * 60
-"""How long a token is used. Apple takes it for an hour, and none that is new too soon."""
+"""How long a token is used. Apple accepts a token for an hour, and refuses one that replaces
+another too soon."""
 TOKEN_SECONDS_MIN: Final = 20 * 60
 """Apple refuses tokens that change more often than this."""
 _TOKENS_MAX: Final = 1_000

@@ -53,7 +53,7 @@ class AccountState(msgspec.Struct):
 
     lock: asyncio.Lock
     until: int = 0
-    """Time in milliseconds until which the rest is right."""
+    """Time in milliseconds until which the other fields are valid."""
     token: str = ""
     refusal: PushOutcome | None = None
 

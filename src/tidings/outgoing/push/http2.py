@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection that speaks HTTP/2, as a client, for requests that must not be sent twice.
 
-The library `h2` knows frames, headers and flow control; this module knows the socket. A failed
+The library `h2` handles frames, headers and flow control; this module handles the socket. A failed
 request says whether the server can have seen it: it has not if the server refused the stream, or
 went away before it (RFC 9113, sections 6.8 and 8.7).
 
@@ -33,13 +33,13 @@ from tidings.outgoing.push.answers import NoAnswer, ServiceAnswer
 from tidings.ports.push import PushOutcome
 
 STREAMS_MAX: Final = 100
-"""Most requests at the same time, if the server does not allow fewer."""
+"""Maximum number of requests at the same time, if the server does not allow fewer."""
 ANSWER_BYTES_MAX: Final = 4 * 1024
 QUIET_SECONDS: Final = 30.0
-"""After so long without a frame, a connection is asked whether it is alive before it is used."""
+"""Time without a frame after which a connection is checked before it is used."""
 PING_SECONDS_MAX: Final = 2.0
 IDLE_SECONDS_MAX: Final = 15 * 60.0
-"""After so long without a request, a connection is closed."""
+"""Time without a request after which a connection is closed."""
 _FRAME_HEADER_BYTES: Final = 9
 _FRAME_BYTES_MAX: Final = 16_384
 _GOAWAY: Final = 7
@@ -89,7 +89,8 @@ class Http2Connection(asyncio.Protocol):
         self._buffer = b""
         self._requests: dict[int, RequestUnderWay] = {}
         self._streams_max = 0
-        """Most requests at the same time; none until the server says how many it takes."""
+        """Maximum number of requests at the same time; 0 until the server says how many it
+        takes."""
         self._is_ending = False
         self._waiting: dict[asyncio.Future[None], None] = {}
         """Who waits for a change, in order."""
@@ -176,7 +177,7 @@ class Http2Connection(asyncio.Protocol):
             )
 
     async def _wait(self, is_met: Callable[[], bool], until: float, reason: str) -> None:
-        """Wait for a condition, which is looked at whenever a frame has come.
+        """Wait for a condition, which is checked whenever a frame has arrived.
 
         Raises:
             NoAnswer: It was not met in time. The request is not complete, so nothing was sent.
@@ -253,7 +254,8 @@ class Http2Connection(asyncio.Protocol):
         return frame
 
     def _go_away(self, last: int) -> None:
-        """End the connection; later requests than the last one have not been looked at."""
+        """End the connection; the server has not processed any request after the one named
+        `last`."""
         for stream, request in self._requests.items():
             if stream > last:
                 request.fail(PushOutcome("not_sent", "the server went away"))

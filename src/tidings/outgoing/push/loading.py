@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads what a provider needs when the first notice is sent: most servers send none."""
+"""Loads the code of a provider when the first notice is sent: most servers send none."""
 
 import asyncio
 import ssl

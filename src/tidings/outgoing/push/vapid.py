@@ -17,7 +17,7 @@ _TOKENS_MAX: Final = 1_000
 
 
 class VapidKeys(msgspec.Struct, frozen=True):
-    """The keys of a tenant in base64url, and whom a push service asks about trouble."""
+    """The keys of a tenant in base64url, and the contact for a push service that has a problem."""
 
     public_key: str
     private_key: str

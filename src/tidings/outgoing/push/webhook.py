@@ -122,8 +122,7 @@ class WebhookPushProvider:
 
 
 def _outcome(failed: PostFailed) -> PushOutcome:
-    """Return what a failure proves. Other answers than these may come from a server that took the
-    notice."""
+    """Return what a failure proves. With any other status, the server may have taken the notice."""
     if failed.is_unsent or failed.status in _NOT_SENT:
         return PushOutcome("not_sent", str(failed), failed.retry_after_ms)
     if failed.status is not None and 300 <= failed.status < 500:
