@@ -31,7 +31,7 @@ part."""
 FRAME_BYTES: Final = 256 * KIB
 """Bytes that are encrypted together. A reader decrypts whole frames."""
 SHORT_PART_BYTES_MIN: Final = 16 * KIB
-"""Fewer bytes of an upload that was cut off are not worth a part."""
+"""Minimum size of a part, if an upload is cut off. Fewer bytes are not stored."""
 SHORT_PARTS_MAX: Final = 400
 """Parts with less than `PART_BYTES` that an upload may have."""
 THUMBNAIL_BYTES_MAX: Final = 64 * KIB
@@ -132,7 +132,7 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def part_names(self) -> set[str]:
-        """Names of all parts, with that of the thumbnail."""
+        """Names of all parts, including the thumbnail."""
         return {part.name for part in (*self.parts, *filter(None, (self.thumbnail,)))}
 
 

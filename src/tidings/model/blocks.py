@@ -41,8 +41,8 @@ class BlockList(msgspec.Struct, frozen=True):
 
     @property
     def silent_chats(self) -> Set[ChatId]:
-        """The direct chats with users whom this user blocks. Only what the tenant posts in them is
-        unread, so the number of all messages is no upper bound worth showing."""
+        """The direct chats with users whom this user blocks. Only messages that the tenant posts
+        there are unread, so the number of all messages would be a useless upper bound."""
         return {block.chat_id for block in self.blocked.values() if block.chat_id is not None}
 
     def hears(self, other: UserKey, *, is_direct: bool) -> bool:

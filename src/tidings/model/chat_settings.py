@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings with which a tenant moderates a chat: frozen, and slow mode.
 
-Both are checked against the chat's state when a message is appended. Whoever appends it knows every
-earlier entry, so the check is exact, whichever process appends the next message.
+Both are checked against the chat's state when a message is appended. The process that appends a
+message knows every earlier entry, so the check is exact.
 """
 
 from collections.abc import Mapping

@@ -43,7 +43,8 @@ class Receipt(msgspec.Struct, frozen=True):
     hidden_number: int = -1
     """Number of messages in the log when the user hid the chat; -1 if it was not hidden."""
     pushed: int = 0
-    """Sequence up to which push notices were sent, unless they were taken back; 0 if none was."""
+    """Sequence up to which push notices were sent, unless they were removed again; 0 if none
+    was."""
 
     @property
     def is_marked_unread(self) -> bool:

@@ -147,10 +147,10 @@ _ROUNDED_MS: Final = 999
 
 
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Return the moments, which are given in the order of cause and effect, by time.
+    """Return the moments sorted by time; they must be given in the order of cause and effect.
 
-    A moment without a time stays behind the latest of those that were given before it. A time in
-    whole seconds is treated as the end of its second.
+    A moment without a time comes after all moments that were given before it. A time in whole
+    seconds is treated as the end of its second.
     """
     latest = 0
     dated: list[tuple[int, Moment]] = []

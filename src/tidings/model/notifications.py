@@ -86,7 +86,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     everyone: bool = False
     """Whether this is a broadcast that was scheduled. It has a sequence from its time on."""
     log_head: int | None = None
-    """Head of the log when the scheduled broadcast was due; its entry can only come after it."""
+    """Head of the log when the scheduled broadcast was due; its entry comes after this head."""
     sequence: int | None = None
     """The sequence of the scheduled broadcast in the log."""
     restored: bool = False
@@ -134,7 +134,7 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Copy(NotificationStates, frozen=True, kw_only=True):
-    """A user's reference to a notification, with what the user did with it."""
+    """A user's reference to a notification, and its states for this user."""
 
     notification_id: str
     category: str | None

@@ -18,8 +18,8 @@ ContentRule = Literal["none", "preview"]
 class PushRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """A device that gets push notices.
 
-    The target, which is the token or the subscription, is stored encrypted. Whoever has it could
-    send notices to the device.
+    The target, which is the token or the subscription, is stored encrypted. Anybody who has it
+    could send notices to the device.
     """
 
     user_id: UserKey

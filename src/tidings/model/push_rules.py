@@ -42,8 +42,8 @@ class ArrivedMessage(msgspec.Struct, frozen=True):
 def reason_at_arrival(
     entry: Entry, user: UserKey, joined: int, *, is_blocked: bool
 ) -> Reason | None:
-    """Return why a member is not notified of a new entry, as far as the entry tells; None if there
-    is no reason yet."""
+    """Return why a member is not notified of a new entry, as far as the entry shows this; None if
+    there is no reason yet."""
     if entry.kind != "message" or joined >= entry.sequence:
         return "not_new"
     if entry.sender == user:

@@ -119,7 +119,8 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sent(self, sequence: int, now: int) -> "Scheduled":
-        """Return the message as sent. The log has its content."""
+        """Return the message with the state `sent`, and without its content, which is in the log
+        now."""
         return self._done("sent", now, sequence=sequence)
 
     def cancelled(self, now: int) -> "Scheduled":

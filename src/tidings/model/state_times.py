@@ -42,7 +42,8 @@ def copy_seen_at(copy: Copy, state: ReadState) -> int | None:
 
 
 def broadcast_seen_at(broadcast: Broadcast, state: ReadState) -> int | None:
-    """Return when the user saw the broadcast; None if never. What is read is also seen."""
+    """Return when the user saw the broadcast; None if never. A broadcast that is read is also
+    seen."""
     own = state.broadcasts.get(broadcast.sequence, NO_STATES)
     if own.seen_at is not None:
         return own.seen_at

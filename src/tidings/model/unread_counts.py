@@ -13,8 +13,8 @@ from tidings.model.refusals import Invalid
 def found_in_log(
     by_key: UnreadByKey, up_to: int, mentions_by_key: UnreadByKey | None = None
 ) -> UnreadFound:
-    """Return the result of counting the unread messages in the log up to a sequence; `by_key` has
-    their number for each data key, and `mentions_by_key` that of mentions among them."""
+    """Return the unread messages that were found in the log up to a sequence. `by_key` has their
+    number for each data key, and `mentions_by_key` the number of those that mention the user."""
     mentions = mentions_by_key or {}
     unread = Unread(sum(by_key.values()), mentions=sum(mentions.values()))
     return UnreadFound(unread, by_key, mentions, up_to)

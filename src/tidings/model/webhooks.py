@@ -22,9 +22,9 @@ PREVIOUS_SECRET_MS: Final = DAY_MS
 TAKES_NOTHING_MS: Final = 5 * DAY_MS
 """An endpoint that has taken nothing for this long is disabled."""
 KEPT_MS: Final = 30 * DAY_MS
-"""How long events of a tenant, and events that were set aside, are kept."""
+"""How long events of a tenant, and events that became dead letters, are kept."""
 ATTEMPTS_MAX: Final = 10
-"""Attempts to deliver an event that the endpoint refuses; then the event is set aside."""
+"""Attempts to deliver an event that the endpoint refuses; then the event becomes a dead letter."""
 REFUSED_WAITS_MS: Final = tuple(
     seconds * SECOND_MS for seconds in (5, 10, 30, 60, 180, 300, 600, 900, 1_500)
 )
@@ -154,7 +154,7 @@ class OwedStream(msgspec.Struct, frozen=True):
 
     stream: str
     sent: int
-    """Sequence up to which the events were delivered or set aside."""
+    """Sequence up to which the events were delivered, or became dead letters."""
     head: int
     """Sequence up to which there are events."""
 

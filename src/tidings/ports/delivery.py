@@ -253,12 +253,13 @@ class DeliveryStore(Protocol):
     def before_head_copies(self, call: BeforeHeadCopy) -> None:
         """Call this function before each head copy that this process writes.
 
-        If it raises StoreUnavailable, the copy is not written, and it is called again later.
+        If it raises StoreUnavailable, the copy is not written, and the function is called again
+        later.
         """
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, PushMute]:
-        """Return for each member who has muted the chat when and for what the mute ends."""
+        """Return the mute of each member who has muted the chat."""
         ...
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for what happens later: items that become due, and scheduled messages.
 
-An item says only that something is due, and when. What has to be done then is stored elsewhere, and
-doing it twice has no further effect. So an item may be found twice, and is removed only after its
-work is done.
+An item says only that something is due, and when. The work itself is described elsewhere in the
+store, and doing it twice has no further effect. Therefore an item may be found twice, and is
+removed only after its work is done.
 """
 
 from collections.abc import Sequence
@@ -152,8 +152,8 @@ class ScheduledMessages(Protocol):
         ...
 
     async def names(self, user: UserKey, limit: int) -> list[str]:
-        """Return the names of some of the user's items, which are the ids of messages in whichever
-        state, and others."""
+        """Return the names of some of the user's items: ids of messages in any state, and names of
+        others."""
         ...
 
     async def forget(self, user: UserKey, names: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ class Notifications(Protocol):
     async def get(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
     ) -> list[Notification]:
-        """Return the notifications for listed users with these ids that exist, in any order."""
+        """Return those of the notifications with these ids that exist and are for listed users."""
         ...
 
     async def newest(
@@ -125,8 +125,8 @@ class Notifications(Protocol):
     async def append_broadcast(self, broadcast: Broadcast) -> bool:
         """Append a broadcast or retraction to the inbox's log, at its sequence.
 
-        Return True if the log now has it there, also if an earlier call has stored it: the `mark`
-        is then the same. Return False if another entry has this sequence.
+        Return True if the log now has this entry there, even if an earlier call stored it, which
+        its `mark` shows. Return False if another entry has this sequence.
         """
         ...
 

@@ -136,10 +136,10 @@ class Journals(Protocol):
 
 
 class NoJournals:
-    """Stands for the gateways in a process that cannot ask them."""
+    """Used by a process that cannot ask the gateways."""
 
     async def find(self, _question: JournalQuestion) -> FoundJournals:
-        """Return no answers, and that the connections are not known."""
+        """Return no answers, and report that the connections are unknown."""
         return FoundJournals(is_certain=False)
 
     async def trace(self, _question: TraceQuestion) -> list[GatewayTrace]:

@@ -128,7 +128,7 @@ class Log(Protocol):
     def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
         """Return True if entries of this kind, or messages with options, may be appended.
 
-        Return False for what is new, while processes of an older version may be running.
+        Return False for new kinds and options, while processes of an older version may be running.
         """
         ...
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Port for the preferences of users in inboxes.
 
-`Copies.read_state` returns the preferences of a single user, because whoever reads an inbox needs
+`Copies.read_state` returns the preferences of a single user, because every reader of an inbox needs
 the read marks as well.
 """
 

@@ -22,7 +22,7 @@ DEVICE_PROVIDERS: Final = ("webpush", "fcm", "apns")
 """Providers for which a device registers. A webhook is registered by the tenant, for all users."""
 
 PushCredentials = Mapping[str, object]
-"""What a tenant gives for a provider, as a JSON object. It is stored sealed."""
+"""What a tenant gives for a provider, as a JSON object. It is stored encrypted."""
 
 COLLAPSE_KEY_BYTES_MAX: Final = 64
 """Longest collapse key, which is the limit of APNs. Web Push takes half: its provider shortens it
@@ -44,7 +44,7 @@ class PushTarget(msgspec.Struct, frozen=True, kw_only=True):
 class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A notice for one device. It names what is new, and shows content only if the tenant says so.
 
-    The kind `clear` shows nothing: it takes back the notices with its collapse key, and sets the
+    The kind `clear` shows nothing: it removes the notices with its collapse key, and sets the
     badge.
     """
 

@@ -2,7 +2,7 @@
 """Port for the search index of each chat.
 
 The index is a copy of words from the log, encrypted like the log. It may be missing or incomplete
-at any time, because whoever searches reads the log where the index ends.
+at any time, because a search reads the log where the index ends.
 """
 
 from collections.abc import Sequence

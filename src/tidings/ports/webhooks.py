@@ -79,10 +79,10 @@ class WebhookQueue(Protocol):
         ...
 
     async def advance(self, place: str, reached: OwedStream, began: int = 0) -> None:
-        """Store that the events of a stream were delivered from after `began` to `reached.sent`.
+        """Store that the events of a stream after `began` and up to `reached.sent` were delivered.
 
         If that is its head, and no later head was stored since, the endpoint is owed nothing more
-        of it. If the endpoint is owed events before `began` since, nothing is changed.
+        of it. If events before `began` became owed meanwhile, nothing is changed.
         """
         ...
 
@@ -98,11 +98,11 @@ class WebhookQueue(Protocol):
         ...
 
     async def aside(self, place: str, after: str | None, limit: int) -> Listed[SetAside]:
-        """Return the events that were set aside by stream and sequence, after a position."""
+        """Return dead letters in the order of stream and sequence, after a position."""
         ...
 
     async def take_back(self, place: str, delivery_id: str) -> None:
-        """Remove an event from those that were set aside, because it was delivered."""
+        """Remove the dead letter of an event, because the event was delivered."""
         ...
 
 
