@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a head copy has: the head of a log and its last message, and the facts about the chat."""
+"""The content of a head copy: the head of a log, its last message, and facts about the chat."""
 
 import msgspec
 

@@ -56,8 +56,8 @@ class TransactionPlan:
 
         If one of several failed writes means a taken slot, the outcome is a taken slot, because it
         can be the cause of the other failures. A conflict also means a taken slot, because another
-        transaction is changing the same chat. So does a transaction that was cancelled although no
-        condition failed.
+        transaction is changing the same chat. A transaction that was cancelled although no
+        condition failed means the same.
         """
         failed = [
             meaning

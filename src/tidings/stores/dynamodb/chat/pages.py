@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads entries from the log, with the content of expiring messages, and finds those of a page."""
+"""Reads entries from the log, with the content of expiring messages, and finds the entries of a
+page."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial

@@ -175,7 +175,7 @@ class Runs:
 
     async def _release_keys(self, run: Run, claimed: Sequence[int]) -> None:
         """Give back the keys of messages that were declined, as an engine with one transaction
-        does. Whoever repeats such a message is declined too."""
+        does. A repeat of such a message is declined too."""
         for index in claimed:
             key = run.keys[index]
             assert key is not None

@@ -3,7 +3,7 @@
 
 The messages of a user are a partition, with one item each. Another item of the partition lists
 which of them count towards the limit. When it is full, those that do not count any more are removed
-from it. So nothing has to be written for it when a message is sent.
+from it. Therefore nothing has to be written to it when a message is sent.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ from tidings.stores.dynamodb.inbox.items import IS_FREE, made, plain
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 _COUNTED: Final = " counted"
-"""Sort key of the item that lists the messages that count. It sorts before all ids."""
+"""Sort key of the item that lists the messages that count towards the limit. It sorts before all
+ids."""
 _SHORT: Final = 16
 """Number of characters of an id in that item, which is then never larger than a unit."""
 _COUNT: Final = (
@@ -57,7 +58,8 @@ class DynamoScheduled:
         return message
 
     async def count(self, message: Scheduled) -> bool:
-        """Add the message to those that count; return False if there are too many already."""
+        """Count the message towards the limit of its author; return False if the limit is
+        reached."""
         short, now = message.scheduled_id[:_SHORT], message.updated_at
         values = {
             ":none": [], ":ids": [short], ":id": short, ":now": now, ":most": USER_SCHEDULED_MAX
@@ -77,7 +79,8 @@ class DynamoScheduled:
         return False
 
     async def _recount(self, user: UserKey, counted: Item, now: int) -> bool:
-        """Remove what does not count any more; return False if everything counts.
+        """Remove the messages that no longer count towards the limit; return False if all still
+        count.
 
         An id without a message counts while the request that stores the message may still run.
         """

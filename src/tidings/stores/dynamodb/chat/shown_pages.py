@@ -172,8 +172,8 @@ def _status_keys(chat: ChatId, reader: UserKey, items: list[Item]) -> dict[str, 
 
 
 def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
-    """Convert an item to a message. `rest` has the content, if the message expires, and the
-    reader's reactions."""
+    """Convert an item to a message. `rest` has the reader's reactions and, if the message expires,
+    its content."""
     entry = to_entry(item)
     for body in rest["bodies"]:
         entry.box, entry.box_key = body["box"], body["box_key"]

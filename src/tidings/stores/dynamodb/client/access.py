@@ -99,7 +99,8 @@ def usage_of(
 def count_units(
     pattern: Pattern, request: dict[str, Any], answer: dict[str, Any] | None, prefix: str
 ) -> None:
-    """Count the billed units of a request by table; of a failed condition, as `units_of` assumes.
+    """Count the billed units of a request by table; for a failed condition, count what `units_of`
+    assumes.
 
     A failed transaction is counted for its first table, because the error names none.
     """

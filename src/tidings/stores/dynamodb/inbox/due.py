@@ -2,9 +2,10 @@
 """Items that become due, on DynamoDB, in the table of inboxes.
 
 The items of a kind are divided into shards, and those of a shard into buckets of ten minutes. A
-bucket of a shard is a partition, in which the items are sorted by time. Whoever has the lease on a
-shard reads the bucket of now. A bucket is read until it is over and empty; the first bucket that is
-not is stored with the lease. So after an outage nothing is missed, and nothing is ever scanned.
+bucket of a shard is a partition, in which the items are sorted by time. The process that has the
+lease on a shard reads the bucket of the present time. It reads a bucket until its ten minutes are
+over and it is empty. The first bucket that still has to be read is stored with the lease. Therefore
+nothing is missed after an outage, and nothing is ever scanned.
 
 No item is put into a bucket that is over. The first item that a deployment stores also stores its
 bucket, with which the first lease on each shard begins.
@@ -173,7 +174,7 @@ async def has_due(dynamo: Dynamo, due: Due) -> bool:
 
 
 def due_key(due: Due, now: int) -> Item:
-    """Return the key of an item that is stored at `now`, in no bucket that is over by then."""
+    """Return the key of an item that is stored at `now`. Its bucket is not over at that time."""
     shard = crc32(due.item_id.encode()) % SHARDS
     place = _place(due.kind, max(due.at, now) // BUCKET_MS, shard)
     return {"pk": place, "sk": f"{due.at:015d}#{due.item_id}"}

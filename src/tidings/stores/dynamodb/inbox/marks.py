@@ -28,7 +28,7 @@ MARK_NAMES: Final[dict[StateKind, _MarkNames]] = {
 
 
 async def move_mark(dynamo: Dynamo, key: Item, kind: StateKind, time: int, announced: int) -> Item:
-    """Move a mark forward, and leave it if it is there already; return the item afterwards.
+    """Move a mark forward, unless it is already there or further on; return the item afterwards.
 
     `time` is the mark for copies, and `announced` the mark for broadcasts.
     """

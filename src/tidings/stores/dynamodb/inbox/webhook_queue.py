@@ -3,7 +3,7 @@
 
 The chats of which an endpoint is owed something are divided into a few partitions, because a tenant
 may be active in thousands of chats a second. An item is removed when the endpoint has got
-everything. DynamoDB removes what nobody has looked for in a month.
+everything. DynamoDB removes items that nobody has looked for in a month.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ class DynamoWebhookQueue:
 class DynamoTenantEventLog:
     """Stores an item for each event, and one with the end of each log.
 
-    Whoever appends must move the end forward, so that no event appears before one that was read.
+    Each append moves the end forward, so that no event appears before one that was already read.
     """
 
     def __init__(self, dynamo: Dynamo) -> None:

@@ -30,7 +30,7 @@ FILES: Final = ".files"
 
 DIGEST_BYTES: Final = 16
 KEY_PAGE: Final = 2**32 - 1
-"""Number of a file of pages that stands for the file of keys."""
+"""File number in the index that means the file of keys, instead of a file of pages."""
 _RECORD: Final = struct.Struct("<16sII")
 _NUMBER: Final = struct.Struct("<I")
 _MANIFEST_BYTES_MAX: Final = 1024 * 1024
@@ -67,7 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     heads: str
     """SHA-256 of the ids of all chats, each with the last sequence of its log."""
     packs: tuple[str, ...]
-    """Files of pages, of this backup and of earlier ones. The index refers to their places here."""
+    """Files of pages, of this backup and of earlier ones. The index names a file by its position in
+    this list."""
     index: BackupPart
     keys: BackupPart
     erasures: BackupPart

@@ -51,7 +51,7 @@ class BackupPlace(Protocol):
 
 
 def write_out(file: BinaryIO) -> None:
-    """Make the system begin to write a file to the disk, and forget what is written."""
+    """Make the system begin to write a file to the disk, and drop it from its cache."""
     file.flush()
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

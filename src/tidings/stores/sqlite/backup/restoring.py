@@ -189,8 +189,8 @@ def _forget_keys(path: Path, page_size: int) -> None:
 
 
 def _finish(path: Path, manifest: Manifest, now: int) -> str:
-    """Compare the ends of all logs with the manifest, end what was due, and give the store a new
-    epoch."""
+    """Compare the ends of all logs with the manifest, mark what was due before the restore, and
+    give the store a new epoch."""
     with closing(connect(path)) as db:
         if heads_of(db) != (manifest.chats, manifest.entries, manifest.heads):
             raise BackupDamaged(f"the logs differ from those of {manifest.backup_id}")

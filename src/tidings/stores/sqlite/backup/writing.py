@@ -65,7 +65,7 @@ class Base(msgspec.Struct):
     packs: tuple[str, ...] = ()
     """Files of pages that the next backup uses too."""
     numbers: dict[int, int] = {}
-    """For the number of a file in the index, its number in `packs`."""
+    """Maps the number of a file in the index to its number in `packs`."""
     page_size: int = 0
 
 
@@ -309,7 +309,7 @@ def verify_new(place: BackupPlace, manifest: Manifest) -> None:
 
 
 def _retire(place: BackupPlace, keep: int | None) -> tuple[str, ...]:
-    """Remove the oldest backups, so that `keep` remain that can be read; return their ids."""
+    """Remove the oldest backups, so that `keep` readable ones remain; return the removed ids."""
     ids = backup_ids(place)
     good = [backup_id for backup_id in ids if _can_be_read(place, backup_id)]
     old = [backup_id for backup_id in ids if keep and backup_id < good[-keep:][0]]

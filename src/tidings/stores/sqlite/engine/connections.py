@@ -46,7 +46,7 @@ DISK_TROUBLE: Final = (
 
 DATABASE = "tidings.db"
 RESTORING: Final = "tidings.db.restoring"
-"""Database into which a restore is not finished."""
+"""Name of the database while a backup is being restored into it."""
 SMALL_CACHE_KIB: Final = 1_024
 """Page cache of a reader. It is small, because the file is memory-mapped: only pages from the
 write-ahead log are copied into the cache."""

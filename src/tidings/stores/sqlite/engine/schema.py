@@ -347,10 +347,11 @@ MIGRATIONS: Final = (
 VERSION: Final = len(MIGRATIONS)
 ADDITIVE: Final[tuple[str, ...]] = ()
 """Steps that an older version need not know: they only create tables and indexes, and nothing in
-these tables has to change when the older version writes. A store that has only such steps more than
-an older version knows is opened by that version, so that an upgrade can be undone without loss."""
+these tables has to change when the older version writes. If a store has only such steps beyond
+those that an older version knows, that version opens it, so that an upgrade can be undone without
+loss."""
 OLDEST_READER: Final = "oldest_reader"
-"""Name of the value with the oldest schema whose version may use the store, if not its own."""
+"""Name of the stored number of the oldest schema whose version may use the store."""
 
 
 def migrate(db: apsw.Connection) -> None:

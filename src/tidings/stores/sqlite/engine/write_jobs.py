@@ -39,8 +39,8 @@ class WriteJob(Protocol):
 
     @property
     def requests(self) -> Requests:
-        """Return the requests for which a failed job is logged; none if somebody awaits it, who
-        gets the error."""
+        """Return the requests that the log names if the job fails; none if a caller awaits the job,
+        and so gets the error."""
         ...
 
     def prepare(self) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Webhook endpoints, what they are owed, and the event logs of tenants on SQLite.
 
-The transaction that appends an entry also stores which endpoints are owed it. So nothing is lost if
-the process dies. Only tenants with endpoints pay for this: their names are in memory.
+The transaction that appends an entry also stores which endpoints are owed it. Therefore nothing is
+lost if the process dies. Only tenants with endpoints pay for this: their names are in memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

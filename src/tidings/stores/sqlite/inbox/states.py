@@ -120,7 +120,7 @@ class SqliteInboxStates:
 def move_mark(
     db: apsw.Connection, user: UserKey, inbox: str, kind: StateKind, time: int, announced: int
 ) -> None:
-    """Move a mark forward, and leave it if it is there already."""
+    """Move a mark forward, unless it is already there or further on."""
     before, sequence = MARK_COLUMNS[kind]
     insert_marks = "INSERT OR IGNORE INTO read_states (user_id, inbox, before, announced)"
     db.execute(f"{insert_marks} VALUES (?, ?, 0, 0)", (user, inbox))
