@@ -161,8 +161,7 @@ class OtlpTracer:
     ) -> None:
         """Create the tracer. `resource` describes this process.
 
-        `one_in` is the number of messages and requests without a `traceparent` of which one is
-        traced; 0 for none.
+        One in `one_in` messages and requests without a `traceparent` is traced; 0 for none.
         """
         self._one_in = one_in
         self._now = now

@@ -370,7 +370,7 @@ def _file_headers(attachment_id: str, found: Download, *, is_part: bool) -> dict
 
 
 def _shown_type(content_type: str) -> str:
-    """Return the type that a browser is told: a type that can contain scripts is never named."""
+    """Return the type to send to a browser. A type that can contain scripts is never sent."""
     return content_type if content_type in INLINE else BINARY
 
 

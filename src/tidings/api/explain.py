@@ -24,7 +24,7 @@ from tidings.ports.journals import TraceStep
 
 TAG: Final = "Explain"
 UNKNOWN: Final = "unknown"
-"""Stands for a time or a place that is not kept."""
+"""Value of a time or a place that is not kept."""
 
 
 class ExplainQuery(Query, frozen=True, kw_only=True):

@@ -54,8 +54,8 @@ class Audited:
     """Says how an operation is recorded in the audit trail."""
 
     target: str | None = None
-    """The field of the body, or else of the answer, that contains the last part of the target; None
-    if the path contains all of it."""
+    """Name of the field that contains the last part of the target: a field of the body, or else of
+    the answer. None if the path contains the whole target."""
     settings: tuple[str, ...] = ()
     """Paths, with dots, of the fields to record if the body is an arbitrary object."""
     quoted: tuple[str, ...] = ()

@@ -167,9 +167,10 @@ async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExit
 
 
 def owe_before_head_copies(deliveries: DeliveryStore, owe: OweEntries) -> None:
-    """Let a process that writes head copies itself owe endpoints the entries before.
+    """Make a process that writes head copies itself first store what endpoints are owed.
 
-    If it dies in between, the relay of the next process finds them after the head copy.
+    If the process dies in between, the relay of the next process finds the entries, because they
+    come after the head copy.
     """
 
     async def before(tenant: str, chat: ChatId, last: int) -> None:

@@ -28,7 +28,7 @@ from tidings.tracing import spans
 LAG_SECONDS: Final = 0.25
 """Interval of the measurements of the event loop's lag."""
 DESCRIPTORS_MAX: Final = 128
-"""File descriptors from which the limits on connections of the listener follow."""
+"""Number of file descriptors from which the listener computes its limits on connections."""
 
 log = logging.getLogger("tidings.metrics")
 

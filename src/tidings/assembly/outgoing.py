@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens what posts requests to addresses of tenants, when the first request is posted."""
+"""Opens the client that posts requests to addresses of tenants, when the first request is
+posted."""
 
 import asyncio
 from collections.abc import Sequence

@@ -52,7 +52,8 @@ class LazyProviders:
             "fcm": (f"{_PACKAGE}.fcm", lambda: _fcm(services, places, clock)),
             "apns": (f"{_PACKAGE}.apns", lambda: _apns(places, clock, allowed)),
         }
-        """For each provider, its module, and what makes it once the module is loaded."""
+        """For each provider, its module, and the function that makes it once the module is
+        loaded."""
 
     async def get(self, name: str) -> PushProvider | None:
         if name not in self._made and name in self._makers:

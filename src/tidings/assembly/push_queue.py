@@ -50,7 +50,7 @@ def make_notices(core: Core) -> MakeNotice:
 def open_offers(
     config: Config, core: Core, looking: LookingDevices, stack: AsyncExitStack
 ) -> PushOffers:
-    """Start a queue, and return what offers messages to it; `stack` closes both."""
+    """Start a queue, and return the object that offers messages to it; `stack` closes both."""
     service = _operator_service(config, core, stack)
     operator = OperatorPush(core.push.send, service)
     stack.push_async_callback(operator.close)

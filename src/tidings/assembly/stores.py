@@ -112,7 +112,7 @@ class _AnyTime:
 
 
 def deletions_of(config: Config) -> ByteDeletions:
-    """Return what decides when the bytes of attachments may be deleted."""
+    """Return the object that decides when the bytes of attachments may be deleted."""
     return _AnyTime() if isinstance(config.store, DynamoDb) else AttachmentsLock(config.data)
 
 

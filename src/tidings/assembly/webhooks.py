@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs for webhook endpoints, and what delivers events to them."""
+"""Makes the verbs for webhook endpoints, and the parts that deliver events to them."""
 
 from dataclasses import dataclass
 

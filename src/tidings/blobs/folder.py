@@ -136,7 +136,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _stored_in(shard: Path) -> list[StoredParts]:
-    """Return what a shard has; files of somebody else are left out."""
+    """Return the stored parts in a shard; files that others have put there are left out."""
     found = []
     for attachment_id in sorted(_names(shard)):
         names = tuple(sorted(_names(shard / attachment_id)))

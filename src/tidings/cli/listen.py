@@ -34,7 +34,7 @@ from tidings.wire.events import webhook_headers
 
 PAUSE_SECONDS: Final = 1.0
 ANSWER_SECONDS_MAX: Final = 15.0
-"""How long a webhook endpoint has time to answer, too."""
+"""Time to answer, which is also the time that a webhook endpoint has."""
 _SHOWN: Final = ("chat_id", "sequence", "sender_id", "user_id", "inbox", "notification_id")
 """Fields of an event that are printed: never content."""
 

@@ -55,7 +55,7 @@ class Network(Section, frozen=True, kw_only=True):
     trusted_proxies: Networks = ()
     """Networks of proxies whose forwarding headers are trusted."""
     outgoing_allow: Networks = ()
-    """Networks that are not public, to which requests may go if a tenant chose the address."""
+    """Networks that are not public, to which requests at addresses of tenants may still go."""
     has_limits: bool = True
     """Whether rate limits apply."""
 
@@ -97,7 +97,8 @@ class Process(Section, frozen=True, kw_only=True):
     otlp: str | None = None
     """URL of the collector of traces; None if there are no traces."""
     trace_one_in: int = 0
-    """Number of messages and requests without a trace of which one is traced; 0 for none."""
+    """One in this many messages and requests is traced, if it does not bring a trace along; 0 for
+    none."""
 
 
 class Keys(Section, frozen=True, kw_only=True):
@@ -263,7 +264,7 @@ class Config(Section, frozen=True, kw_only=True):
     attachments: Literal["off"] | AttachmentFolder = AttachmentFolder()
     """Where the bytes of attachments are."""
     blobs: str | None = None
-    """The bucket for them, such as `s3://bucket/prefix`; None for a folder."""
+    """The bucket for the bytes of attachments, such as `s3://bucket/prefix`; None for a folder."""
     settings: tuple[Setting, ...] = ()
     """Every setting that is in effect, with its source; empty if they were not loaded."""
 

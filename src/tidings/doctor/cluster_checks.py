@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_SLOW: Final = 0.250
 REDIS_SECONDS_SLOW: Final = 0.020
-"""A call to Redis may take 250 ms; each message needs a few of them."""
+"""Time from which a call to Redis is reported as slow. Each message needs a few calls, and a call
+that takes 250 ms fails."""
 LAG_MAX: Final = 10_000
 MEMORY_USED_MAX: Final = 0.9
 _ANSWER_SECONDS_MAX: Final = 5.0

@@ -16,7 +16,8 @@ from tidings.model.setup_error import SetupError
 CONNECT_SECONDS_MAX: Final = 5.0
 TRIES: Final = 5
 CLOCK_MS_WARN: Final = 2 * SECOND_MS
-"""A difference that is not explained by the way of the answer, or by a time in whole seconds."""
+"""Difference of two clocks from which the doctor warns. Travel time and times in whole seconds
+explain smaller ones."""
 CLOCK_MS_MAX: Final = 10 * SECOND_MS
 """Tokens allow for this difference between clocks."""
 PORTS: Final = {"http": 80, "https": 443, "redis": 6_379, "rediss": 6_379}

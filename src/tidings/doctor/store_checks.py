@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from tidings.stores.dynamodb.schema.differences import Difference, Kind
 
 LOG_BYTES_MAX: Final = 4 * RESTART_PAGES * 4_096
-"""A write-ahead log of this size was not restarted for long, because somebody still reads it."""
+"""A write-ahead log of this size could not be restarted for a long time, because somebody reads
+it."""
 DYNAMODB_SECONDS_SLOW: Final = 0.100
 _WRONG_KEY: Final = (
     "give the server the key with which the store was sealed: "
@@ -38,11 +39,11 @@ _WRONG_KEY: Final = (
 _STOPPING: "Final[tuple[Kind, ...]]" = (
     "table_missing", "key_wrong", "index_missing", "index_wrong", "stream_off", "stream_wrong",
 )  # fmt: skip
-"""Differences of tables without which requests fail; the others cost money or safety."""
+"""Differences because of which requests fail. Other differences cost money or safety."""
 
 
 def judge_keys(subject: Subject, sealed_by: set[str]) -> Iterator[Finding]:
-    """Compare the master keys of the settings with those that sealed the store."""
+    """Compare the master keys of the settings with those that wrap the secrets of the store."""
     keys = master_keys(subject.config, SystemChance())
     known = {key.key_id for key in (keys.current, *keys.previous) if key is not None}
     if keys.current is None and sealed_by:

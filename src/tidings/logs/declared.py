@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declares the actions in the log: what each means, and its fields.
 
-The level and the logger of an action are where it is logged. The reference page is made from both,
+The call that logs an action sets its level and its logger. The reference page is made from both,
 and a test compares the declaration with every line of the code that logs.
 """
 

@@ -2,8 +2,8 @@
 """The requests for which the current task works. Log lines name them.
 
 A REST request is named by its `X-Request-Id`, a frame by its connection and its own id. Background
-work for many callers starts without requests. Where one request, or the requests of one batch, can
-be told apart again, their names are set again. A message on a socket carries the name of its
+work for many callers starts without requests. Where such work turns to one request, or to the
+requests of one batch, their names are set again. A message on a socket carries the name of its
 request with it, because setting a context variable takes a microsecond.
 """
 

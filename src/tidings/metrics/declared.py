@@ -2,8 +2,8 @@
 """Declares all metrics. The reference page, the dashboard and the alert rules are made from this.
 
 Labels are names from the code or the configuration, so their number is bounded. No label contains a
-tenant, a user, a chat or a connection. A histogram of seconds measures to the time at which the
-server acts, as far as it knows it; the help says from when.
+tenant, a user, a chat or a connection. A histogram of seconds measures up to the time at which the
+server acts, as far as this is known. Its help text says where the measurement begins.
 """
 
 from functools import partial

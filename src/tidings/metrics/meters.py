@@ -39,8 +39,8 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value. One below zero, which clocks that differ can make, counts as zero: to
-        Prometheus, a total that shrinks would be a restart of the process."""
+        """Count a value. Clocks that differ can make it negative: then it counts as zero, because
+        Prometheus takes a total that shrinks for a restart of the process."""
         self.counts[bisect_left(self._bounds, value)] += 1
         if value > 0:
             self.total += value

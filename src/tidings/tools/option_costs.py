@@ -105,7 +105,7 @@ def schedule(content: int) -> Cost:
 
 def send_scheduled(content: int) -> Cost:
     """Return the cost of sending a message at its time: that of any other message, and the steps
-    before and after it. Whether the tenant is suspended is usually known."""
+    before and after it. The status of the tenant is usually cached."""
     alone = send(DIRECT, content, 0)
     stored = write_units(SCHEDULED_BYTES + content)
     steps = [

@@ -2,8 +2,8 @@
 """The tracer of this process, if traces are on, and what the rest of the server needs of spans.
 
 Traces are off by default. Then `tracer` is None, and this is all that a message pays for: the
-comparison with None. A message that is not sampled has no span either, so that code with a span in
-its hands never asks again.
+comparison with None. A message that is not sampled has no span either, so that code that has a span
+never checks this again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ NOTHING: Final[Attributes] = MappingProxyType({})
 
 
 class Span(Protocol):
-    """A step of a sampled trace, from its begin to its end."""
+    """A step of a sampled trace, from its beginning to its end."""
 
     @property
     def traceparent(self) -> str:
