@@ -3,6 +3,7 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -104,7 +105,8 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
     """Every use case, by its name."""
     with pytest.MonkeyPatch.context() as patch:
         # What the feed tells is a case of its own, and comes when that says so.
-        patch.setattr(RevocationWatch, "sees", True)
+        always = property(lambda _: math.inf, lambda _watch, _until: None)
+        patch.setattr(RevocationWatch, "sees_until", always, raising=False)
         # A busy machine needs longer, and the step would be repeated.
         patch.setattr(user_deletion, "ERASE_SECONDS", 60)
         async with a_ground(endpoint, folder) as ground:
