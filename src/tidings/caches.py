@@ -67,7 +67,7 @@ class LruCache(Generic[K, V]):
             self._values.popitem(last=False)
 
     def pop(self, key: K) -> V | None:
-        """Remove a value and return it; None if it is not cached."""
+        """Remove a value and return it; return None if it is not cached."""
         if self._size_of is not None:
             self.size -= self._sizes.pop(key, 0)
         return self._values.pop(key, None)

@@ -230,7 +230,7 @@ def sequence_in_path(sequence: str) -> int:
 
 
 def own_message(message_id: str | None) -> tuple[ChatId, int] | None:
-    """Parse the header with the id of a message of the caller; None without the header.
+    """Parse the header with the id of a message of the caller; return None without the header.
 
     Raises:
         Invalid: The text is not the id of a message.

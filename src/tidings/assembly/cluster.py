@@ -62,7 +62,7 @@ class ClusterLinks:
 
 @asynccontextmanager
 async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[ClusterLinks | None]:
-    """Open and start the links; None if this is the only process of its deployment.
+    """Open and start the links; return None if this is the only process of its deployment.
 
     Raises:
         SetupError: A library is not installed.

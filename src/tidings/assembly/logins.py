@@ -32,7 +32,8 @@ from tidings.wire.events import secrets_of
 
 @asynccontextmanager
 async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
-    """Open the sender of text messages; None if none is configured, or this process needs none.
+    """Open the sender of text messages; return None if none is configured, or if this process needs
+    none.
 
     Raises:
         SetupError: A library or credentials are missing.

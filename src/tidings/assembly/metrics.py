@@ -57,7 +57,7 @@ async def measure_loop_lag() -> None:
 
 
 def root_only(core: Core) -> Authenticating:
-    """Return the check of credentials in a process without the API, where only root has a use."""
+    """Return the check of credentials in a process without the API, which serves only root."""
 
     async def authenticate(bearer: str) -> Caller:
         if not core.authenticate.is_root_header(b"Bearer " + bearer.encode("latin-1")):

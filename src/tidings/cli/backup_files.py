@@ -13,7 +13,7 @@ from tidings.stores.sqlite.backup.files import FileBackup
 
 @contextmanager
 def open_files(config: Config, place: str) -> Iterator[FileBackup | None]:
-    """Open the files of a deployment, and those in a place for backups; None without attachments.
+    """Open the files of a deployment and those of its backups; return None without attachments.
 
     Raises:
         SetupError: A library is missing, or no credentials are found for a bucket.

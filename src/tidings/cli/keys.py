@@ -81,7 +81,8 @@ def _root_key(config: Config) -> str:
 
 
 def _ask(url: str, root_key: str) -> Rotation | None:
-    """Ask the server to rotate the master key; None if the server is not running any more."""
+    """Ask the server to rotate the master key; return None if the server is not running any
+    more."""
     where = f"{url.rstrip('/')}/v1/keys/rotate"
     try:
         answer = ask("POST", where, root_key, ROTATION_SECONDS_MAX)

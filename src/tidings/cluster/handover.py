@@ -195,7 +195,7 @@ class RedisHandover:
                 waiting.check()
                 await waiting.done
         except (TimeoutError, RegistryUnavailable):
-            pass  # whoever asked sees who has not answered
+            pass  # the caller sees which gateways have not answered
         finally:
             del self._questioned[request]
         return waiting.answers

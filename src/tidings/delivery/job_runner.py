@@ -66,7 +66,8 @@ class TenantRoundRobin(Generic[T]):
         self._queues.setdefault(tenant, deque()).append(waiting)
 
     def next(self) -> T | None:
-        """Remove and return the next work of the tenant whose turn it is; None if no work waits."""
+        """Remove and return the next work of the tenant whose turn it is; return None if no work
+        waits."""
         if not self._queues:
             return None
         tenant, queue = self._queues.popitem(last=False)

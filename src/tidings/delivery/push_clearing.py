@@ -41,12 +41,12 @@ class PushClearing:
         bus.subscribe(self._on_moved, ReceiptMoved)
 
     def start(self) -> None:
-        """Start the tasks that take notices back."""
+        """Start the tasks that remove notices."""
         for _ in range(WORKERS):
             self._tasks.repeat(self._work)
 
     async def close(self) -> None:
-        """Stop. Notices that were not taken back stay until the app is opened."""
+        """Stop. Notices that were not removed yet stay until the app is opened."""
         await self._tasks.close()
 
     def _on_moved(self, event: ReceiptMoved) -> None:

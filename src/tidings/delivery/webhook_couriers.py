@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivers events to webhook endpoints, with a courier for each endpoint.
 
-The store has for each endpoint the chats of which it is owed events. A courier reads some of them,
-posts their events, and stores how far it came. The next event of a chat is posted only after the
-endpoint has taken the one before. An endpoint that fails is left alone for a growing time, and is
-then tried with one event. Its chats wait meanwhile, and no other endpoint notices.
+The store lists, for each endpoint, the chats with events that the endpoint is owed. A courier reads
+some of them, posts their events, and stores how far it came. The next event of a chat is posted
+only after the endpoint has taken the one before. An endpoint that fails is left alone for a growing
+time, and is then tried with one event. Its chats wait meanwhile, and no other endpoint notices.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ class BusEvents:
         """Raise everything that was gathered.
 
         Raises:
-            Unavailable: The store does not answer. What was not raised is still gathered.
+            Unavailable: The store does not answer. Events that were not raised are still gathered.
         """
         while self._gathered:
             name, event = next(iter(self._gathered.items()))

@@ -54,7 +54,7 @@ async def look_at_server(subject: Subject) -> AsyncIterator[Finding]:
 
 
 def _ready(url: str) -> Finding | None:
-    """Ask a server whether it is ready; None if nothing listens there."""
+    """Ask a server whether it is ready; return None if nothing listens there."""
     asked = f"{url.rstrip('/')}/readyz"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -150,7 +150,7 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwedStream(msgspec.Struct, frozen=True):
-    """A chat, or the event log, of which an endpoint has not got everything yet."""
+    """A chat, or the event log, with events that an endpoint has not taken yet."""
 
     stream: str
     sent: int

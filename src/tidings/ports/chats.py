@@ -41,7 +41,8 @@ class Receipts(Protocol):
         ...
 
     async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
-        """Move one receipt, durably, and return it with the head; None if the user is not a member.
+        """Move one receipt, durably, and return it with the head; return None if the user is not a
+        member.
 
         Raises:
             ReceiptBeyondHead: A strong read shows that the log does not have this sequence yet.
@@ -261,8 +262,8 @@ class Deletions(Protocol):
         ...
 
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
-        """Acquire the lease on deleting a chat, and return its deletion job; None if another holder
-        has the lease.
+        """Acquire the lease on deleting a chat, and return its deletion job; return None if another
+        holder has the lease.
 
         Two holders at once would do no harm, but the work would be done and paid for twice.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of an export about webhooks. What endpoints are owed is not exported."""
+"""Facts of an export about webhooks. The events that endpoints are owed are not exported."""
 
 from tidings.model.webhooks import DisabledBy
 from tidings.ports.export_inbox_facts import FactBase

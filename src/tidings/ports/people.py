@@ -143,7 +143,7 @@ class Tenants(Protocol):
         ...
 
     async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
-        """Suspend or resume a tenant; None if there is no such tenant.
+        """Suspend or resume a tenant; return None if there is no such tenant.
 
         A suspension is also appended to the revocation feed. Suspending a suspended tenant changes
         nothing.
@@ -151,15 +151,15 @@ class Tenants(Protocol):
         ...
 
     async def set_quotas(self, tenant: str, quotas: Quotas) -> Tenant | None:
-        """Replace a tenant's quotas; None if there is no such tenant."""
+        """Replace a tenant's quotas; return None if there is no such tenant."""
         ...
 
     async def add_key(self, key: TenantKey) -> bool:
-        """Store a new tenant key; False if there is no such tenant."""
+        """Store a new tenant key; return False if there is no such tenant."""
         ...
 
     async def revoke_key(self, tenant: str, key_id: str, now: int) -> bool:
-        """Revoke a tenant key for good; False if the tenant has no such key that is valid."""
+        """Revoke a tenant key for good; return False if the tenant has no such valid key."""
         ...
 
     async def find_key(self, key_id: str) -> TenantKey | None:
@@ -206,7 +206,7 @@ class Tenants(Protocol):
         ...
 
     async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
-        """Remove the tenant's own public keys; False if there are none.
+        """Remove the tenant's own public keys; return False if there are none.
 
         Each removed id is appended to the revocation feed.
         """
@@ -268,7 +268,7 @@ class UserStore(Protocol):
         ...
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
-        """Release the user's phone number; None if there is no such user.
+        """Release the user's phone number; return None if there is no such user.
 
         If there was a number, the same transaction also revokes the user's tokens and sessions, as
         `revoke_tokens` does.
@@ -276,7 +276,7 @@ class UserStore(Protocol):
         ...
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
-        """Deactivate or reactivate the user; None if there is no such user.
+        """Deactivate or reactivate the user; return None if there is no such user.
 
         Deactivating also revokes the user's tokens and sessions, as `revoke_tokens` does, in the
         same transaction, so a reactivated user needs new ones. Deactivating a deactivated user does
@@ -285,7 +285,7 @@ class UserStore(Protocol):
         ...
 
     async def ban(self, user: UserKey, until: int | None, now: int) -> User | None:
-        """Ban the user until a time, or end the ban; None if there is no such user.
+        """Ban the user until a time, or end the ban; return None if there is no such user.
 
         The same transaction appends a revocation of kind `ban` to the revocation feed.
         """

@@ -149,7 +149,7 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     chats: int
     """Chats that the connection follows."""
     behind: int
-    """Chats of which it lacks entries that exist."""
+    """Chats whose entries it does not have completely."""
     unacknowledged: int
     """Entries that were sent and not acknowledged with `received` yet."""
     window: int

@@ -100,7 +100,8 @@ class TenantJobs(Protocol):
         ...
 
     async def save(self, job: TenantJob, holder: str) -> bool:
-        """Store the progress of a leased job; False if another holder has the lease by now."""
+        """Store the progress of a leased job; return False if another holder has the lease by
+        now."""
         ...
 
     async def remove(self, tenant: str, job_id: str) -> None:

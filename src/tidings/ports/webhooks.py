@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for webhook endpoints: where they are stored, what they are owed, and a tenant's events.
 
-The queue is the store itself. For each endpoint it has a row for each chat of which the endpoint
-has not got everything yet, however many events of the chat are waiting.
+The queue is the store itself. For each endpoint it has one row per chat with events that the
+endpoint has not taken yet, however many these are.
 """
 
 from collections.abc import Mapping, Sequence

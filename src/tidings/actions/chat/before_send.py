@@ -58,7 +58,7 @@ class HookedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message, as the hook is told of it."""
+    """A message, in the form in which the hook gets it."""
 
     action: Literal["send", "edit"]
     chat_id: str

@@ -231,7 +231,8 @@ class _ChatChecks:
         self._stored: dict[UserKey, tuple[Role, int]] = {}
         """Role of each member, and the sequence with which the member joined, as stored."""
         self._members: dict[UserKey, tuple[Role, int]] = {}
-        """The same as the log tells it."""
+        """Role of each member, and the sequence with which the member joined, as the log shows
+        them."""
         self._marks: defaultdict[int, list[tuple[str, int | None]]] = defaultdict(list)
         """Marks by sequence, each with the number of messages that the log should have up to
         there."""

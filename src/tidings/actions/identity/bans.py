@@ -48,7 +48,7 @@ class Bans:
             raise UserBanned(f"until {rfc3339(until)}")
 
     def learn(self, user: UserKey, until: int) -> None:
-        """Take notice of a ban; 0 ends it."""
+        """Cache a ban until this time; 0 ends it."""
         if until:
             self._until.put(user, until)
         else:

@@ -119,7 +119,8 @@ class PushDirectory:
         return found
 
     def changed(self, name: str) -> None:
-        """Take notice at once of a change by this process, about a user or a tenant."""
+        """Drop a user or a tenant from the cache, because this process has changed their push
+        data."""
         self._tenants.forget(name)
         self._users.forget(name)
 

@@ -93,7 +93,7 @@ class Reading:
     blocks: BlockLists
     index: SearchIndex
     note: Callable[[ChatId], None]
-    """Called with a chat of which too many entries are not indexed."""
+    """Called with a chat that has too many entries without an index."""
 
 
 @dataclass(slots=True)

@@ -85,7 +85,7 @@ class Search:
     blocks: BlockLists
     index: SearchIndex
     note: Callable[[ChatId], None]
-    """Called with a chat of which too many entries are not indexed."""
+    """Called with a chat that has too many entries without an index."""
     _under_way: Counter[UserKey] = field(default_factory=Counter)
 
     async def __call__(

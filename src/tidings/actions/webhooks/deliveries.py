@@ -61,7 +61,7 @@ class WebhookDeliveries:
         cursor: str | None,
         limit: int,
     ) -> tuple[list[SetAside | OwedStream], str | None]:
-        """Return dead letters, and then chats of which the endpoint is owed events.
+        """Return dead letters, and then chats with events that the endpoint is owed.
 
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.

@@ -65,7 +65,7 @@ class TenantEvents:
                 wake(endpoint)
 
     def is_wanted(self, tenant: str, kind: TenantEventType) -> bool:
-        """Return False if, for all that is cached, no endpoint gets events of this type."""
+        """Return False if the cached endpoints show that none gets events of this type."""
         found = self._directory.cached(tenant)
         return found is None or any(_wants(endpoint, kind) for endpoint in found)
 

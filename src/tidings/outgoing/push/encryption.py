@@ -35,7 +35,7 @@ class SubscriptionKeys(msgspec.Struct, frozen=True):
     auth: bytes
 
     def __repr__(self) -> str:
-        return "SubscriptionKeys()"  # whoever has them can write to the browser
+        return "SubscriptionKeys()"  # anybody who has them can write to the browser
 
 
 def padded_length(length: int) -> int:

@@ -93,7 +93,7 @@ class Http2Connection(asyncio.Protocol):
         takes."""
         self._is_ending = False
         self._waiting: dict[asyncio.Future[None], None] = {}
-        """Who waits for a change, in order."""
+        """Futures of the requests that wait for a change, in order."""
         self._heard_at = self._loop.time()
         self._pong: asyncio.Future[None] | None = None
         self._idle: asyncio.TimerHandle | None = None

@@ -217,7 +217,8 @@ def tenants_item(fact: OneItem) -> Item:
 
 
 def to_tenants_fact(item: Item) -> OfTenants | None:
-    """Convert an item in the table of tenants to a fact; None if the item is not exported."""
+    """Convert an item in the table of tenants to a fact; return None if the item is not
+    exported."""
     pk, sk = item["pk"], item["sk"]
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:

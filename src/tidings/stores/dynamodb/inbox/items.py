@@ -246,7 +246,7 @@ class Partitions:
         return sorted(self._tenants)
 
     def inboxes(self) -> list[tuple[str, str]]:
-        """Return each tenant and inbox, in order."""
+        """Return each inbox with its tenant, in order."""
         return [_pair(name) for name in sorted(self._inboxes)]
 
     def scheduling(self) -> list[UserKey]:

@@ -68,7 +68,7 @@ def to_broadcast_states(item: Item) -> BroadcastStates:
 
 
 class DynamoInboxStates:
-    """Stores the states of single notifications, and moves the marks of all."""
+    """Stores the states of single notifications, and moves the marks that cover many."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

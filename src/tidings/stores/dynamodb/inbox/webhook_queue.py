@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What webhook endpoints are owed, and the event logs of tenants, in the table of inboxes.
 
-The chats of which an endpoint is owed something are divided into a few partitions, because a tenant
+The chats with events that an endpoint is owed are divided into a few partitions, because a tenant
 may be active in thousands of chats a second. An item is removed when the endpoint has got
 everything. DynamoDB removes items that nobody has looked for in a month.
 """
@@ -43,7 +43,7 @@ _IS_LATER: Final = "attribute_not_exists(#head) OR #head < :head"
 
 
 class DynamoWebhookQueue:
-    """Stores one item for each chat of which an endpoint has not got everything yet."""
+    """Stores one item for each chat with events that an endpoint has not taken yet."""
 
     is_fed_by_log = False
 

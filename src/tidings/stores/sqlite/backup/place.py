@@ -82,7 +82,7 @@ class BackupFolder:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            write_out(file)  # whoever verifies the file afterwards then reads it from the disk
+            write_out(file)  # a later verification then reads it from the disk
         part.rename(self.folder / name)
         sync_folder(self.folder)
 

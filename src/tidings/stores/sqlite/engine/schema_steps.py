@@ -372,7 +372,7 @@ CREATE INDEX sessions_of_users ON sessions (user_id, created_at);
 """
 
 
-# The parts are last: whoever looks for a version reads no overflow page for them.
+# The parts are last, so that a search for a version reads no overflow page for them.
 SEARCH_INDEX: Final = """
 CREATE TABLE search_states (
     chat_id TEXT NOT NULL PRIMARY KEY,

@@ -141,7 +141,7 @@ class SqliteWebhooks:
 
 
 class SqliteWebhookQueue:
-    """Stores one row for each chat of which an endpoint has not got everything yet."""
+    """Stores one row for each chat with events that an endpoint has not taken yet."""
 
     is_fed_by_log = True
 

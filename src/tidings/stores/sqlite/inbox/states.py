@@ -39,7 +39,7 @@ _ACTS: Final = "acted = ?, acted_at = ?, read_at = coalesce(read_at, ?)"
 
 
 class SqliteInboxStates:
-    """Stores the states of single notifications, and moves the marks of all."""
+    """Stores the states of single notifications, and moves the marks that cover many."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
