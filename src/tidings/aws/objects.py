@@ -124,7 +124,7 @@ class ObjectBucket:
         """Iterate over the keys that begin with a prefix, in order.
 
         Raises:
-            RequestError: They cannot be listed now.
+            RequestError: The objects cannot be listed now.
         """
         query = {"list-type": "2", "max-keys": str(KEYS_AT_ONCE), "prefix": prefix}
         while True:

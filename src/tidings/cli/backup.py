@@ -100,7 +100,7 @@ def backup_count(text: str) -> int:
     """Return the number of backups to keep, from an option.
 
     Raises:
-        argparse.ArgumentTypeError: It is not a number, or less than one.
+        argparse.ArgumentTypeError: The text is not a number, or is less than one.
     """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups, 1 or more")
@@ -242,7 +242,7 @@ def restore_chosen(
     """Restore a backup with its files, the erasures of the newest backup, and those of a ledger.
 
     Raises:
-        SetupError: The folder is not empty, the backup is damaged, or the ledger is none.
+        SetupError: The folder is not empty, the backup is damaged, or the ledger is not valid.
     """
     place = open_place(source)
     with _told(f"{chosen.backup_id} cannot be restored"):

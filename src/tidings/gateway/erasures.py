@@ -42,7 +42,7 @@ class RecentErasures:
         return len(self._told)
 
     def reaches(self, place: int) -> bool:
-        """Return True if a call of `since` with this position needs no read of the store before."""
+        """Return True if `since` can answer for this position without a read of the store."""
         return place >= self._after or self._is_full
 
     def since(self, place: int) -> list[Told] | None:

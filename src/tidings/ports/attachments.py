@@ -137,7 +137,7 @@ class Blobs(Protocol):
         """Return the names of all parts of an attachment.
 
         Raises:
-            StoreUnavailable: They cannot be listed now.
+            StoreUnavailable: The parts cannot be listed now.
         """
         ...
 
@@ -145,7 +145,7 @@ class Blobs(Protocol):
         """Delete parts; those that do not exist are skipped.
 
         Raises:
-            StoreUnavailable: They cannot be deleted now; some may be.
+            StoreUnavailable: Not all parts can be deleted now; some may be deleted.
         """
         ...
 

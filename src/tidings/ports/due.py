@@ -143,7 +143,7 @@ class ScheduledMessages(Protocol):
     async def fire(self, user: UserKey, scheduled_id: str, send_at: int) -> Scheduled | None:
         """Mark a message as firing if it is pending or firing, and to be sent at this time.
 
-        Returns the message as it is then, in whichever state; None if there is none.
+        Returns the message afterwards, in any state; None if there is none.
         """
         ...
 

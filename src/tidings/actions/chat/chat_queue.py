@@ -316,8 +316,8 @@ class Repeats:
 def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:
     """Return True if a message can be appended without claiming its idempotency key.
 
-    This is so if every message since the client first sent this one is in the cache of the queue:
-    an earlier send of it would be found there.
+    This is possible if the queue has cached every message since the client first sent this one,
+    because an earlier send would be among them.
     """
     key = request.key
     if key is None or key.after is None or request.is_claimed:

@@ -47,7 +47,7 @@ class Explain:
             Forbidden: The caller is a user.
             UserNotFound: The tenant has no such user.
             InboxNotFound: There is no such inbox.
-            Invalid: Nothing was named, or too much, or an id is malformed.
+            Invalid: None or too many of the ids are given, or one is malformed.
         """
         require_tenant(caller, tenant)
         if (notification_id is None) == (message_id is None and request_id is None):

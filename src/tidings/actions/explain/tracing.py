@@ -55,7 +55,7 @@ class Trace:
             Forbidden: The caller is a user.
             UserNotFound: The tenant has no such user.
             ChatNotFound: The tenant has no such chat.
-            Invalid: Not exactly one of user and chat was given.
+            Invalid: Neither a user nor a chat is given, or both are.
             CursorInvalid: The cursor is of another trace.
         """
         require_tenant(caller, tenant)

@@ -64,7 +64,7 @@ class RegisterDevice:
         notices any more.
 
         Raises:
-            Invalid: The name of the device, or what is given, is malformed.
+            Invalid: The name of the device, or its registration, is malformed.
             Forbidden: The caller's token belongs to another device.
             PushOff: The tenant has not configured the provider.
             LimitReached: The user has registered too many other devices.

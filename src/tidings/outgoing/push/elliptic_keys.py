@@ -36,7 +36,7 @@ def read_private_key(number: bytes) -> EllipticCurvePrivateKey:
     """Return the private key with this number.
 
     Raises:
-        ValueError: There is no such key.
+        ValueError: No key has this number.
     """
     if len(number) != NUMBER_BYTES:
         raise ValueError("a private key of P-256 has 32 bytes")
@@ -52,7 +52,7 @@ def read_public_key(point: bytes) -> EllipticCurvePublicKey:
     """Return the public key at this point of the curve.
 
     Raises:
-        ValueError: It is not a point of the curve, or it is compressed.
+        ValueError: The bytes are not a point of the curve, or it is compressed.
     """
     if len(point) != POINT_BYTES:
         raise ValueError("a public key of P-256 has 65 bytes")
@@ -73,7 +73,7 @@ def from_base64url(text: str) -> bytes:
     """Return the content of a text in base64url, with or without padding.
 
     Raises:
-        ValueError: The text is something else.
+        ValueError: The text is not base64url.
     """
     if not _BASE64URL.fullmatch(text):
         raise ValueError("not base64url")

@@ -56,7 +56,7 @@ def encrypt(
     `sender` and `salt` must be new for each message.
 
     Raises:
-        ValueError: The public key of the subscription is none.
+        ValueError: The public key of the subscription is not valid.
     """
     assert len(text) <= TEXT_BYTES_MAX, f"a push message has at most {TEXT_BYTES_MAX} bytes"
     public = write_public_key(sender.public_key())

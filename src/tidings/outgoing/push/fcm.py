@@ -126,10 +126,10 @@ def _account(credentials: PushCredentials) -> ServiceAccount:
 
 
 def _private_key(fields: Fields, kept: str | None) -> str:
-    """Return the text of a private key; the one that is kept, if none is given.
+    """Return the text of a private key; if none is given, return the one that is kept.
 
     Raises:
-        Invalid: It is none of a service account.
+        Invalid: The key is not that of a service account.
     """
     expected = "a private key as in the file of a service account"
     pem = fields.optional_text("private_key", _PEM, expected) or kept or ""

@@ -71,7 +71,7 @@ class FcmTokens:
         """Return a valid token.
 
         Raises:
-            NoAnswer: There is none; the outcome is what becomes of the notice.
+            NoAnswer: No token can be obtained; the exception has the outcome of the notice.
         """
         state = self._accounts.get(account)
         if state is None:

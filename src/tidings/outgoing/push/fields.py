@@ -32,7 +32,7 @@ class Fields:
         """Return a text that matches the pattern; None if there is none.
 
         Raises:
-            Invalid: It is not such a text.
+            Invalid: The value does not match the pattern.
         """
         value = self._given.get(name)
         if value is None:
@@ -45,7 +45,7 @@ class Fields:
         """Return a text that matches the pattern.
 
         Raises:
-            Invalid: There is none, or it is not such a text.
+            Invalid: The value is missing, or does not match the pattern.
         """
         value = self.optional_text(name, pattern, expected)
         if value is None:
@@ -56,7 +56,7 @@ class Fields:
         """Return a truth value; False if there is none.
 
         Raises:
-            Invalid: It is something else.
+            Invalid: The value is not true or false.
         """
         value = self._given.get(name)
         if value is not None and not isinstance(value, bool):
@@ -67,7 +67,7 @@ class Fields:
         """Return a JSON object.
 
         Raises:
-            Invalid: It is something else, or missing.
+            Invalid: The value is missing, or is not an object.
         """
         value = self._given.get(name)
         if not isinstance(value, Mapping):

@@ -180,7 +180,8 @@ class Http2Connection(asyncio.Protocol):
         """Wait for a condition, which is checked whenever a frame has arrived.
 
         Raises:
-            NoAnswer: It was not met in time. The request is not complete, so nothing was sent.
+            NoAnswer: The condition was not met in time. The request is incomplete, so nothing was
+                sent.
         """
         while not is_met():
             changed = self._loop.create_future()

@@ -32,7 +32,7 @@ def require(*packages: str) -> None:
     """Check that packages are installed, without importing them.
 
     Raises:
-        ProviderMissing: One of them is missing.
+        ProviderMissing: One of the packages is missing.
     """
     for package in packages:
         if find_spec(package) is None:

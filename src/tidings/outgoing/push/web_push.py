@@ -195,7 +195,7 @@ def _checked_key(fields: Fields, name: str, expected: str) -> str:
     """Return a key of a subscription in base64url without padding.
 
     Raises:
-        Invalid: It is not such a key.
+        Invalid: The value is not such a key.
     """
     try:
         key = from_base64url(fields.text(name, _KEY, expected))

@@ -170,7 +170,8 @@ async def _read_log(dynamo: Dynamo, chat: ChatId) -> _LogState:
 def _as_the_log_says(
     chat: ChatId, user: UserKey, log: _LogState, before: MemberFact | None
 ) -> MemberFact:
-    """Return a member as the log says, with marks that are not beyond the end of the log."""
+    """Return a member as the log describes them, with marks that are not beyond the end of the
+    log."""
     member = log.members[user]
     start = member.joined
     if before is None:

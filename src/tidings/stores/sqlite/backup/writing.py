@@ -54,8 +54,8 @@ file can be removed with the older backups."""
 
 
 FLUSH_PAGES: Final = 1_000
-"""After so many pages, the system begins to write them to the disk. Otherwise the sync at the end
-would write all of them at once, and commits of the server would wait for it."""
+"""Number of pages after which the system begins to write them to the disk. Otherwise the sync at
+the end would write all of them at once, and commits of the server would wait for it."""
 
 
 class Base(msgspec.Struct):

@@ -68,7 +68,7 @@ _decode = msgspec.json.Decoder(WebhookEndpoint).decode
 
 
 class FollowedTenants:
-    """The tenants whose entries are owed to webhook endpoints, in memory."""
+    """Caches which tenants have webhook endpoints that are owed entries."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._tenants = {tenant for (tenant,) in db.execute(_FOLLOWED)}
