@@ -9,7 +9,14 @@ import msgspec
 from tests.contract.builders import an_endpoint, new_chat_id
 from tests.contract.engines import Engine, Store
 from tests.support.clock import NOW
-from tidings.model.webhooks import KEPT_MS, OwedStream, SetAside, WebhookEndpoint
+from tidings.model.webhooks import (
+    EVENT_LOG,
+    KEPT_MS,
+    EventRefusal,
+    OwedStream,
+    SetAside,
+    WebhookEndpoint,
+)
 
 TENANT = "acme"
 CHAT = new_chat_id()
@@ -97,6 +104,34 @@ async def test_what_is_owed_later_may_be_earlier_in_the_stream(store: Store) -> 
     assert await owed(store, endpoint) == []
 
 
+async def test_a_refusal_is_kept_with_the_stream_until_it_is_finished(engine: Engine) -> None:
+    endpoint = an_endpoint()
+    refused = EventRefusal(4, 2, NOW)
+    async with engine.open() as store:
+        await store.webhooks.add(endpoint)
+        queue, place = store.webhook_queue, endpoint.place
+        await queue.refuse(place, CHAT, refused)
+        assert await owed(store, endpoint) == [], "nothing is owed"
+        await queue.owe(place, OwedStream(CHAT, 2, 5))
+        await queue.refuse(place, CHAT, EventRefusal(4, 1, NOW - 1))
+        await queue.refuse(place, CHAT, refused)
+        await queue.advance(place, OwedStream(CHAT, 3, 5))
+        await queue.owe(place, OwedStream(CHAT, 5, 6))
+    async with engine.open() as store:
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 3, 6, refused)]
+        await store.webhook_queue.advance(endpoint.place, OwedStream(CHAT, 6, 6))
+        await store.webhook_queue.owe(endpoint.place, OwedStream(CHAT, 6, 7))
+        assert await owed(store, endpoint) == [OwedStream(CHAT, 6, 7)]
+
+
+def test_a_refusal_is_about_the_next_event_since_the_endpoint_was_changed() -> None:
+    refused = EventRefusal(4, 2, NOW)
+    assert OwedStream(CHAT, 3, 6, refused).refused(NOW) == refused
+    assert OwedStream(CHAT, 4, 6, refused).refused(NOW) is None
+    assert OwedStream(CHAT, 3, 6, refused).refused(NOW + 1) is None
+    assert OwedStream(CHAT, 3, 6).refused(NOW) is None
+
+
 async def test_owed_streams_come_in_pages(store: Store) -> None:
     place, chats = an_endpoint().place, sorted(new_chat_id() for _ in range(7))
     for chat in chats:
@@ -149,6 +184,26 @@ async def test_events_of_a_tenant_are_read_in_order(engine: Engine) -> None:
         later = await store.tenant_events.append(TENANT, "user.deleted", {}, NOW + KEPT_MS, [])
         assert later.sequence == NOW + KEPT_MS
         assert await store.tenant_events.get(TENANT, later.sequence - 1) is None
+
+
+async def test_the_rows_of_a_deleted_endpoint_are_removed_in_parts(store: Store) -> None:
+    endpoint, other = an_endpoint("deleted"), an_endpoint("stays")
+    queue, place = store.webhook_queue, endpoint.place
+    aside = SetAside(stream=CHAT, sequence=2, type="chat.created", status=422, attempts=10, at=NOW)
+    for one in (place, other.place):
+        await queue.owe(one, OwedStream(EVENT_LOG, 0, 1))
+        await queue.set_aside(one, aside)
+    for _ in range(30):
+        await queue.owe(place, OwedStream(new_chat_id(), 0, 1))
+    removed = [await queue.remove(place, 2) for _ in range(2)]
+    assert all(removed)
+    assert sum(removed) < 32
+    while await queue.remove(place, 20):
+        pass
+    assert await owed(store, endpoint) == []
+    assert (await queue.aside(place, None, 9)).rows == []
+    assert await owed(store, other) == [OwedStream(EVENT_LOG, 0, 1)]
+    assert (await queue.aside(other.place, None, 9)).rows == [aside]
 
 
 async def test_a_deleted_tenant_has_no_endpoints(store: Store) -> None:

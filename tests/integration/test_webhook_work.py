@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver
 from tidings.actions.webhooks.events import TenantEvents
 from tidings.actions.webhooks.reminders import Reminders, reminder_of
-from tidings.delivery.webhook_couriers import RETRY_MS, Courier
+from tidings.delivery.webhook_couriers import RETRY_MS, Courier, WebhookCouriers
 from tidings.delivery.webhook_events import BusEvents
 from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
 from tidings.model import webhooks
@@ -128,8 +128,7 @@ async def test_an_event_on_which_the_endpoint_always_fails_holds_back_its_own_ch
 
     await until(is_good)
     receiver.answer = None
-    await town.later(webhooks.BACK_OFF_MS_MAX)
-    await town.got((bad, 2))
+    await town.got_later((bad, 2))
 
 
 class _Failing(TenantEvents):
@@ -144,6 +143,36 @@ class _Failing(TenantEvents):
         if self.failures >= 0:
             raise StoreUnavailable
         await super().__call__(tenant, kind, data)
+
+
+async def test_attempts_are_counted_across_restarts(
+    town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery, core = town.rest.core.webhook_delivery, town.rest.core
+    monkeypatch.setattr(delivery.couriers, "_may_run", lambda _: False)
+    monkeypatch.setattr(receiver, "answer", lambda _: 422)
+    [ann] = await town.users("ann")
+    chat = await ann.group()
+
+    async def restart_and_try() -> int:
+        """Let a process that was just started deliver what it finds."""
+        town.rest.clock.time += webhooks.REFUSED_WAITS_MS[-1]
+        fresh = WebhookCouriers(
+            directory=delivery.directory,
+            queue=core.store.webhook_queue,
+            read=delivery.couriers._read,
+            attempt=delivery.couriers._attempt,
+            health=delivery.couriers._health,
+            clock=town.rest.clock,
+        )
+        await fresh.turn(Courier((town.tenant, "main")))
+        return len(await town.deliveries("failed"))
+
+    await until(restart_and_try, equals=1)
+    [aside] = await town.deliveries("failed")
+    assert aside["delivery_id"] == f"{chat}.1"
+    assert aside["attempts"] == webhooks.ATTEMPTS_MAX
+    assert len(receiver.asked) == webhooks.ATTEMPTS_MAX
 
 
 async def test_events_of_the_bus_wait_for_the_store_and_are_stored_at_the_end(

@@ -17,7 +17,7 @@ from tests.support.engine import Settings
 from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 from tidings.assembly.delivery import run_webhooks
-from tidings.model.webhooks import EVENT_TYPES
+from tidings.model.webhooks import BACK_OFF_MS_MAX, EVENT_TYPES
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -73,6 +73,16 @@ class Town:
     async def got(self, *places: tuple[str, int]) -> None:
         """Wait until the receiver took these events."""
         await until(lambda: set(places) <= {one.place for one in self.receiver.taken})
+
+    async def got_later(self, *places: tuple[str, int]) -> None:
+        """Let time pass until the receiver took these events. The courier notes a failure at a time
+        of its own, and waits from then on."""
+
+        async def took_all() -> bool:
+            await self.later(BACK_OFF_MS_MAX)
+            return set(places) <= {one.place for one in self.receiver.taken}
+
+        await until(took_all)
 
     async def deliveries(self, state: str = "") -> list[dict[str, Any]]:
         query = f"?state={state}" if state else ""

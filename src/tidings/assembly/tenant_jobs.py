@@ -30,6 +30,7 @@ from tidings.actions.jobs.user_deletion import (
 )
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, JobVerbs
 from tidings.actions.webhooks.raising import RaiseUserDeleted
+from tidings.actions.webhooks.removing import RemoveOwed
 from tidings.actions.webhooks.replaying import ReplayEvents
 from tidings.assembly.foundation import Foundation
 from tidings.config import Config, DynamoDb
@@ -79,6 +80,7 @@ def make_tenant_work(
         "tenant.delete": _tenant_deletion(config, base, chats, verbs),
         "webhook.resume": replay,
         "webhook.replay": replay,
+        "webhook.delete": RemoveOwed(store.webhooks, store.webhook_queue, base.clock),
         "user.export": ExportPerson(store, base.vault, inbox.list, base.clock),
     }
     return TenantWork(verbs, kinds, _replay(base, chats, verbs))
@@ -126,6 +128,8 @@ def _tenant_deletion(
         delete_chat=chats.delete,
         delete_user=verbs.delete_user,
         delete_inbox=verbs.delete_inbox,
+        webhooks=store.webhooks,
+        webhook_queue=store.webhook_queue,
         clock=base.clock,
         settle_ms=_settle_ms(config),
     )

@@ -15,8 +15,6 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-import msgspec
-
 from tidings.actions.webhooks.attempts import (
     AttemptResult,
     EventReader,
@@ -30,7 +28,7 @@ from tidings.metrics.counts import report_counts
 from tidings.model import webhooks as model
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
-from tidings.model.webhooks import REPLAYED, OwedStream, SetAside, WebhookEndpoint
+from tidings.model.webhooks import REPLAYED, EventRefusal, OwedStream, SetAside, WebhookEndpoint
 from tidings.ports.webhooks import WebhookQueue
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -45,18 +43,9 @@ STORED_SECONDS: Final = 1.0
 """How often a courier stores how far it came in a long stream."""
 REQUESTS_MAX: Final = 512
 """Requests to all endpoints at the same time."""
-REFUSED_MAX: Final = 10_000
-"""Streams of an endpoint whose next event was refused and waits."""
 RETRY_MS: Final = 1 * SECOND_MS
 Name = tuple[str, str]
 """Tenant and id of an endpoint."""
-
-
-class _Refused(msgspec.Struct):
-    """The next event of a stream, which the endpoint has refused."""
-
-    attempts: int = 0
-    retry_at: int = 0
 
 
 class Courier:
@@ -73,7 +62,8 @@ class Courier:
         self.after = ""
         """The stream after which the next turn begins. Every stream therefore gets its turn, even
         if the endpoint fails at each event of one of them."""
-        self.refused: dict[str, _Refused] = {}
+        self.refused_until = 0
+        """When the first of the refused events that wait may be posted again; 0 if none waits."""
         self.updated_at = 0
         """When the tenant last changed the endpoint."""
 
@@ -82,12 +72,14 @@ class Courier:
         if endpoint.updated_at != self.updated_at:
             self.updated_at = endpoint.updated_at
             self.failures = self.retry_at = 0
-            self.refused.clear()
 
-    def is_ready(self, stream: str, now: int) -> bool:
-        """Return True if the next event of a stream may be posted."""
-        refused = self.refused.get(stream)
-        return refused is None or refused.retry_at <= now
+    def is_ready(self, owed: OwedStream, now: int) -> bool:
+        """Return True if the next event of a stream may be posted; otherwise note when."""
+        refusal = owed.refused(self.updated_at)
+        if refusal is None or refusal.retry_at <= now:
+            return True
+        self.refused_until = min(self.refused_until or refusal.retry_at, refusal.retry_at)
+        return False
 
     def back_off(self, now: int) -> None:
         """Leave the endpoint alone for a while; several failures at once count as one."""
@@ -95,17 +87,6 @@ class Courier:
             self.failures += 1
             wait_ms = min(model.BACK_OFF_MS * 2 ** (self.failures - 1), model.BACK_OFF_MS_MAX)
             self.retry_at = now + wait_ms
-
-    def refuse(self, stream: str, now: int) -> int:
-        """Note that the next event of a stream was refused; return how often it was refused so
-        far."""
-        if len(self.refused) >= REFUSED_MAX:
-            self.refused.clear()  # their events are tried more often than necessary
-        refused = self.refused.setdefault(stream, _Refused())
-        refused.attempts += 1
-        waits = model.REFUSED_WAITS_MS
-        refused.retry_at = now + waits[min(refused.attempts, len(waits)) - 1]
-        return refused.attempts
 
 
 class WebhookCouriers:
@@ -262,10 +243,11 @@ class WebhookCouriers:
     ) -> tuple[list[OwedStream], bool]:
         """Return streams whose next event may be posted, and whether the endpoint is owed any."""
         is_owed, begins = False, deque(dict.fromkeys((courier.after, "")))
+        courier.refused_until = 0
         while begins:
             page = await self._queue.owed(endpoint.place, begins.popleft(), STREAMS_AT_ONCE)
             is_owed = is_owed or bool(page)
-            ready = [one for one in page if courier.is_ready(one.stream, now)]
+            ready = [one for one in page if courier.is_ready(one, now)]
             if courier.failures:
                 del ready[1:]  # one event shows whether the endpoint is back
             if ready:
@@ -282,8 +264,7 @@ class WebhookCouriers:
             return courier.retry_at - now
         if has_more:
             return 0
-        later = [one.retry_at for one in courier.refused.values() if one.retry_at > now]
-        return min(later, default=now + RETRY_MS) - now
+        return max(courier.refused_until - now, 0) or RETRY_MS
 
     async def _deliver_all(
         self, courier: Courier, endpoint: WebhookEndpoint, waiting: deque[OwedStream]
@@ -314,7 +295,7 @@ class WebhookCouriers:
                 continue
             if event.type in endpoint.events:
                 result = await self._post(endpoint, owed.stream, event)
-                if not await self._is_done(courier, endpoint, owed.stream, event, result):
+                if not await self._is_done(courier, endpoint, owed, event, result):
                     break
             sent = event.sequence
             if monotonic() - stored_at >= STORED_SECONDS:
@@ -336,7 +317,7 @@ class WebhookCouriers:
         self,
         courier: Courier,
         endpoint: WebhookEndpoint,
-        stream: str,
+        owed: OwedStream,
         event: WebhookEvent,
         result: AttemptResult,
     ) -> bool:
@@ -345,12 +326,11 @@ class WebhookCouriers:
         if result.outcome == "taken":
             self.delivered += 1
             courier.failures = courier.retry_at = 0
-            courier.refused.pop(stream, None)
             await self._health.took(endpoint)
             return True
         self.failed_attempts += 1
         if result.outcome == "refused":
-            return await self._is_set_aside(courier, endpoint, stream, event, result)
+            return await self._is_set_aside(courier, endpoint, owed, event, result)
         courier.back_off(now)
         await self._health.failed(endpoint, result, now)
         return False
@@ -359,17 +339,21 @@ class WebhookCouriers:
         self,
         courier: Courier,
         endpoint: WebhookEndpoint,
-        stream: str,
+        owed: OwedStream,
         event: WebhookEvent,
         result: AttemptResult,
     ) -> bool:
         now = self._clock.now()
         courier.failures = courier.retry_at = 0  # the endpoint answers
-        attempts = courier.refuse(stream, now)
+        before = owed.refused(endpoint.updated_at)
+        is_same = before is not None and before.sequence == event.sequence
+        attempts = (before.attempts if before is not None and is_same else 0) + 1
         if attempts < model.ATTEMPTS_MAX:
+            refusal = EventRefusal(event.sequence, attempts, now)
+            await self._queue.refuse(endpoint.place, owed.stream, refusal)
             return False
         aside = SetAside(
-            stream=stream.removeprefix(REPLAYED),
+            stream=owed.stream.removeprefix(REPLAYED),
             sequence=event.sequence,
             type=event.type or "",
             status=result.status or 0,
@@ -377,7 +361,6 @@ class WebhookCouriers:
             at=now,
         )
         await self._queue.set_aside(endpoint.place, aside)
-        del courier.refused[stream]
         self.set_aside += 1
         named = {"tenant": endpoint.tenant, "webhook": endpoint.webhook_id}
         extra = {"action": "webhook_set_aside", **named, "event": aside.delivery_id}

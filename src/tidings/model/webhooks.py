@@ -149,6 +149,20 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         return [self.salt, self.previous_salt] if is_two and self.previous_salt else [self.salt]
 
 
+class EventRefusal(msgspec.Struct, frozen=True):
+    """How often an endpoint has refused an event."""
+
+    sequence: int
+    attempts: int
+    at: int
+    """When it was refused last."""
+
+    @property
+    def retry_at(self) -> int:
+        """Return when the event may be posted again."""
+        return self.at + REFUSED_WAITS_MS[min(self.attempts, len(REFUSED_WAITS_MS)) - 1]
+
+
 class OwedStream(msgspec.Struct, frozen=True):
     """A chat, or the event log, with events that an endpoint has not taken yet."""
 
@@ -157,6 +171,16 @@ class OwedStream(msgspec.Struct, frozen=True):
     """Sequence up to which the events were delivered, or became dead letters."""
     head: int
     """Sequence up to which there are events."""
+    refusal: EventRefusal | None = None
+    """The event that was refused last."""
+
+    def refused(self, since: int) -> EventRefusal | None:
+        """Return the refusal of the next event; None if there is none after a time, for example
+        because the tenant has changed the endpoint then."""
+        found = self.refusal
+        if found is None or found.sequence <= self.sent or found.at < since:
+            return None
+        return found
 
 
 class SetAside(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ JobKind = Literal[
     "user.export",
     "webhook.resume",
     "webhook.replay",
+    "webhook.delete",
     "push.everyone",
 ]
 JobState = Literal["running", "done"]

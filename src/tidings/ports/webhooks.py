@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tidings.model.webhooks import (
+    EventRefusal,
     OwedStream,
     SetAside,
     TenantEvent,
@@ -48,7 +49,7 @@ class Webhooks(Protocol):
         ...
 
     async def remove(self, endpoint: WebhookEndpoint, now: int) -> None:
-        """Remove an endpoint, with all that it is owed."""
+        """Remove an endpoint. What it is owed is removed by `WebhookQueue.remove`."""
         ...
 
 
@@ -86,6 +87,13 @@ class WebhookQueue(Protocol):
         """
         ...
 
+    async def refuse(self, place: str, stream: str, refusal: EventRefusal) -> None:
+        """Store that an endpoint refused an event of a stream that it is owed.
+
+        It replaces an earlier refusal of the stream.
+        """
+        ...
+
     async def unfinished(self) -> list[tuple[str, str]]:
         """Return the tenant and the id of endpoints that are owed something, after a start.
 
@@ -99,6 +107,13 @@ class WebhookQueue(Protocol):
 
     async def aside(self, place: str, after: str | None, limit: int) -> Listed[SetAside]:
         """Return dead letters in the order of stream and sequence, after a position."""
+        ...
+
+    async def remove(self, place: str, limit: int) -> int:
+        """Remove rows of a deleted endpoint, about `limit` of them; return how many there were.
+
+        If there were none, nothing of the endpoint is left.
+        """
         ...
 
     async def take_back(self, place: str, delivery_id: str) -> None:

@@ -34,10 +34,13 @@ from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
+from tidings.ports.webhooks import WebhookQueue, Webhooks
 from tidings.ports.world import Clock
 
 COPY_BATCHES: Final = 4
 """Maximum number of batches of copies that one step removes, so that other jobs need not wait."""
+WEBHOOK_ROWS: Final = 100
+"""Number of rows of a webhook endpoint that one step removes."""
 
 _DONE: Final = "done"
 
@@ -189,6 +192,8 @@ class TenantDeletion:
     delete_chat: DeleteChat
     delete_user: DeleteUser
     delete_inbox: DeleteInbox
+    webhooks: Webhooks
+    webhook_queue: WebhookQueue
     clock: Clock
     settle_ms: int
     """How long requests that began before the tenant was marked as deleted may still add items."""
@@ -267,6 +272,9 @@ class TenantDeletion:
                 # A request that began before the tenant was marked has posted something with a new
                 # key.
                 await self.content.remove(author, ())
+        for endpoint in await self.webhooks.of(job.tenant):
+            if await self.webhook_queue.remove(endpoint.place, WEBHOOK_ROWS):
+                return job  # the next step removes more
         await self.tenant_data.forget(job.tenant)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 

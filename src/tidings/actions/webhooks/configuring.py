@@ -193,5 +193,8 @@ class ConfigureWebhooks:
             TenantNotFound: There is no such tenant, or it is not the caller's.
             WebhookNotFound: The tenant has no such endpoint.
         """
-        await self.store.remove(await self.get(caller, tenant, webhook_id), self.clock.now())
+        endpoint, now = await self.get(caller, tenant, webhook_id), self.clock.now()
+        job_id = f"delete-webhook-{webhook_id}-{now}"
+        await self.start_job(tenant, "webhook.delete", webhook_id, job_id, endpoint.place)
+        await self.store.remove(endpoint, now)
         self.directory.forget(tenant)

@@ -17,6 +17,9 @@ OWE_EVENTS: Final = Pattern(
 ADVANCE_OWED: Final = Pattern(
     "advance_owed", "UpdateItem", _INBOX, "a webhook endpoint got some of what it is owed"
 )
+REFUSE_OWED: Final = Pattern(
+    "refuse_owed", "UpdateItem", _INBOX, "a webhook endpoint refused an event"
+)
 FINISH_OWED: Final = Pattern(
     "finish_owed", "DeleteItem", _INBOX, "a webhook endpoint got everything of a chat"
 )
@@ -32,6 +35,9 @@ LIST_EVENTS_ASIDE: Final = Pattern(
 )
 TAKE_EVENT_BACK: Final = Pattern(
     "take_event_back", "DeleteItem", _INBOX, "a webhook endpoint took an event that it had refused"
+)
+FORGET_OWED: Final = Pattern(
+    "forget_owed", "BatchWriteItem", _INBOX, "the rows of a webhook endpoint that was deleted"
 )
 APPEND_TENANT_EVENT: Final = Pattern(
     "append_tenant_event",

@@ -16,7 +16,14 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
-from tidings.model.webhooks import EVENT_LOG, KEPT_MS, OwedStream, SetAside, TenantEvent
+from tidings.model.webhooks import (
+    EVENT_LOG,
+    KEPT_MS,
+    EventRefusal,
+    OwedStream,
+    SetAside,
+    TenantEvent,
+)
 from tidings.ports.people import Listed
 from tidings.ports.webhooks import TenantEventLog, WebhookQueue
 from tidings.ports.world import Clock
@@ -40,6 +47,8 @@ _HEAD: Final = "head"
 _OWE: Final = "SET #head = :head, #sent = if_not_exists(#sent, :sent), #ttl = :ttl"
 _OWE_EARLIER: Final = "SET #head = if_not_exists(#head, :head), #sent = :sent, #ttl = :ttl"
 _IS_LATER: Final = "attribute_not_exists(#head) OR #head < :head"
+
+_decode_refusal = msgspec.json.Decoder(EventRefusal).decode
 
 
 class DynamoWebhookQueue:
@@ -70,9 +79,7 @@ class DynamoWebhookQueue:
         found = await gather_bounded(
             partial(self._shard, place, shard, after, limit) for shard in shards
         )
-        streams = [
-            OwedStream(item["sk"], item["sent"], item["head"]) for items in found for item in items
-        ]
+        streams = [_to_owed(item) for items in found for item in items]
         return sorted(streams, key=lambda owed: owed.stream)[:limit]
 
     async def _shard(self, place: str, shard: int, after: str, limit: int) -> list[Item]:
@@ -95,6 +102,12 @@ class DynamoWebhookQueue:
             update, is_behind = "SET #sent = :sent", "#sent < :sent AND #sent >= :began"
             await self._dynamo.update(patterns.ADVANCE_OWED, key, update, is_behind, values)
 
+    async def refuse(self, place: str, stream: str, refusal: EventRefusal) -> None:
+        key, values = _owed_key(place, stream), {":refusal": msgspec.json.encode(refusal).decode()}
+        update, is_owed = "SET #refusal = :refusal", "attribute_exists(#head)"
+        with suppress(ConditionFailed):
+            await self._dynamo.update(patterns.REFUSE_OWED, key, update, is_owed, values)
+
     async def unfinished(self) -> list[tuple[str, str]]:
         return []
 
@@ -115,6 +128,19 @@ class DynamoWebhookQueue:
         names = SetAside.__struct_fields__
         rows = [SetAside(**{name: item[name] for name in names}) for item in items]
         return Listed(rows[:limit], rows[limit - 1].delivery_id if len(rows) > limit else None)
+
+    async def remove(self, place: str, limit: int) -> int:
+        partitions = [_owed_partition(place, shard) for shard in range(SHARDS)]
+        found = await gather_bounded(
+            partial(self._rows, name, limit) for name in (*partitions, _aside_partition(place))
+        )
+        keys = [{"pk": item["pk"], "sk": item["sk"]} for items in found for item in items]
+        await self._dynamo.batch_write(patterns.FORGET_OWED, deletes=keys)
+        return len(keys)
+
+    async def _rows(self, partition: str, limit: int) -> list[Item]:
+        values = {":pk": partition}
+        return await self._dynamo.query(patterns.LIST_OWED, "#pk = :pk", values, limit=limit)
 
     async def take_back(self, place: str, delivery_id: str) -> None:
         stream, _, sequence = delivery_id.rpartition(".")
@@ -184,6 +210,11 @@ def _event_writes(event: TenantEvent, last: int, places: Sequence[str]) -> list[
 
 def _owed_values(owed: OwedStream, now: int) -> dict[str, int]:
     return {":head": owed.head, ":sent": owed.sent, ":ttl": ttl_seconds(now + KEPT_MS)}
+
+
+def _to_owed(item: Item) -> OwedStream:
+    refusal = _decode_refusal(item["refusal"]) if "refusal" in item else None
+    return OwedStream(item["sk"], item["sent"], item["head"], refusal)
 
 
 def _to_event(tenant: str, item: Item) -> TenantEvent:

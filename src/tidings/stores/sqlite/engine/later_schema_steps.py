@@ -12,7 +12,7 @@ from tidings.stores.sqlite.engine.schema_scheduled_notifications import (
     FAILED_NOTIFICATIONS,
     SCHEDULED_NOTIFICATIONS,
 )
-from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOKS
+from tidings.stores.sqlite.engine.schema_webhooks import WEBHOOK_REFUSALS, WEBHOOKS
 
 # The sweeper visits each upload once or twice, so the index is partial and small.
 ATTACHMENTS: Final = """
@@ -46,5 +46,6 @@ LATER_STEPS: Final = (
     INBOX_STATES,
     SCHEDULED_NOTIFICATIONS,
     FAILED_NOTIFICATIONS,
+    WEBHOOK_REFUSALS,
 )
 """The steps after those of `schema_steps`, in order."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step of the schema that adds webhook endpoints, what they are owed, and tenants' events."""
+"""Steps of the schema that add webhook endpoints, what they are owed, and tenants' events."""
 
 from typing import Final
 
@@ -42,3 +42,6 @@ CREATE TABLE tenant_events (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tenant_events_by_time ON tenant_events (at);
 """
+
+# How often an endpoint refused the next event of a stream, so that a restart does not start over.
+WEBHOOK_REFUSALS: Final = "ALTER TABLE webhook_owed ADD COLUMN refusal TEXT"

@@ -15,6 +15,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import tenant_of
 from tidings.model.webhooks import (
     EVENT_LOG,
+    EventRefusal,
     OwedStream,
     SetAside,
     TenantEvent,
@@ -34,20 +35,23 @@ PUT_ENDPOINT: Final = "INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM webhooks WHERE tenant = ? AND webhook_id = ?"
 _FOLLOWED: Final = "SELECT DISTINCT tenant FROM webhooks WHERE follows_chats"
 OWE_ENTRIES: Final = """
-INSERT INTO webhook_owed SELECT place, ?2, ?3, ?4 FROM webhooks WHERE tenant = ?1 AND follows_chats
+INSERT INTO webhook_owed (place, stream, sent, head)
+SELECT place, ?2, ?3, ?4 FROM webhooks WHERE tenant = ?1 AND follows_chats
 ON CONFLICT DO UPDATE SET head = max(head, excluded.head)
 """
 """Stores that the endpoints of a tenant are owed entries of a chat."""
 _OWE: Final = """
-INSERT INTO webhook_owed VALUES (?, ?, ?, ?)
+INSERT INTO webhook_owed (place, stream, sent, head) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET head = max(head, excluded.head), sent = min(sent, excluded.sent)
 """
 _OWED: Final = """
-SELECT stream, sent, head FROM webhook_owed WHERE place = ? AND stream > ? ORDER BY stream LIMIT ?
+SELECT stream, sent, head, refusal FROM webhook_owed
+WHERE place = ? AND stream > ? ORDER BY stream LIMIT ?
 """
 _REACHED: Final = "WHERE place = ?1 AND stream = ?2 AND sent >= ?4"
 _ADVANCE: Final = f"UPDATE webhook_owed SET sent = max(sent, ?3) {_REACHED}"
 _FINISH: Final = f"DELETE FROM webhook_owed {_REACHED} AND head <= ?3"
+_REFUSE: Final = "UPDATE webhook_owed SET refusal = ?3 WHERE place = ?1 AND stream = ?2"
 _UNFINISHED: Final = """
 SELECT tenant, webhook_id FROM webhooks WHERE place IN (SELECT DISTINCT place FROM webhook_owed)
 """
@@ -57,6 +61,16 @@ SELECT {columns(SetAside)} FROM webhook_aside
 WHERE place = ? AND (stream, sequence) > (?, ?) ORDER BY stream, sequence LIMIT ?
 """
 _TAKE_BACK: Final = "DELETE FROM webhook_aside WHERE place = ? AND stream = ? AND sequence = ?"
+_REMOVE_ROWS: Final = (
+    """
+DELETE FROM webhook_owed WHERE place = ?1
+AND stream IN (SELECT stream FROM webhook_owed WHERE place = ?1 LIMIT ?2)
+""",
+    """
+DELETE FROM webhook_aside WHERE place = ?1
+AND (stream, sequence) IN (SELECT stream, sequence FROM webhook_aside WHERE place = ?1 LIMIT ?2)
+""",
+)
 _LAST_EVENT: Final = "SELECT coalesce(max(sequence), 0) FROM tenant_events WHERE tenant = ?"
 _EVENTS: Final = f"SELECT {columns(TenantEvent)} FROM tenant_events WHERE tenant = ?"
 _EVENT: Final = f"{_EVENTS} AND sequence = ?"
@@ -64,6 +78,7 @@ _NEXT_EVENT: Final = f"{_EVENTS} AND sequence > ? ORDER BY sequence LIMIT 1"
 OF_PLACE: Final = ("webhook_owed", "webhook_aside")
 """Tables with what an endpoint is owed, and what it refused."""
 
+_decode_refusal = msgspec.json.Decoder(EventRefusal).decode
 _decode = msgspec.json.Decoder(WebhookEndpoint).decode
 
 
@@ -129,8 +144,6 @@ class SqliteWebhooks:
     async def remove(self, endpoint: WebhookEndpoint, now: int) -> None:
         def write(db: apsw.Connection) -> None:
             db.execute(_REMOVE, (endpoint.tenant, endpoint.webhook_id))
-            for table in OF_PLACE:
-                db.execute(f"DELETE FROM {table} WHERE place = ?", (endpoint.place,))
             self._told(db, endpoint.tenant, now)
 
         await self._writer.write(write)
@@ -150,11 +163,11 @@ class SqliteWebhookQueue:
         self._readers = readers
 
     async def owe(self, place: str, owed: OwedStream) -> None:
-        await self._execute(_OWE, (place, *msgspec.structs.astuple(owed)))
+        await self._execute(_OWE, (place, owed.stream, owed.sent, owed.head))
 
     async def owed(self, place: str, after: str, limit: int) -> list[OwedStream]:
         def read(db: apsw.Connection) -> list[OwedStream]:
-            return [OwedStream(*row) for row in db.execute(_OWED, (place, after, limit))]
+            return [_to_owed(row) for row in db.execute(_OWED, (place, after, limit))]
 
         return await self._readers.read(read)
 
@@ -168,6 +181,9 @@ class SqliteWebhookQueue:
                 db.execute(_ADVANCE, values)
 
         await self._writer.write(write, rows=1)
+
+    async def refuse(self, place: str, stream: str, refusal: EventRefusal) -> None:
+        await self._execute(_REFUSE, (place, stream, msgspec.json.encode(refusal).decode()))
 
     async def unfinished(self) -> list[tuple[str, str]]:
         def read(db: apsw.Connection) -> list[tuple[str, str]]:
@@ -187,6 +203,16 @@ class SqliteWebhookQueue:
 
         found = await self._readers.read(read)
         return listed(found, limit, lambda aside: aside.delivery_id)
+
+    async def remove(self, place: str, limit: int) -> int:
+        def write(db: apsw.Connection) -> int:
+            removed = 0
+            for statement in _REMOVE_ROWS:
+                db.execute(statement, (place, limit))
+                removed += db.changes()
+            return removed
+
+        return await self._writer.write(write, rows=limit)
 
     async def take_back(self, place: str, delivery_id: str) -> None:
         stream, _, sequence = delivery_id.rpartition(".")
@@ -234,6 +260,11 @@ class SqliteTenantEventLog:
             return from_row(TenantEvent, (*row[:-1], msgspec.json.decode(row[-1])))
 
         return await self._readers.read(read)
+
+
+def _to_owed(row: tuple[Any, ...]) -> OwedStream:
+    stream, sent, head, refusal = row
+    return OwedStream(stream, sent, head, None if refusal is None else _decode_refusal(refusal))
 
 
 def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
