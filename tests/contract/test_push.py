@@ -46,12 +46,23 @@ async def test_a_target_belongs_to_its_last_registrant(store: Store) -> None:
     await store.push.register(device(ANN))
     position = await store.revocations.head()
 
-    await store.push.register(device(BOB, "tablet"))
+    assert await store.push.register(device(BOB, "tablet")) == ANN
 
     assert await store.push.of(ANN) == []
     assert await store.push.of(BOB) == [device(BOB, "tablet")]
     told = await store.revocations.after(position)
     assert {(one.kind, one.subject) for one in told} == {("push", ANN), ("push", BOB)}
+
+
+async def test_a_target_moves_to_a_user_of_another_tenant(store: Store) -> None:
+    stranger = UserKey("another:zoe")
+    assert await store.push.register(device(ANN)) is None
+    assert await store.push.register(device(stranger)) == ANN
+    assert await store.push.register(device(stranger, "tablet")) is None, "it is the same user"
+    assert await store.push.of(ANN) == []
+    assert await store.push.of(stranger) == [device(stranger, "tablet")]
+    listed = await store.push.of_tenant(TENANT, after=None, limit=10)
+    assert listed.rows == []
 
 
 async def test_of_two_who_take_over_a_target_at_once_one_has_it(store: Store) -> None:
@@ -156,6 +167,21 @@ async def test_what_was_received_or_read_is_not_claimed(store: Store) -> None:
 
     assert receipt.pushed == sequence
     assert not await claims.claim(BOB, chat, last, unless_delivered=False)
+
+
+async def test_a_claim_holds_until_the_message_is_read(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB)
+    await append(store, state, message(ANN), message(ANN))
+    claims, chat, (first, last) = store.push_claims, state.chat_id, (2, 3)
+    assert not await claims.is_claimed(BOB, chat, first)
+    assert await claims.claim(BOB, chat, last, unless_delivered=False)
+    assert await claims.is_claimed(BOB, chat, first)
+    assert not await claims.is_claimed(CAT, chat, first)
+    await store.receipts.move([Move(BOB, chat, delivered=0, read=first)])
+    assert not await claims.is_claimed(BOB, chat, first)
+    assert await claims.is_claimed(BOB, chat, last)
+    assert await claims.clear(BOB, chat, last)
+    assert not await claims.is_claimed(BOB, chat, last)
 
 
 async def test_a_notice_is_taken_back_once(store: Store) -> None:

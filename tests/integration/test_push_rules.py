@@ -2,6 +2,7 @@
 """When a member is notified of a message, and when not: every rule of push, on both engines."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from tests.support.engine import some_engine
 from tests.support.push import FakePush, with_fake_providers
 from tests.support.waiting import until
 from tidings.assembly.push_queue import make_notices, run_own_events
+from tidings.delivery.operator_push import OperatorPush
 from tidings.delivery.push_notices import OwnArrivals, PushOffers
 from tidings.delivery.push_queue import PushQueue
+from tidings.metrics import declared
 from tidings.model.ids import ChatId, UserKey, rfc3339
 from tidings.model.push_rules import Reason
 from tidings.ports.push import PushNotice
@@ -119,9 +122,9 @@ async def pushing(rest: Rest) -> AsyncIterator[Pushing]:
     core, eyes = rest.core, Eyes()
     fake = with_fake_providers(core.push)
     async with AsyncExitStack() as stack:
-        queue = HeldQueue(
-            make_notices(core), core.push.send, eyes, wait_seconds=0.01, gather_seconds=0.01
-        )
+        make = make_notices(core)
+        send = OperatorPush(core.push.send, None, make.is_wanted).send
+        queue = HeldQueue(make, send, eyes, wait_seconds=0.01, gather_seconds=0.01)
         queue.start()
         stack.push_async_callback(queue.close)
         arrivals = OwnArrivals(
@@ -333,3 +336,33 @@ async def test_without_a_device_nothing_is_claimed(pushing: Pushing) -> None:
     await ann.send(chat, "m2")
     (notice,) = await pushing.pushed()
     assert notice.data["sequence"] == "3"
+
+
+@pytest.mark.parametrize("meanwhile", ["read", "redacted", "muted", "blocked", "nothing"])
+async def test_another_attempt_is_made_only_if_there_is_still_something_to_notify_of(
+    pushing: Pushing, meanwhile: str
+) -> None:
+    ann, bob, chat = await pushing.people()
+    await register(bob, "busy")
+    later = rfc3339(pushing.rest.clock.time + 60_000)
+    requests: dict[str, tuple[Actor, str, str, Any]]
+    requests = {
+        "read": (bob, "PUT", f"/v1/chats/{chat}/receipt", {"read": 2}),
+        "redacted": (ann, "DELETE", f"/v1/chats/{chat}/messages/2", None),
+        "muted": (bob, "PUT", f"/v1/chats/{chat}/mute", {"until": later}),
+        "blocked": (bob, "PUT", "/v1/me/blocks/ann", {}),
+        "nothing": (bob, "GET", "/v1/me", None),
+    }
+
+    async def happens() -> None:
+        who, method, path, body = requests[meanwhile]
+        await who.ok(method, path, body)
+
+    pushing.fake.after_busy = happens
+    counts = declared.push.counts
+    before = Counter({outcome: counts[outcome] for outcome in ("sent", "outdated")})
+    await ann.send(chat, "m1")
+    outcome = "sent" if meanwhile == "nothing" else "outdated"
+    await until(lambda: counts[outcome] == before[outcome] + 1)
+    shown = [notice for _, notice in pushing.fake.sent if notice.kind == "message"]
+    assert len(shown) == (meanwhile == "nothing")

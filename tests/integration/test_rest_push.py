@@ -182,6 +182,8 @@ async def test_a_phone_changes_hands(rest: Rest, fake: FakePush) -> None:
     backend = await backend_with(rest, fcm={"key": "k"})
     ann, bob = [await rest.user(name, TENANT) for name in ("ann", "bob")]
     await ann.ok("PUT", "/v1/me/devices/phone/push", PHONE)
+    before = await backend.ok("POST", f"{SETTINGS}/test", {"user_id": "ann"})
+    assert len(before["data"]) == 1, "her devices are cached from now on"
     await bob.ok("PUT", "/v1/me/devices/same-phone/push", PHONE)
 
     to_ann = await backend.ok("POST", f"{SETTINGS}/test", {"user_id": "ann"})

@@ -2,7 +2,7 @@
 """Push services in memory, which answer by the token of a device."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
 from tidings.actions.push.verbs import PushVerbs
@@ -31,6 +31,8 @@ class FakePush:
     def __init__(self) -> None:
         self.sent: list[tuple[PushTarget, PushNotice]] = []
         self.attempts: Counter[str] = Counter()
+        self.after_busy: Callable[[], Awaitable[object]] | None = None
+        """Called after each refusal of the token `busy`, before the next attempt."""
 
     def answer(self, target: PushTarget, notice: PushNotice) -> PushOutcome:
         token = target.address
@@ -73,7 +75,10 @@ class FakeProvider:
     async def send(
         self, credentials: PushCredentials, target: PushTarget, notice: PushNotice
     ) -> PushOutcome:
-        return self._fake.answer(target, notice)
+        outcome = self._fake.answer(target, notice)
+        if outcome.kind == "not_sent" and self._fake.after_busy is not None:
+            await self._fake.after_busy()
+        return outcome
 
 
 _conforms: type[PushProvider] = FakeProvider

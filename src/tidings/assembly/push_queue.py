@@ -52,9 +52,10 @@ def open_offers(
 ) -> PushOffers:
     """Start a queue, and return the object that offers messages to it; `stack` closes both."""
     service = _operator_service(config, core, stack)
-    operator = OperatorPush(core.push.send, service)
+    make = make_notices(core)
+    operator = OperatorPush(core.push.send, service, make.is_wanted)
     stack.push_async_callback(operator.close)
-    queue = PushQueue(make_notices(core), operator.send, looking)
+    queue = PushQueue(make, operator.send, looking)
     queue.start()
     stack.push_async_callback(queue.close)
     reach = core.push.send if service is None else Everybody()

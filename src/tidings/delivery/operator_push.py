@@ -6,6 +6,8 @@ gathered for a moment.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from tidings.actions.push.sending import SendPush
@@ -22,8 +24,15 @@ _Message = tuple[ChatId, int, UserKey]
 class OperatorPush:
     """Sends each notice to the devices of its user, and gathers it for the operator's service."""
 
-    def __init__(self, send: SendPush, service: Push | None) -> None:
+    def __init__(
+        self,
+        send: SendPush,
+        service: Push | None,
+        is_wanted: Callable[[UserKey, PushNotice], Awaitable[bool]],
+    ) -> None:
+        """Set up the sender; `is_wanted` decides whether another attempt is made."""
         self._send = send
+        self._is_wanted = is_wanted
         self._service = service
         self._gathered: dict[_Message, list[UserKey]] = {}
         self._tasks = Tasks("operator push")
@@ -37,7 +46,7 @@ class OperatorPush:
         """Send a notice of a message."""
         if self._service is not None:
             self._gather(user, notice)
-        await self._send(user, notice)
+        await self._send(user, notice, still=partial(self._is_wanted, user, notice))
 
     def _gather(self, user: UserKey, notice: PushNotice) -> None:
         sender = user_key(tenant_of(user), notice.data["sender_id"])

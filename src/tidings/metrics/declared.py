@@ -310,7 +310,9 @@ push = _outside(
     "Push notices to devices by outcome, and batches to the operator's webhook (sent, failed).",
     "outcome",
     source="all roles",
-    starts=tuple("sent failed dropped gone refused not_sent unknown ended content_gone".split()),
+    starts=tuple(
+        "sent failed dropped gone refused not_sent unknown ended content_gone outdated".split()
+    ),
 )
 webhook_seconds = _outside(
     "tidings_webhook_seconds",

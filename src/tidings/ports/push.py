@@ -7,7 +7,7 @@ once. The caller keeps credentials and targets, claims a notice before it is sen
 notice only after the outcome `not_sent`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -68,7 +68,7 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
 class PushOutcome(msgspec.Struct, frozen=True):
     """What became of one attempt."""
 
-    kind: Literal["sent", "gone", "not_sent", "refused", "unknown"]
+    kind: Literal["sent", "gone", "not_sent", "refused", "unknown", "outdated"]
     """- `sent`: the push service took it.
     - `gone`: the target does not exist any more (404, 410, Unregistered) and is to be removed.
     - `not_sent`: the answer proves that it was not sent, and a later attempt may succeed (429,
@@ -76,11 +76,17 @@ class PushOutcome(msgspec.Struct, frozen=True):
     - `refused`: the answer proves that it was not sent, and a later attempt would fail, too
       (wrong credentials, too large, an address that the operator does not allow).
     - `unknown`: there was no answer in time, or one that proves nothing. It is not repeated.
+    - `outdated`: it was not sent, and before the next attempt there was nothing to notify of any
+      more. No provider returns this.
     """
     reason: str = ""
     """A short text for logs and metrics, without tokens, addresses or content."""
     retry_after_ms: int | None = None
     """How long the push service asks to wait, after `not_sent`."""
+
+
+StillWanted = Callable[[], Awaitable[bool]]
+"""Returns whether a notice is still to be sent, when an attempt is repeated."""
 
 
 class PushProvider(Protocol):
@@ -151,10 +157,11 @@ class PushStore(Protocol):
     It names the user or the tenant.
     """
 
-    async def register(self, registration: PushRegistration) -> None:
+    async def register(self, registration: PushRegistration) -> UserKey | None:
         """Store a registration in place of the device's earlier one.
 
-        If another device has the same target, that device is not registered any more.
+        If another device has the same target, that device is not registered any more. Returns its
+        user, who may belong to another tenant.
 
         Raises:
             LimitReached: The user has registered `DEVICES_MAX` other devices.
@@ -210,6 +217,13 @@ class PushClaims(Protocol):
         """Forget that notices up to this sequence were sent; exactly one caller gets True.
 
         Returns False if a later notice was claimed meanwhile, or if another caller was first.
+        """
+        ...
+
+    async def is_claimed(self, user: UserKey, chat: ChatId, sequence: int) -> bool:
+        """Return True if a notice was claimed of this message or a later one, and it is not read.
+
+        The read is strong.
         """
         ...
 

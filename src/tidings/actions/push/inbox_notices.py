@@ -2,9 +2,10 @@
 """Notify users of notifications in their inboxes: listed users at once, everybody in a job."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -73,10 +74,25 @@ class NotifyInbox:
             if view.is_retracted(shown.notification_id):
                 break
             notice = await self._notice(tenant, inbox, shown)
-            notified += await self._send_all(wanting, notice)
+            still = partial(self._is_wanted, tenant, inbox, shown)
+            notified += await self._send_all(wanting, notice, still)
         return notified
 
-    async def _send_all(self, users: Sequence[UserKey], notice: PushNotice) -> int:
+    async def _is_wanted(
+        self, tenant: str, inbox: str, shown: OpenedNotification, user: UserKey
+    ) -> bool:
+        """Return True if a user is still to be notified, before another attempt."""
+        now = self.clock.now()
+        times = await self.reachable.times("push", [user], inbox, shown.category, now)
+        view = await self.views.now(tenant, inbox)
+        return times.get(user) == now and not view.is_retracted(shown.notification_id)
+
+    async def _send_all(
+        self,
+        users: Sequence[UserKey],
+        notice: PushNotice,
+        still: Callable[[UserKey], Awaitable[bool]],
+    ) -> int:
         """Notify users as far as the time suffices; return how many were notified."""
         done: list[UserKey] = []
         with suppress(TimeoutError):
@@ -84,14 +100,21 @@ class NotifyInbox:
                 for start in range(0, len(users), SENDS_AT_ONCE):
                     async with asyncio.TaskGroup() as group:
                         for user in users[start : start + SENDS_AT_ONCE]:
-                            group.create_task(self._send(user, notice, done))
+                            group.create_task(self._send(user, notice, still, done))
         declared.push.counts["dropped"] += len(users) - len(done)
         return len(done)
 
-    async def _send(self, user: UserKey, notice: PushNotice, done: list[UserKey]) -> None:
+    async def _send(
+        self,
+        user: UserKey,
+        notice: PushNotice,
+        still: Callable[[UserKey], Awaitable[bool]],
+        done: list[UserKey],
+    ) -> None:
         badge = await self.badges.of(user)
         try:
-            await self.send(user, msgspec.structs.replace(notice, badge=badge))
+            badged = msgspec.structs.replace(notice, badge=badge)
+            await self.send(user, badged, still=partial(still, user))
         except Unavailable:
             # The others are notified nevertheless; a repeat would notify some of them twice.
             declared.push.counts["failed"] += 1

@@ -101,10 +101,7 @@ class MakeNotice:
             StoreUnavailable: The store does not answer. A notice that was claimed is lost.
         """
         user, chat = waiting.user, waiting.chat
-        messages = list(waiting.messages)
-        if (mute := await self.claims.mute(user, chat)) is not None:
-            now = self.clock.now()
-            messages = heard(messages, now, mute.until, except_mentions=mute.except_mentions)
+        messages = await self._heard(user, chat, waiting.messages)
         if not messages:
             return "muted"
         if not await self.preferences.allows(user, None, None):
@@ -119,6 +116,35 @@ class MakeNotice:
             declared.push.counts["content_gone"] += 1
             return "content_gone"
         return await self._notice(user, entry, more=len(messages))
+
+    async def is_wanted(self, user: UserKey, notice: PushNotice) -> bool:
+        """Return True if a claimed notice would still be made, before another attempt to send it.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        chat, sequence = ChatId(notice.data["chat_id"]), int(notice.data["sequence"])
+        if not await self.claims.is_claimed(user, chat, sequence):
+            return False
+        entry = await self.log.entry(chat, sequence)
+        if entry is None:
+            return False
+        message = ArrivedMessage(sequence, entry.sender, entry.does_mention(user))
+        return (
+            bool(await self._heard(user, chat, [message]))
+            and await self.preferences.allows(user, None, None)
+            and await self._shown(user, chat, [message]) is not None
+        )
+
+    async def _heard(
+        self, user: UserKey, chat: ChatId, messages: Sequence[ArrivedMessage]
+    ) -> list[ArrivedMessage]:
+        """Return the messages that the user's mute of the chat lets through."""
+        mute = await self.claims.mute(user, chat)
+        if mute is None:
+            return list(messages)
+        now = self.clock.now()
+        return heard(messages, now, mute.until, except_mentions=mute.except_mentions)
 
     async def _shown(
         self, user: UserKey, chat: ChatId, messages: Sequence[ArrivedMessage]

@@ -81,8 +81,9 @@ class RegisterDevice:
             session_id=me.session,
             created_at=self.clock.now(),
         )
-        await self.store.register(registration)
-        self.directory.changed(me.user)
+        before = await self.store.register(registration)
+        for user in {me.user, before or me.user}:
+            self.directory.changed(user)
         return registration
 
     async def end(self, caller: Caller, device: str) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from tidings.metrics import declared
 from tidings.model.ids import UserKey, tenant_of, user_id
 from tidings.model.limits import SECOND_MS
 from tidings.model.push import PushRegistration
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.push import (
     PushNotice,
     PushOutcome,
@@ -27,6 +28,7 @@ from tidings.ports.push import (
     PushProviders,
     PushStore,
     PushTarget,
+    StillWanted,
 )
 from tidings.ports.sessions import Sessions
 from tidings.ports.world import Clock
@@ -39,6 +41,7 @@ RETRY_AFTER_MS_MAX: Final = 30 * SECOND_MS
 WEBHOOK: Final = "webhook"
 _ENDED: Final = PushOutcome("refused", "the session of the device has ended")
 _STORE_UNAVAILABLE: Final = PushOutcome("not_sent", "the store does not answer")
+_OUTDATED: Final = PushOutcome("outdated", "there is nothing to notify of any more")
 _UNKNOWN_PROVIDER: Final = PushOutcome("refused", "the provider is not configured")
 
 
@@ -87,9 +90,16 @@ class SendPush:
         return WEBHOOK in settings.credentials or bool(await self.directory.devices(user))
 
     async def __call__(
-        self, user: UserKey, notice: PushNotice, device: str | None = None
+        self,
+        user: UserKey,
+        notice: PushNotice,
+        device: str | None = None,
+        *,
+        still: StillWanted | None = None,
     ) -> list[SentPush]:
         """Send a notice to all devices of a user, or to one, and return the outcomes.
+
+        An attempt is repeated only if `still` returns True then.
 
         Raises:
             StoreUnavailable: The store cannot be read now; nothing was sent.
@@ -98,15 +108,19 @@ class SendPush:
         devices = await self.directory.devices(user) if settings.credentials else ()
         if device is not None:
             devices = tuple(one for one in devices if one.device == device)
-        sends = [self._to_device(settings, one, notice) for one in devices]
+        sends = [self._to_device(settings, one, notice, still) for one in devices]
         if WEBHOOK in settings.credentials and device is None:
-            sends.append(self._to_webhook(settings, user, notice))
+            sends.append(self._to_webhook(settings, user, notice, still))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(send) for send in sends]
         return [sent for task in tasks if (sent := task.result()) is not None]
 
     async def _to_device(
-        self, settings: TenantPush, device: PushRegistration, notice: PushNotice
+        self,
+        settings: TenantPush,
+        device: PushRegistration,
+        notice: PushNotice,
+        still: StillWanted | None,
     ) -> SentPush | None:
         provider = await self.providers.get(device.provider)
         if provider is not None and notice.kind == "clear" and not provider.can_clear:
@@ -115,40 +129,41 @@ class SendPush:
         if provider is None or target is None or device.provider not in settings.credentials:
             outcome = _UNKNOWN_PROVIDER
         else:
-            outcome = await self._to_valid(device, provider, settings, target, notice)
+            send = partial(self._attempts, provider, settings, target, notice, still)
+            outcome = await self._to_valid(device, send)
         if outcome is _ENDED or outcome.kind == "gone":
             await self._remove(device)
         self._report(device.user_id, device.provider, outcome)
         return SentPush(device.provider, device.device, outcome)
 
     async def _to_valid(
-        self,
-        device: PushRegistration,
-        provider: PushProvider,
-        settings: TenantPush,
-        target: PushTarget,
-        notice: PushNotice,
+        self, device: PushRegistration, send: Callable[[], Awaitable[PushOutcome]]
     ) -> PushOutcome:
         """Send a notice to a device, unless the device may not get any more."""
         try:
             is_valid = await self._is_valid(device)
         except StoreUnavailable:
             return _STORE_UNAVAILABLE
-        return await self._attempts(provider, settings, target, notice) if is_valid else _ENDED
+        return await send() if is_valid else _ENDED
 
     async def _to_webhook(
-        self, settings: TenantPush, user: UserKey, notice: PushNotice
+        self, settings: TenantPush, user: UserKey, notice: PushNotice, still: StillWanted | None
     ) -> SentPush | None:
         provider = await self.providers.get(WEBHOOK)
         if provider is None:
             return None
         target = PushTarget(provider=WEBHOOK, address=user_id(user))
-        outcome = await self._attempts(provider, settings, target, notice)
+        outcome = await self._attempts(provider, settings, target, notice, still)
         self._report(user, WEBHOOK, outcome)
         return SentPush(WEBHOOK, None, outcome)
 
     async def _attempts(
-        self, provider: PushProvider, settings: TenantPush, target: PushTarget, notice: PushNotice
+        self,
+        provider: PushProvider,
+        settings: TenantPush,
+        target: PushTarget,
+        notice: PushNotice,
+        still: StillWanted | None,
     ) -> PushOutcome:
         credentials = settings.credentials[provider.name]
         for attempt in range(1, ATTEMPTS_MAX):
@@ -160,6 +175,8 @@ class SendPush:
                 await self.back_off(attempt)
             else:
                 await asyncio.sleep(wait_ms / SECOND_MS)
+            if still is not None and not await _is_wanted(still):
+                return _OUTDATED
         return await provider.send(credentials, target, notice)
 
     async def _is_valid(self, device: PushRegistration) -> bool:
@@ -190,3 +207,11 @@ class SendPush:
                 "reason": outcome.reason,
             }
             log.warning("a push notice was not sent", extra=extra)
+
+
+async def _is_wanted(still: StillWanted) -> bool:
+    """Return True if a notice is still to be sent; if the store does not answer, it is not."""
+    try:
+        return await still()
+    except Unavailable:
+        return False

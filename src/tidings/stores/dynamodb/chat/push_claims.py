@@ -9,7 +9,12 @@ from tidings.ports.push import PushClaims
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed
-from tidings.stores.dynamodb.identity.push_patterns import CLAIM_PUSH, CLEAR_PUSH, READ_MUTE
+from tidings.stores.dynamodb.identity.push_patterns import (
+    CLAIM_PUSH,
+    CLEAR_PUSH,
+    READ_MUTE,
+    READ_PUSH_CLAIM,
+)
 
 _IS_NEW: Final = (
     "attribute_exists(#user_id) AND #read < :sequence"
@@ -47,6 +52,10 @@ class DynamoPushClaims:
             # After a repeat this notice may not be taken back; the device does so when it opens.
             return False
         return True
+
+    async def is_claimed(self, user: UserKey, chat: ChatId, sequence: int) -> bool:
+        row = await self._dynamo.get(READ_PUSH_CLAIM, receipt_key(user, chat))
+        return row is not None and row.get("pushed", 0) >= sequence and row["read"] < sequence
 
     async def mute(self, user: UserKey, chat: ChatId) -> PushMute | None:
         item = await self._dynamo.get(READ_MUTE, member_key(chat, user))

@@ -48,18 +48,19 @@ class DynamoPushStore:
         self._dynamo = dynamo
         self._revocations = revocations
 
-    async def register(self, registration: PushRegistration) -> None:
+    async def register(self, registration: PushRegistration) -> UserKey | None:
         for _ in range(ATTEMPTS_MAX):
-            if await self._register(registration):
-                return
+            claim = await self._dynamo.get(FIND_PUSH_TARGET, _target_key(registration.digest))
+            if await self._register(registration, claim):
+                before = None if claim is None else UserKey(claim["user_id"])
+                return None if before == registration.user_id else before
         raise StoreUnavailable  # others register the same target or device again and again
 
-    async def _register(self, new: PushRegistration) -> bool:
+    async def _register(self, new: PushRegistration, claim: Item | None) -> bool:
         own = {one.device: one for one in await self.of(new.user_id)}
         before = own.pop(new.device, None)
         if len(own) >= DEVICES_MAX:
             raise LimitReached(f"a user can register at most {DEVICES_MAX} devices for push")
-        claim = await self._dynamo.get(FIND_PUSH_TARGET, _target_key(new.digest))
         is_as_before = "attribute_not_exists(#pk)" if before is None else _HAS_TARGET
         values: dict[str, Any] = {} if before is None else {":digest": before.digest}
         changes: list[Write] = [

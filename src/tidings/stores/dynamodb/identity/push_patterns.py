@@ -22,6 +22,13 @@ READ_PUSH_SETTINGS: Final = Pattern(
 CLAIM_PUSH: Final = Pattern(
     "claim_push", "UpdateItem", ("delivery_state",), "a push notice is about to be sent"
 )
+READ_PUSH_CLAIM: Final = Pattern(
+    "read_push_claim",
+    "GetItem",
+    ("delivery_state",),
+    "whether a push notice is still to be sent, before another attempt",
+    strong=True,
+)
 CLEAR_PUSH: Final = Pattern(
     "clear_push", "UpdateItem", ("delivery_state",), "the messages of a push notice are read"
 )

@@ -18,6 +18,9 @@ WHERE user_id = ?1 AND chat_id = ?2 AND pushed < ?3 AND read < ?3 AND (NOT ?4 OR
 _CLEAR: Final = """
 UPDATE delivery_state SET pushed = 0 WHERE user_id = ?1 AND chat_id = ?2 AND pushed = ?3
 """
+_IS_CLAIMED: Final = """
+SELECT 1 FROM delivery_state WHERE user_id = ?1 AND chat_id = ?2 AND pushed >= ?3 AND read < ?3
+"""
 _MUTE: Final = """
 SELECT muted_until, except_mentions FROM chat_memberships
 WHERE user_id = ? AND chat_id = ? AND muted_until IS NOT NULL
@@ -46,6 +49,12 @@ class SqlitePushClaims:
             return db.changes() > 0
 
         return await self._writer.write(write)
+
+    async def is_claimed(self, user: UserKey, chat: ChatId, sequence: int) -> bool:
+        def read(db: apsw.Connection) -> bool:
+            return db.execute(_IS_CLAIMED, (user, chat, sequence)).fetchone() is not None
+
+        return await self._readers.read(read)
 
     async def mute(self, user: UserKey, chat: ChatId) -> PushMute | None:
         def read(db: apsw.Connection) -> PushMute | None:

@@ -38,8 +38,8 @@ class SqlitePushStore:
         self._writer = writer
         self._readers = readers
 
-    async def register(self, registration: PushRegistration) -> None:
-        def write(db: apsw.Connection) -> None:
+    async def register(self, registration: PushRegistration) -> UserKey | None:
+        def write(db: apsw.Connection) -> UserKey | None:
             user, now = registration.user_id, registration.created_at
             if db.execute(_OTHERS, (user, registration.device)).get >= DEVICES_MAX:
                 raise LimitReached(f"a user can register at most {DEVICES_MAX} devices for push")
@@ -47,8 +47,9 @@ class SqlitePushStore:
             insert(db, "push_devices", registration, replace=True)
             for one in sorted(before | {user}):
                 revoked(db, Revocation(kind="push", subject=one, at=now))
+            return next(iter(before - {user}), None)
 
-        await self._writer.write(write)
+        return await self._writer.write(write)
 
     async def of(self, user: UserKey) -> list[PushRegistration]:
         def read(db: apsw.Connection) -> list[PushRegistration]:
