@@ -131,7 +131,7 @@ async def post_tenant_message(
 ) -> Answer[MessageRecord]:
     """Post a message in the name of a member or of the tenant itself. All members see in
     `posted_by` that the tenant posted it. A repeat gets 200 with `Idempotent-Replay: true` and the
-    message as it is now; if it was edited meanwhile, without its content."""
+    message as it is now, without its content if it was edited meanwhile."""
     sender = named_by_tenant(caller, tenant, data.sender)
     entry, is_replay = await post(verbs, sender, chat, data)
     if not is_replay:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal of a gateway: the last steps of delivery, in memory, in two rings of fixed size.
 
-An entry that arrives is one record, however many connections get it: each of them sends the entry
-at once, except those for which there is a record of their own. Therefore the journal costs a
-fraction of a microsecond per message, and the record of an entry says when it was written to a
-connection, too.
+An entry that arrives is one record, however many connections get it. A connection that does not
+send the entry at once gets a record of its own. For all others, the record of the entry also says
+when it was written to the connection. Therefore the journal costs a fraction of a microsecond per
+message.
 """
 
 from collections import deque
@@ -25,8 +25,8 @@ UNCONFIRMED_CHATS_MAX: Final = 16
 """Number of chats with unconfirmed entries that are kept when a connection closes."""
 
 ANSWERED_STEPS_MAX: Final = 100
-"""Number of steps in an answer that concern a message, and number of ends of connections. A user
-whose devices connect again and again has many more."""
+"""Maximum number of steps of a message in an answer, and of closed connections. A user whose
+devices connect again and again has many more."""
 
 _SENT: Final[frozenset[Step]] = frozenset({"written_to_socket", "fetched"})
 
@@ -144,7 +144,7 @@ class DeliveryJournal:
     def _older(
         self, connection: ClientConnection, position: Position, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
-        """Return the progress of a message that is not sent by itself on this connection."""
+        """Return the progress of a message that the connection does not send by itself."""
         for step in self._of(question):
             if step.step == "fetched" and step.connection == connection.conversation.connection:
                 return "fetched", step.at

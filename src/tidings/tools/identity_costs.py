@@ -295,7 +295,8 @@ def record_act() -> Cost:
 
 
 def list_acts(count: int) -> Cost:
-    """Return the cost of a page of a tenant's acts, all of one month: two more are read.
+    """Return the cost of a page of a tenant's acts, all of one month. Two acts more than the page
+    has are read.
 
     Each further month, down to 400 days ago, costs at least one unit.
     """

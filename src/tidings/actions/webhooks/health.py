@@ -14,8 +14,8 @@ log = logging.getLogger("tidings.webhooks")
 
 
 class EndpointHealth:
-    """Changes endpoints by what they answer. If the tenant changes one at the same time, the
-    tenant wins, and the next answer is noted."""
+    """Notes in the record of an endpoint whether it takes events. If the tenant changes the record
+    at the same time, the change of the tenant wins, and only the next answer is noted."""
 
     def __init__(self, store: Webhooks, directory: WebhookDirectory) -> None:
         self._store = store

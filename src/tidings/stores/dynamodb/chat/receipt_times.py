@@ -22,7 +22,7 @@ from tidings.stores.dynamodb.client.retrying import Item
 KNOWN_LISTS_MAX: Final = 20_000
 EXCESS_MAX: Final = 8
 """A list with this many surplus elements is shortened by a separate update. A list becomes so long
-only if it was missing in the cache of the process at each of its last moves."""
+only if the process had not cached it at any of its last moves."""
 
 MARKED_UNREAD: Final = "#unread_from, #unread_number"
 """Attributes that store which part of the chat the user marked as unread."""

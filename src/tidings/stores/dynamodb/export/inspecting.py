@@ -63,7 +63,7 @@ class DynamoInspection(DynamoSource):
             ]
 
     async def _is_lost(self, fact: ScheduledFact) -> bool:
-        """Return True if a message waits for a time at which nothing is due."""
+        """Return True if a message waits, but there is no due item for its time."""
         message = converted(Scheduled, fact)
         if not message.is_open or await has_due(self._dynamo, due_of(message)):
             return False
