@@ -175,8 +175,8 @@ class OwedStream(msgspec.Struct, frozen=True):
     """The event that was refused last."""
 
     def refused(self, since: int) -> EventRefusal | None:
-        """Return the refusal of the next event; None if there is none after a time, for example
-        because the tenant has changed the endpoint then."""
+        """Return the refusal of the next event, if it came after a time, for example after the
+        tenant changed the endpoint; otherwise None."""
         found = self.refusal
         if found is None or found.sequence <= self.sent or found.at < since:
             return None

@@ -221,7 +221,7 @@ class PushClaims(Protocol):
         ...
 
     async def is_claimed(self, user: UserKey, chat: ChatId, sequence: int) -> bool:
-        """Return True if a notice was claimed of this message or a later one, and it is not read.
+        """Return True if a notice of this or a later message is claimed, and this one is unread.
 
         The read is strong.
         """

@@ -49,7 +49,7 @@ class Webhooks(Protocol):
         ...
 
     async def remove(self, endpoint: WebhookEndpoint, now: int) -> None:
-        """Remove an endpoint. What it is owed is removed by `WebhookQueue.remove`."""
+        """Remove an endpoint. `WebhookQueue.remove` removes the events that it is owed."""
         ...
 
 

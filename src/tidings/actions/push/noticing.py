@@ -118,7 +118,7 @@ class MakeNotice:
         return await self._notice(user, entry, more=len(messages))
 
     async def is_wanted(self, user: UserKey, notice: PushNotice) -> bool:
-        """Return True if a claimed notice would still be made, before another attempt to send it.
+        """Return True if a claimed notice would still be made, so that it may be sent once more.
 
         Raises:
             StoreUnavailable: The store does not answer.

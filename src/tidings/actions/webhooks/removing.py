@@ -12,8 +12,8 @@ from tidings.ports.webhooks import WebhookQueue, Webhooks
 from tidings.ports.world import Clock
 
 SETTLE_MS: Final = 15 * SECOND_MS
-"""How long after a deletion other processes may still owe the endpoint something, because they have
-not learnt of it."""
+"""Time after a deletion in which processes that do not know of it yet may still store rows of the
+endpoint."""
 ROWS_IN_STEP: Final = 100
 
 
