@@ -87,6 +87,28 @@ async def test_a_retraction_before_its_time_ends_it(rest: Rest, uids: list[str] 
     await room.redact(name)
 
 
+async def test_a_broadcast_keeps_the_id_of_its_post(rest: Rest) -> None:
+    room = await open_newsroom(rest, "oneid")
+    ann = await room.user("ann")
+    name = await schedule(room, "later", actions=[{"id": "yes", "label": "Yes"}])
+    await pass_time(rest, 1.5)
+    copy, other = await room.tell(["ann"], "own"), await room.tell_everyone("now")
+    assert set(await ann.all_ids(1)) == {copy, other, name}
+    assert (await listed(room))["later"]["id"] == name
+    assert (await room.progress(name))["status"] == "done"
+
+    path = f"/v1/inboxes/{room.inbox}"
+    await ann.actor.ok("PUT", f"{path}/state", {"ids": [name], "archived": True})
+    assert name not in await ann.all_ids(10)
+    await ann.actor.ok("PUT", f"{path}/state", {"ids": [name], "archived": False})
+    assert name in await ann.all_ids(10)
+    assert (await ann.read(ids=[name]))["total"] == 2
+    acted = await ann.actor.ok("POST", f"{path}/notifications/{name}/actions/yes")
+    assert acted["action"] == "yes"
+    question = f"/v1/tenants/{room.tenant}/explain?user_id=ann&notification_id={name}"
+    assert (await room.actor.ok("GET", question))["code"] == "read"
+
+
 async def test_a_broadcast_is_retracted_by_its_first_id_afterwards(rest: Rest) -> None:
     room = await open_newsroom(rest, "bothids")
     ann = await room.user("ann")

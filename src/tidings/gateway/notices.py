@@ -22,7 +22,7 @@ from tidings.metrics.counts import report_counts
 from tidings.model.blocks import BlockList
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import is_for
-from tidings.model.notifications import Broadcast, broadcast_sequence
+from tidings.model.notifications import Broadcast
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import (
     BroadcastPosted,
@@ -153,16 +153,16 @@ class InboxFrames:
 
     async def _retracted(self, event: Retracted) -> None:
         tenant, inbox, notification_id = event.tenant, event.inbox, event.notification_id
-        sequence = broadcast_sequence(notification_id)
         frame = encode(RetractedFrame(inbox, notification_id))
-        if sequence is None:
-            # Counting uses the cached view of the inbox log, which must include the retraction.
-            await self._views.get(tenant, inbox, age_ms=0)
+        # Counting uses the cached view of the inbox log, which must include the retraction.
+        view = await self._views.get(tenant, inbox, age_ms=0)
+        sent = view.broadcast(notification_id)
+        if sent is None:
             for batch in _batches(self._hub.of_tenant(tenant)):
                 holders = await self._copies.holders(batch, inbox, notification_id)
                 self._send_retraction(holders, inbox, frame)
             return
-        async for _, users in self._audience(tenant, inbox, sequence):
+        async for _, users in self._audience(tenant, inbox, sent.sequence):
             self._send_retraction(users, inbox, frame)
 
     def _send_retraction(self, users: Sequence[UserKey], inbox: str, frame: bytes) -> None:

@@ -45,6 +45,11 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if the notification is invisible: expired or retracted."""
         return expires_at <= now or notification_id in self.retracted
 
+    def broadcast(self, notification_id: str) -> Broadcast | None:
+        """Return the broadcast with this id; None if the view has none."""
+        found = (sent for sent in self.broadcasts if sent.notification_id == notification_id)
+        return next(found, None)
+
     def last_broadcast_until(self, time: int) -> int:
         """Return the sequence of the last broadcast posted up to a time; 0 if there is none."""
         return max((sent.sequence for sent in self.broadcasts if sent.posted_at <= time), default=0)
@@ -131,7 +136,9 @@ def first_copy_below(position: NotificationPosition) -> str:
     lower than the bound."""
     time, notification_id = position
     if broadcast_sequence(notification_id) is None:
-        return notification_id
+        # A scheduled broadcast may be later than its id, and then all copies of its time are above.
+        is_late = ulid_time(notification_id) < time
+        return ulid(time, _LEAST_ENTROPY) if is_late else notification_id
     # A copy of the same time sorts below the broadcast: its id begins with a digit.
     return ulid(time + 1, _LEAST_ENTROPY)
 
@@ -227,12 +234,12 @@ def copy_position(copy: Copy) -> NotificationPosition:
 
 def position_of(view: LogView, notification_id: str) -> NotificationPosition | None:
     """Return the position of a notification; None if it is a broadcast that the view lacks."""
-    sequence = broadcast_sequence(notification_id)
-    if sequence is None:
+    sent = view.broadcast(notification_id)
+    if sent is not None:
+        return sent.posted_at, notification_id
+    if broadcast_sequence(notification_id) is None:
         return ulid_time(notification_id), notification_id
-    times = (sent.posted_at for sent in view.broadcasts if sent.sequence == sequence)
-    time = next(times, None)
-    return None if time is None else (time, notification_id)
+    return None
 
 
 def count_above(

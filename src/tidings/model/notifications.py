@@ -38,6 +38,8 @@ SCHEMES_REFUSED: Final = frozenset(
     {"about", "blob", "data", "file", "http", "javascript", "vbscript"}
 )
 _LINK: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.+)")
+_LATE: Final = "late:"
+"""Beginning of the key of a scheduled broadcast in the log. No digest has a colon."""
 
 Json = dict[str, object]
 
@@ -129,7 +131,12 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notification_id(self) -> str:
-        """Public id of the notification, if this entry is a broadcast."""
+        """Public id of the notification, if this entry is a broadcast.
+
+        A scheduled broadcast keeps the id with which its post was answered.
+        """
+        if self.key is not None and self.key.startswith(_LATE):
+            return self.key.removeprefix(_LATE)
         return f"b{self.sequence}"
 
 
@@ -182,14 +189,15 @@ NOTHING_READ: Final = ReadState()
 
 
 def broadcast_sequence(notification_id: str) -> int | None:
-    """Return the sequence of the broadcast with this id; None if the id is of another kind."""
+    """Return the sequence of the broadcast with this id; None if the id is of another kind, such
+    as that of a scheduled broadcast."""
     match = ANNOUNCEMENT.fullmatch(notification_id)
     return int(match[1]) if match else None
 
 
 def late_key(notification_id: str) -> str:
     """Return the key of the entry in the log that a scheduled broadcast becomes."""
-    return f"late:{notification_id}"
+    return _LATE + notification_id
 
 
 class NotificationAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -128,10 +128,13 @@ class FindListed:
             raise Invalid(f"ids must contain 1 to {limits.READ_IDS_MAX} ids", "/ids")
         distinct = dict.fromkeys(notification_ids)
         ids = [each for each in distinct if NOTIFICATION.fullmatch(each)]
-        copy_ids = [each for each in ids if broadcast_sequence(each) is None]
+        if not ids:
+            return [], []
+        view = await self.view_with(tenant_of(user), inbox, ids)
+        sent = {each.notification_id for each in view.broadcasts}
+        copy_ids = [each for each in ids if broadcast_sequence(each) is None and each not in sent]
         if len(copy_ids) == len(ids):
             return copy_ids, []
-        view = await self.view_with(tenant_of(user), inbox, ids)
         broadcasts = await broadcasts_for(self.showing, user, view)
         return copy_ids, [each for each in broadcasts if each.notification_id in ids]
 

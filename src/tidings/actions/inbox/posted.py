@@ -22,7 +22,6 @@ from tidings.model.notifications import (
     Notification,
     Text,
     broadcast_sequence,
-    late_key,
 )
 from tidings.model.refusals import (
     CursorInvalid,
@@ -217,16 +216,10 @@ class RetractNotification:
         name = found.notification_id
         is_whole = found.box is not None
         if is_whole and not view.is_retracted(name):
-            sent = next((each for each in view.broadcasts if each.key == late_key(name)), None)
-            if sent is None:
-                sent, _ = await self.append_broadcast(
-                    self._retraction(found),
-                    after=view.head,
-                    is_same=lambda entry: entry.target == name or entry.key == late_key(name),
-                )
-            if sent.kind == "broadcast":
-                # The scheduled broadcast got into the log meanwhile.
-                await self(tenant, inbox, sent.notification_id)
+            retraction = self._retraction(found)
+            await self.append_broadcast(
+                retraction, after=view.head, is_same=lambda entry: entry.target == name
+            )
         durable_at = monotonic()
         if is_whole:  # also done after an interrupted attempt, because a repeat does no harm
             self.bus.publish(Retracted(tenant, inbox, name))
@@ -246,13 +239,17 @@ class RetractNotification:
         )
 
     async def _empty(self, found: Notification | Broadcast) -> None:
-        if isinstance(found, Broadcast):
-            await self.notifications.retract_broadcast(found.tenant, found.inbox, found.sequence)
-        else:
-            name = found.tenant, found.inbox, found.notification_id
-            await self.notifications.empty(*name)
+        tenant, inbox, name = found.tenant, found.inbox, found.notification_id
+        sent = found if isinstance(found, Broadcast) else None
+        if isinstance(found, Notification) and found.everyone:
+            # It is a scheduled broadcast, and may have got into the log meanwhile.
+            sent = (await self.views.get(tenant, inbox, age_ms=0)).broadcast(name)
+        if sent is not None:
+            await self.notifications.retract_broadcast(tenant, inbox, sent.sequence)
+        if isinstance(found, Notification):
+            await self.notifications.empty(tenant, inbox, name)
             if found.posted_at > self.clock.now():
-                await release_all(self.scheduled, *name)
+                await release_all(self.scheduled, tenant, inbox, name)
 
 
 class PostedNotification(msgspec.Struct, frozen=True, kw_only=True):

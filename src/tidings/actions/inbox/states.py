@@ -19,7 +19,7 @@ from tidings.model.notification_states import (
     Acted,
     StateChange,
 )
-from tidings.model.notifications import NOTIFICATION, Broadcast, ReadState, broadcast_sequence
+from tidings.model.notifications import NOTIFICATION, Broadcast, ReadState
 from tidings.model.refusals import Invalid, LimitReached, NotificationNotFound
 from tidings.model.state_times import is_implied
 from tidings.ports.bus import Bus, StatesChanged
@@ -172,10 +172,11 @@ class ActOnNotification:
         await self.configs.get(tenant_of(user), inbox)
         if NOTIFICATION.fullmatch(notification_id) is None:
             raise NotificationNotFound
-        if broadcast_sequence(notification_id) is None:
+        copy_ids, broadcasts = await self.find(user, inbox, [notification_id])
+        if copy_ids:
             acted = await self._on_copy(user, inbox, notification_id, action)
         else:
-            acted = await self._on_broadcast(user, inbox, notification_id, action)
+            acted = await self._on_broadcast(user, inbox, broadcasts, action)
         change = StatesChanged(user, inbox, READ, ids=(notification_id,), acted=acted)
         self.bus.publish(change)
         # A repeat raises the event again, because the first request may have failed to do so.
@@ -210,9 +211,8 @@ class ActOnNotification:
         return acted
 
     async def _on_broadcast(
-        self, user: UserKey, inbox: str, notification_id: str, action: str
+        self, user: UserKey, inbox: str, broadcasts: Sequence[Broadcast], action: str
     ) -> Acted:
-        _, broadcasts = await self.find(user, inbox, [notification_id])
         shown = await self.showing.broadcast_text(broadcasts[0]) if broadcasts else None
         if shown is None:
             raise NotificationNotFound
