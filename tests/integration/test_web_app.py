@@ -184,10 +184,12 @@ async def test_every_module_can_be_joined_with_its_imports() -> None:
         # These are loaded at their first use.
         (("elements/attachments.js",), 12),
         (("elements/account.js",), 7),
+        (("elements/inbox_more.js",), 6),
+        (("elements/sound.js",), 2),
         (("app/index.html", "app/app.js", "app/app.css", "app/sw.js", "app/icon.svg"), 60),
         (("console/index.html", "console/console.js", "console/console.css"), 30),
     ],
-    ids=["inbox", "bell", "chat", "attachments", "account", "app", "console"],
+    ids=["inbox", "bell", "chat", "attachments", "account", "more", "sound", "app", "console"],
 )
 async def test_a_page_is_small(files: tuple[str, ...], kib: int) -> None:
     """Others load 150 to 550 KiB. With each file come some 600 bytes of headers."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The pictures of the console. */
 
-import { picture } from "../elements/icons.js";
+import { picture } from "../elements/icons_basic.js";
 
 const PATHS = {
   audit: "M8 4h8v3H8zM16 5h3v16H5V5h3M9 12h6M9 16h4",

@@ -85,6 +85,12 @@ export class TidingsElement extends HTMLElement {
     this.#endings.push(end);
   }
 
+  /** Add a style sheet, unless the element has it. @param {string} css */
+  addStyle = (css) => {
+    const sheets = this.root.adoptedStyleSheets;
+    if (!sheets.includes(sheet(css))) sheets.push(sheet(css));
+  };
+
   /**
    * Send an event that whoever embeds the element can cancel; return whether nobody did.
    *

@@ -2,11 +2,11 @@
 /** `<tidings-bell>`: a button with the number of unread notifications, which opens the inbox. */
 
 import { TidingsElement } from "./base.js";
-import { icon } from "./icons.js";
+import { hear } from "./hearing.js";
+import { basicIcon } from "./icons_basic.js";
 import "./inbox.js";
 import { INBOX_STYLE } from "./inbox_style.js";
-import { sheet } from "./style.js";
-import { said } from "./text.js";
+import { said } from "./words.js";
 import { h } from "./view.js";
 
 export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
@@ -28,7 +28,7 @@ export class TidingsBell extends TidingsElement {
 
   constructor() {
     super();
-    this.root.adoptedStyleSheets.push(sheet(INBOX_STYLE));
+    this.addStyle(INBOX_STYLE);
   }
 
   /** The name of the inbox; without one, all inboxes of the user are shown. */
@@ -49,6 +49,7 @@ export class TidingsBell extends TidingsElement {
   start(tidings) {
     this.#user = this.#seen = "";
     this.#found = [];
+    hear(tidings);
     this.until(
       tidings.on(({ type }) => {
         if (type === "signed-out") localStorage.removeItem(this.#key);
@@ -120,7 +121,7 @@ export class TidingsBell extends TidingsElement {
     };
     const look = newest > this.#seen ? "badge" : "badge seen";
     return [
-      h("button", props, icon("bell")),
+      h("button", props, basicIcon("bell")),
       unread ? h("span", { class: look, part: "badge", "aria-hidden": "true" }, text) : null,
       h("span", { id: "count", class: "unseen" }, unread ? said(strings.unread, { n: text }) : ""),
       h("div", { class: "panel", part: "panel", popover: "auto", ontoggle: this.#toggled }, [

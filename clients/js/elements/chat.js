@@ -11,7 +11,6 @@ import { menuOf } from "./menu.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
 import { Quotes } from "./quotes.js";
-import { sheet } from "./style.js";
 import { ago, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
@@ -39,7 +38,7 @@ export class TidingsChat extends ChatActions {
 
   constructor() {
     super();
-    this.root.adoptedStyleSheets.push(sheet(CHAT_STYLE));
+    this.addStyle(CHAT_STYLE);
   }
 
   attributeChangedCallback() {

@@ -5,7 +5,6 @@ import { hasUploads } from "../src/kept_uploads.js";
 import { TidingsElement } from "./base.js";
 import { Invitations } from "./invitations.js";
 import { Lazy } from "./lazy.js";
-import { sheet } from "./style.js";
 
 /** @typedef {import("./account.js").Account} Account */
 /** @typedef {import("./attachments.js").Attachments} Attachments */
@@ -25,18 +24,14 @@ export class ChatParts extends TidingsElement {
   /** Begin with a client. @param {Tidings} tidings */
   prepare(tidings) {
     const element = /** @type {TidingsChat} */ (/** @type {unknown} */ (this));
-    const addStyle = (/** @type {string} */ css) => {
-      const sheets = this.root.adoptedStyleSheets;
-      if (!sheets.includes(sheet(css))) sheets.push(sheet(css));
-    };
     // From each folder of the server, the address leads to the same file.
     this.files = new Lazy(async () => {
       const { Attachments } = await import("../elements/attachments.js");
-      return new Attachments(element, tidings, addStyle);
+      return new Attachments(element, tidings, this.addStyle);
     });
     this.account = new Lazy(async () => {
       const { Account } = await import("../elements/account.js");
-      return new Account(element, tidings, addStyle);
+      return new Account(element, tidings, this.addStyle);
     });
     this.invitations = new Invitations(tidings, this.update);
     this.until(this.invitations.end);

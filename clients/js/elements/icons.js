@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Small pictures, drawn with lines in the colour of the text around them. */
 
-import { h } from "./describe.js";
+import { basicPaths, picture } from "./icons_basic.js";
 
 const PATHS = {
-  archive: "M4 5h16v4H4zM6 9v10h12V9M10 13h4",
+  ...basicPaths,
   at: "M15.5 8.5v4.5a2.5 2.5 0 0 0 5 0v-1a8.5 8.5 0 1 0-3.5 7M12 8.5a3.5 3.5 0 1 1 0 7 3.5 3.5 0 0 1 0-7z",
   attach:
     "M20 11.5l-8 8a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7L9.7 17a1.7 1.7 0 0 1-2.4-2.4l7.7-7.6",
-  back: "M15 5l-7 7 7 7",
-  bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",
   chat: "M5 5h14a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z",
   check: "M5 12.5l4.5 4.5L19 7",
   checks: "M2 12.5l4.5 4.5L16 7M11.5 16l1 1L22 7",
-  clock: "M12 7v5l3 2M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18z",
   close: "M6 6l12 12M18 6L6 18",
   down: "M12 5v14M6 13l6 6 6-6",
   file: "M6 3h8l5 5v13H6zM14 3v5h5",
@@ -21,7 +18,6 @@ const PATHS = {
     "M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 20a6.5 6.5 0 0 1 13 0M16 4.5a3.5 3.5 0 0 1 0 6.5M18 14a6.5 6.5 0 0 1 3.5 6",
   leave: "M14 4H6v16h8M10 12h11M17 8l4 4-4 4",
   microphone: "M12 3a3 3 0 0 1 3 3v5a3 3 0 0 1-6 0V6a3 3 0 0 1 3-3zM6 11a6 6 0 0 0 12 0M12 17v4",
-  more: "M12 5.5v.01M12 12v.01M12 18.5v.01",
   muted: "M4 9v6h4l5 4V5L8 9zM16.5 9.5l5 5M21.5 9.5l-5 5",
   noScreen: "M4 5h16v11H4zM9 20h6M12 16v4M3 3l18 18",
   pin: "M9 4h6l-1 7 3 3H7l3-3zM12 14v7",
@@ -41,21 +37,3 @@ const PATHS = {
  * @param {string} [label] - What the picture says, if no text beside it does.
  */
 export const icon = (name, label) => picture(name, PATHS[name], label);
-
-/**
- * Draw lines; the name is for the style sheet.
- *
- * @param {string} name
- * @param {string} lines
- * @param {string} [label]
- */
-export const picture = (name, lines, label) =>
-  h(
-    "svg",
-    {
-      class: `icon i-${name}`,
-      viewBox: "0 0 24 24",
-      ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }),
-    },
-    h("path", { d: lines }),
-  );

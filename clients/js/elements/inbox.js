@@ -2,26 +2,38 @@
 /** `<tidings-inbox>`: the notifications of one inbox, by category. */
 
 import { TidingsElement } from "./base.js";
-import { icon } from "./icons.js";
+import { hear } from "./hearing.js";
+import { basicIcon } from "./icons_basic.js";
 import { INBOX_STYLE } from "./inbox_style.js";
-import { sheet } from "./style.js";
-import { ago, moment, said } from "./text.js";
+import { Lazy } from "./lazy.js";
+import { ago, moment, said } from "./words.js";
 import { h } from "./view.js";
 
 export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 
-const SNOOZE_MS = 3_600_000;
+/** @typedef {import("./inbox_more.js").InboxMore} InboxMore */
+
+const REFRESH_MS = 300;
+const WAKE_MS_MIN = 10_000;
+const WAKE_MS_MAX = 86_400_000;
 
 export class TidingsInbox extends TidingsElement {
   static observedAttributes = ["inbox"];
   #category = "";
-  #isBroken = false;
+  #trouble = "";
+  #hadFocus = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #refreshing;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #waking;
+  /** What is behind the options, and the choices of a snooze. @type {Lazy<InboxMore>} */
+  #more = new Lazy(async () => Promise.reject());
 
   constructor() {
     super();
-    this.root.adoptedStyleSheets.push(sheet(INBOX_STYLE));
+    this.addStyle(INBOX_STYLE);
   }
 
   /** The name of the inbox. */
@@ -42,40 +54,137 @@ export class TidingsInbox extends TidingsElement {
     return this.tidings && this.inbox ? this.tidings.inbox(this.inbox) : null;
   }
 
-  start() {
-    if (this.view) this.watch(this.view);
+  /** The path of the inbox in the API. */
+  get path() {
+    return `/v1/inboxes/${encodeURIComponent(this.inbox)}`;
+  }
+
+  /** @param {import("../src/tidings.js").Tidings} tidings */
+  start(tidings) {
+    const { view } = this;
+    this.#more = new Lazy(async () => {
+      const { InboxMore } = await import("../elements/inbox_more.js");
+      return new InboxMore(this, tidings);
+    });
+    if (!view) return;
+    // What was loaded before may have changed on another device.
+    const { isLoaded } = view.snapshot();
+    this.watch(view);
+    if (isLoaded) this.refresh();
+    else void this.#wake();
+    hear(tidings);
+    this.until(tidings.on((event) => event.type === "frame" && this.#happens(event.frame)));
     const minutely = setInterval(this.update, 60_000);
-    this.until(() => clearInterval(minutely));
+    this.until(() => {
+      for (const timer of [minutely, this.#refreshing, this.#waking]) clearTimeout(timer);
+    });
+  }
+
+  /** Follow what the user does on other devices. @param {any} frame */
+  #happens({ op, inbox, ids = [], before: _, seen: __, ...changed }) {
+    const { view } = this;
+    if (!view || inbox !== view.name) return;
+    const { notifications, unread, hasMore } = view.snapshot();
+    if (op === "marked" && Object.keys(changed).length) {
+      if (changed.archived || changed.snooze_until) for (const id of ids) view.retracted(id);
+      this.refresh();
+    }
+    if (op === "unread") {
+      // What was read elsewhere is still shown as unread here.
+      const shown = newestOfEach(notifications).filter((one) => !one.read_at).length;
+      if (hasMore ? shown > unread : shown !== unread) this.refresh();
+    }
+  }
+
+  /** Load everything again that is shown, once for all changes of a moment. */
+  refresh() {
+    clearTimeout(this.#refreshing);
+    this.#refreshing = setTimeout(() => {
+      void this.view?.reload().catch(() => {});
+      this.#more.value?.load();
+      void this.#wake();
+    }, REFRESH_MS);
+  }
+
+  /** Load it again when the next snooze ends: the server does not say so. */
+  async #wake() {
+    const { tidings } = this;
+    const asked = tidings?.request("GET", `${this.path}/notifications?snoozed=true&limit=100`);
+    const { data } = (await asked?.catch(() => null)) ?? { data: [] };
+    const ends = data.map((/** @type {any} */ one) => Date.parse(one.snoozed_until));
+    const left = Math.min(...ends, Infinity) - Date.now();
+    clearTimeout(this.#waking);
+    if (this.tidings !== tidings || !this.isConnected) return;
+    const ms = Math.min(Math.max(left, WAKE_MS_MIN), WAKE_MS_MAX);
+    this.#waking = setTimeout(() => this.refresh(), ms);
+  }
+
+  rendering() {
+    this.#hadFocus = !!this.root.activeElement;
+  }
+
+  rendered() {
+    // What had the focus may be gone.
+    if (this.#hadFocus && !this.root.activeElement)
+      /** @type {HTMLElement | null} */ (this.root.querySelector(".top .round"))?.focus();
   }
 
   render() {
+    const { strings, view } = this;
+    const more = this.#more.value;
+    if (!view) return null;
+    return h("section", { "aria-label": strings.notifications, part: "inbox" }, [
+      more?.page() ?? this.#list(),
+      this.#trouble ? h("p", { class: "warn", role: "alert" }, this.#trouble) : null,
+      more?.menu(),
+    ]);
+  }
+
+  #list() {
     const { strings, view } = this;
     if (!view) return null;
     const { notifications, unread, categories, isLoaded, hasMore } = view.snapshot();
     const shown = newestOfEach(notifications).filter(
       (one) => !this.#category || one.category === this.#category,
     );
-    return h("section", { "aria-label": strings.notifications, part: "inbox" }, [
-      h("div", { class: "bar top" }, [
+    const options = {
+      class: "round",
+      "aria-label": strings.inboxOptions,
+      title: strings.inboxOptions,
+      "aria-haspopup": "menu",
+      onclick: (/** @type {any} */ event) => this.#use(event, (more, at) => more.options(at)),
+    };
+    return [
+      h("div", { key: "top", class: "bar top" }, [
         h("h2", { class: "grow" }, strings.notifications),
         unread
-          ? h("button", { class: "link", onclick: () => this.#do(view.readAll()) }, [
+          ? h("button", { class: "link", onclick: () => this.attempt(view.readAll()) }, [
               strings.markAllRead,
             ])
           : null,
+        h("button", options, basicIcon("more")),
       ]),
       this.#tabs(notifications, categories),
-      this.#isBroken ? h("p", { class: "warn", role: "alert" }, strings.wentWrong) : null,
       shown.length ? null : this.#nothing(isLoaded),
       h(
         "ul",
-        { role: "list", "aria-label": strings.notifications },
+        { key: "list", role: "list", "aria-label": strings.notifications },
         shown.map((one) => h("li", { key: one.id }, [this.#note(one), this.#buttons(one)])),
       ),
       hasMore
-        ? h("button", { class: "wide", onclick: () => this.#do(view.more()) }, strings.more)
+        ? h("button", { class: "wide", onclick: () => this.attempt(view.more()) }, strings.more)
         : null,
-    ]);
+    ];
+  }
+
+  /**
+   * Use what is loaded later, for a button that was pressed.
+   *
+   * @param {any} event
+   * @param {(more: InboxMore, button: HTMLElement) => void} use
+   */
+  #use({ currentTarget }, use) {
+    void this.attempt(this.#more.get().then((more) => use(more, currentTarget)));
   }
 
   /** @param {boolean} isLoaded */
@@ -84,16 +193,16 @@ export class TidingsInbox extends TidingsElement {
     return h(
       "div",
       { class: "empty" },
-      icon("bell"),
+      basicIcon("bell"),
       h("p", null, isLoaded ? noNotifications : loading),
     );
   }
 
-  /** @param {Promise<void>} work */
-  async #do(work) {
-    this.#isBroken = await work.then(
-      () => false,
-      () => true,
+  /** Wait for something, and say so if it fails. @param {Promise<unknown>} work */
+  async attempt(work) {
+    this.#trouble = await work.then(
+      () => "",
+      ({ name, message }) => (name === "Refused" && message) || this.strings.wentWrong,
     );
     this.update();
   }
@@ -132,17 +241,15 @@ export class TidingsInbox extends TidingsElement {
    */
   #buttons({ id, actions = [], action }) {
     const { archive, snooze } = this.strings;
-    const small = (/** @type {"archive" | "clock"} */ name, /** @type {string} */ label) => ({
+    const small = (/** @type {string} */ label, /** @type {(event: any) => void} */ onclick) => ({
       class: "small",
       "aria-label": label,
       title: label,
-      onclick: () =>
-        this.#do(
-          name === "archive"
-            ? this.#putAway(id, { archived: true })
-            : this.#putAway(id, { snooze_until: new Date(Date.now() + SNOOZE_MS).toISOString() }),
-        ),
+      onclick,
     });
+    const choose = (/** @type {any} */ event) =>
+      this.#use(event, (more, at) => more.snooze(id, at));
+    const putAway = () => void this.attempt(this.mark(id, { archived: true }));
     return h("div", { class: "acts", part: "actions" }, [
       ...actions.map((each) =>
         h(
@@ -157,20 +264,25 @@ export class TidingsInbox extends TidingsElement {
         ),
       ),
       h("span", { class: "grow" }),
-      h("button", small("clock", snooze), icon("clock")),
-      h("button", small("archive", archive), icon("archive")),
+      h("button", { ...small(snooze, choose), "aria-haspopup": "menu" }, basicIcon("clock")),
+      h("button", small(archive, putAway), basicIcon("archive")),
     ]);
   }
 
-  /** @param {string} id @param {Record<string, unknown>} state */
-  async #putAway(id, state) {
-    const { tidings, view } = this;
+  /**
+   * Put a notification away, or bring it back.
+   *
+   * @param {string} id
+   * @param {{archived: boolean} | {snooze_until: string | null}} state
+   */
+  async mark(id, state) {
+    const { tidings, view, path } = this;
     if (!tidings || !view) return;
-    const path = `/v1/inboxes/${encodeURIComponent(view.name)}/state`;
-    const { unread, categories } = await tidings.request("PUT", path, { ids: [id], ...state });
+    const wish = { ids: [id], ...state };
+    const { unread, categories } = await tidings.request("PUT", `${path}/state`, wish);
     view.retracted(id);
     view.counted({ total: unread, categories });
-    if (!state.archived) setTimeout(() => void view.reload().catch(() => {}), SNOOZE_MS);
+    this.refresh();
   }
 
   /** @param {string} id @param {{id: string, uri?: string}} action */
@@ -178,9 +290,8 @@ export class TidingsInbox extends TidingsElement {
     const { tidings, view } = this;
     if (!tidings || !view) return;
     if (action.uri?.startsWith("https://")) window.open(action.uri, "_blank", "noopener");
-    const [inbox, name] = [view.name, action.id].map(encodeURIComponent);
-    const path = `/v1/inboxes/${inbox}/notifications/${id}/actions/${name}`;
-    void this.#do(tidings.request("POST", path).then(() => view.reload()));
+    const path = `${this.path}/notifications/${id}/actions/${encodeURIComponent(action.id)}`;
+    void this.attempt(tidings.request("POST", path).then(() => view.reload()));
   }
 
   /** @param {NotificationRecord} one */
@@ -189,7 +300,7 @@ export class TidingsInbox extends TidingsElement {
     const { title, body, cta_uri } = /** @type {Record<string, string>} */ (one.message);
     const at = Date.parse(one.received_at);
     const open = () => {
-      if (!one.read_at && this.view) void this.#do(this.view.read([one.id]));
+      if (!one.read_at && this.view) void this.attempt(this.view.read([one.id]));
       const goes = this.tell("notification", one);
       if (goes && cta_uri?.startsWith("https://")) window.open(cta_uri, "_blank", "noopener");
     };

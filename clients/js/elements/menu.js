@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The menu of a message or a chat. */
 
+import { show, step } from "./popup.js";
 import { said } from "./text.js";
 import { h } from "./view.js";
 
@@ -15,7 +16,6 @@ import { h } from "./view.js";
 
 const REACTIONS = ["👍", "❤️", "😂", "😮", "😢", "🎉"];
 const MUTE_FOR_EVER = "9999-12-31T00:00:00Z";
-const GAP_PX = 8;
 
 /**
  * Return what can be done with a message.
@@ -176,35 +176,4 @@ export function menuOf(element, { choices, quick, anchor }) {
       ),
     choices.map((one) => item(one, one.label)),
   ]);
-}
-
-/**
- * Show a menu beside what it belongs to, inside the window.
- *
- * @param {HTMLElement} menu
- * @param {HTMLElement} anchor
- */
-function show(menu, anchor) {
-  if (!menu.isConnected) return;
-  const at = anchor.getBoundingClientRect();
-  menu.showPopover();
-  const { width, height } = menu.getBoundingClientRect();
-  const isRight = at.left + at.width / 2 > innerWidth / 2;
-  const left = isRight ? at.right - width : at.left;
-  const below = at.bottom + GAP_PX / 2;
-  const top = below + height > innerHeight ? at.top - height - GAP_PX / 2 : below;
-  menu.style.left = `${Math.max(GAP_PX, Math.min(innerWidth - width - GAP_PX, left))}px`;
-  menu.style.top = `${Math.max(GAP_PX, Math.min(innerHeight - height - GAP_PX, top))}px`;
-  menu.querySelector("button")?.focus();
-}
-
-/** Move through the menu with the arrow keys. @param {any} event */
-function step(event) {
-  const items = [...event.currentTarget.querySelectorAll("button")];
-  const at = items.indexOf(event.target);
-  const forward = ["ArrowDown", "ArrowRight"].includes(event.key);
-  const to = forward ? at + 1 : ["ArrowUp", "ArrowLeft"].includes(event.key) ? at - 1 : null;
-  if (to === null) return;
-  event.preventDefault();
-  items.at(to % items.length)?.focus();
 }

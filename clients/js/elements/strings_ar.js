@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The texts of the elements in Arabic. The page that shows them has `dir="rtl"`. */
 
-/** @type {import("./strings.js").Strings & import("./strings_more.js").MoreStrings} */
+/**
+ * @type {import("./strings.js").Strings & import("./strings_more.js").MoreStrings
+ *   & import("./strings_inbox.js").InboxStrings}
+ */
 export const arabic = {
   locale: "ar",
   chats: "المحادثات",
@@ -131,7 +134,32 @@ export const arabic = {
   showHidden: "إظهار المحادثات المخفية",
   markAllRead: "تحديد الكل كمقروء",
   archive: "أرشفة",
-  snooze: "تأجيل ساعة",
+  snooze: "تأجيل",
+  inboxOptions: "خيارات الإشعارات",
+  snoozeHour: "لمدة ساعة",
+  snoozeEvening: "هذا المساء",
+  snoozeTomorrow: "صباح الغد",
+  snoozeWeek: "الأسبوع القادم",
+  archived: "المؤرشفة",
+  noArchived: "لا شيء في الأرشيف",
+  unarchive: "إعادة إلى الوارد",
+  snoozed: "المؤجلة",
+  noSnoozed: "لا شيء مؤجل",
+  snoozedUntil: "حتى {when}",
+  endSnooze: "إنهاء التأجيل",
+  backToInbox: "العودة إلى الإشعارات",
+  preferences: "تفضيلات الإشعارات",
+  category: "الفئة",
+  inApp: "في التطبيق",
+  byPush: "إشعار فوري",
+  byEmail: "البريد الإلكتروني",
+  required: "مفعّلة دائمًا",
+  quietHours: "ساعات الهدوء، بلا إشعارات فورية ولا بريد",
+  quietFrom: "من",
+  quietTo: "إلى",
+  timeZone: "المنطقة الزمنية",
+  playSound: "تشغيل صوت على هذا الجهاز، إلا في ساعات الهدوء",
+  saved: "تم الحفظ",
   all: "الكل",
   offline: "لا يوجد اتصال",
   waiting: "رسائل تنتظر الإرسال: {n}",

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The texts of the elements in German. */
 
-/** @type {import("./strings.js").Strings & import("./strings_more.js").MoreStrings} */
+/**
+ * @type {import("./strings.js").Strings & import("./strings_more.js").MoreStrings
+ *   & import("./strings_inbox.js").InboxStrings}
+ */
 export const german = {
   locale: "de",
   chats: "Chats",
@@ -131,7 +134,32 @@ export const german = {
   showHidden: "Ausgeblendete Chats zeigen",
   markAllRead: "Alle als gelesen markieren",
   archive: "Archivieren",
-  snooze: "Eine Stunde zurückstellen",
+  snooze: "Zurückstellen",
+  inboxOptions: "Optionen der Mitteilungen",
+  snoozeHour: "Für eine Stunde",
+  snoozeEvening: "Heute Abend",
+  snoozeTomorrow: "Morgen früh",
+  snoozeWeek: "Nächste Woche",
+  archived: "Archiviert",
+  noArchived: "Nichts ist archiviert",
+  unarchive: "Zurück in den Eingang",
+  snoozed: "Zurückgestellt",
+  noSnoozed: "Nichts ist zurückgestellt",
+  snoozedUntil: "Bis {when}",
+  endSnooze: "Wieder zeigen",
+  backToInbox: "Zurück zu den Mitteilungen",
+  preferences: "Einstellungen der Mitteilungen",
+  category: "Kategorie",
+  inApp: "In der App",
+  byPush: "Push",
+  byEmail: "E-Mail",
+  required: "immer an",
+  quietHours: "Ruhezeit, ohne Push und E-Mail",
+  quietFrom: "Von",
+  quietTo: "Bis",
+  timeZone: "Zeitzone",
+  playSound: "Auf diesem Gerät einen Ton spielen, außer in der Ruhezeit",
+  saved: "Gespeichert",
   all: "Alle",
   offline: "Keine Verbindung",
   waiting: "Wartende Nachrichten: {n}",

@@ -2,6 +2,9 @@
 /** Show times, names and the text of messages, as text: nothing of it is ever parsed as HTML. */
 
 import { h } from "./describe.js";
+import { format, UNITS } from "./words.js";
+
+export { ago, filled, moment, said } from "./words.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
 /** @typedef {import("./strings.js").Strings} Strings */
@@ -11,12 +14,6 @@ const LINK = /\bhttps:\/\/[^\s<>"'\p{Cf}]+[^\s<>"'\p{Cf}.,;:!?)\]}]/gu;
 const EMOJI_ONLY =
   /^(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\p{RI}|\u200d|\ufe0f|\s){1,12}$/u;
 const DAY_MS = 24 * 60 * 60 * 1_000;
-const UNITS = /** @type {const} */ ([
-  ["day", 86_400],
-  ["hour", 3_600],
-  ["minute", 60],
-  ["second", 1],
-]);
 
 /**
  * Return a message's text with its links. Only https is linked. If the address that a browser would
@@ -46,54 +43,13 @@ export function linked(text) {
 /** @param {string | undefined} text */
 export const isEmojiOnly = (text) => !!text && EMOJI_ONLY.test(text) && /\S/.test(text);
 
-/**
- * Put values into a text, where it has their names in braces.
- *
- * @param {string} text
- * @param {Record<string, Child>} values
- * @returns {Child[]}
- */
-export const filled = (text, values) =>
-  text.split(/\{(\w+)\}/).map((part, index) => (index % 2 ? (values[part] ?? "") : part));
-
-/**
- * The same for an attribute, which cannot have elements.
- *
- * @param {string} text
- * @param {Record<string, string | number>} values
- */
-export const said = (text, values) => filled(text, values).join("");
-
 // Times.
-
-/** @type {Map<string, Intl.DateTimeFormat>} */
-const FORMATS = new Map();
-
-/**
- * @param {number} at
- * @param {Strings} strings
- * @param {Intl.DateTimeFormatOptions} options
- */
-function format(at, { locale }, options) {
-  const key = locale + JSON.stringify(options);
-  // Making a format takes far longer than using it.
-  const made = FORMATS.get(key) ?? new Intl.DateTimeFormat(locale || undefined, options);
-  FORMATS.set(key, made);
-  return made.format(at);
-}
 
 /**
  * @param {number} at
  * @param {Strings} strings
  */
 export const clock = (at, strings) => format(at, strings, { hour: "2-digit", minute: "2-digit" });
-
-/**
- * @param {number} at
- * @param {Strings} strings
- */
-export const moment = (at, strings) =>
-  format(at, strings, { dateStyle: "medium", timeStyle: "short" });
 
 /**
  * @param {number} at
@@ -148,20 +104,6 @@ export function bytes(size, { locale }) {
   const options = /** @type {const} */ ({ style: "unit", unit, maximumFractionDigits: 1 });
   const number = new Intl.NumberFormat(locale || undefined, options);
   return number.format(isLarge ? size / 1_000_000 : Math.ceil(size / 1_000));
-}
-
-/**
- * Return how long ago something was, such as `5 minutes ago`.
- *
- * @param {number} at
- * @param {number} now
- * @param {Strings} strings
- */
-export function ago(at, now, { locale }) {
-  const seconds = Math.max(0, (now - at) / 1_000);
-  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? UNITS[3];
-  const format = new Intl.RelativeTimeFormat(locale || undefined, { numeric: "auto" });
-  return format.format(-Math.floor(seconds / size), unit);
 }
 
 // People.

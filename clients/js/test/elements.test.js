@@ -9,6 +9,7 @@ import { marked, mentionsIn } from "../elements/mentions.js";
 import { messageRow } from "../elements/message_row.js";
 import { highlighted } from "../elements/search.js";
 import { english } from "../elements/strings.js";
+import { inboxEnglish } from "../elements/strings_inbox.js";
 import { moreEnglish } from "../elements/strings_more.js";
 import { arabic } from "../elements/strings_ar.js";
 import { german } from "../elements/strings_de.js";
@@ -22,7 +23,7 @@ const inEnglish = { ...english, locale: "en" };
 test("every language has the texts of English, with the same values in them", () => {
   const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
   for (const strings of [german, arabic]) {
-    const all = { ...english, ...moreEnglish };
+    const all = { ...english, ...moreEnglish, ...inboxEnglish };
     assert.deepEqual(Object.keys(strings).sort(), Object.keys(all).sort());
     for (const [name, text] of Object.entries(all)) {
       assert.deepEqual(values(strings[name]), values(text), name);

@@ -44,6 +44,7 @@ _LUNCH: Final = (
     _Line(BOB, "Me too. The noodle place, @Alice?", mentions=(ALICE,)),
     _Line(CAROL, "Noodles it is.", answers=2),
 )
+_NEWS: Final = InboxConfig(title="News", late_joiners=True, categories=("reminders", "updates"))
 _NOTIFICATIONS: Final[tuple[tuple[Sequence[DemoPerson] | None, str, str, str], ...]] = (
     (None, "updates", "Welcome to Tidings", "Your product posts notifications here."),
     ((ALICE, BOB), "reminders", "Lunch at 12:30", "Carol asked whether you come along."),
@@ -91,7 +92,7 @@ async def _talk(core: Core, chat: ChatId, name: str, lines: Sequence[_Line]) -> 
 
 
 async def _notify(core: Core) -> None:
-    await core.inbox.configs.put(TENANT, INBOX, InboxConfig(title="News", late_joiners=True))
+    await core.inbox.configs.put(TENANT, INBOX, _NEWS)
     for number, (people, category, title, body) in enumerate(_NOTIFICATIONS):
         users = None if people is None else [person.user_id for person in people]
         posting = Posting(users=users, message={"title": title, "body": body}, category=category)

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What `<tidings-inbox>` needs now and then: archived and snoozed notifications, the choices of a
+ * snooze, preferences. This is loaded when the user opens one of them.
+ */
+
+import { h } from "./describe.js";
+import { basicIcon } from "./icons_basic.js";
+import { show, step } from "./popup.js";
+import { Preferences } from "./preferences.js";
+import { snoozeChoices } from "./snoozing.js";
+import { inboxWords } from "./strings_inbox.js";
+import { moment, said } from "./words.js";
+
+/** @typedef {import("./describe.js").Child} Child */
+/** @typedef {import("./inbox.js").TidingsInbox} TidingsInbox */
+/** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
+/** @typedef {{label: string, hint?: string, run: () => unknown}} Choice */
+/** @typedef {"archived" | "snoozed" | "preferences"} Page */
+
+const PAGE_SIZE = 50;
+const MORE_STYLE = `
+.menu { inset: auto; margin: 0; min-inline-size: 190px; padding: 6px; position: fixed; }
+.menu:popover-open { display: grid; }
+.menu button { text-align: start; }
+.menu .faint { display: block; }
+.away { align-items: start; border-block-start: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: 4px 10px; overflow-wrap: anywhere; padding: 12px 16px; }
+.away .grow { min-inline-size: 60%; }
+.away .line { display: block; }
+`;
+
+export class InboxMore {
+  #element;
+  #tidings;
+  #preferences;
+  #page = /** @type {Page | null} */ (null);
+  #items = /** @type {NotificationRecord[] | null} */ (null);
+  #cursor = /** @type {string | null} */ (null);
+  #menu = /** @type {{choices: Choice[], anchor: HTMLElement} | null} */ (null);
+
+  /**
+   * @param {TidingsInbox} element
+   * @param {import("../src/tidings.js").Tidings} tidings
+   */
+  constructor(element, tidings) {
+    this.#element = element;
+    this.#tidings = tidings;
+    this.#preferences = new Preferences(element, tidings);
+    element.addStyle(MORE_STYLE);
+  }
+
+  // Menus.
+
+  /** Offer the other pages of the inbox. @param {HTMLElement} anchor */
+  options(anchor) {
+    const words = inboxWords(this.#element);
+    const pages = /** @type {const} */ (["archived", "snoozed", "preferences"]);
+    const choices = pages.map((page) => ({ label: words[page], run: () => this.#open(page) }));
+    this.#offer(choices, anchor);
+  }
+
+  /** Offer the times for a snooze. @param {string} id @param {HTMLElement} anchor */
+  snooze(id, anchor) {
+    const words = inboxWords(this.#element);
+    const choices = snoozeChoices(Date.now()).map(([name, at]) => ({
+      label: words[name],
+      hint: moment(at, words),
+      run: () =>
+        this.#element.attempt(this.#element.mark(id, { snooze_until: new Date(at).toISOString() })),
+    }));
+    this.#offer(choices, anchor);
+  }
+
+  /** @param {Choice[]} choices @param {HTMLElement} anchor */
+  #offer(choices, anchor) {
+    this.#menu = { choices, anchor };
+    this.#element.update();
+  }
+
+  #close() {
+    this.#menu?.anchor.focus({ preventScroll: true });
+    this.#menu = null;
+    this.#element.update();
+  }
+
+  /** Describe the open menu. @returns {Child} */
+  menu() {
+    if (!this.#menu) return null;
+    const { choices, anchor } = this.#menu;
+    const run = (/** @type {Choice} */ choice) => () => {
+      this.#close();
+      void choice.run();
+    };
+    const closed = (/** @type {any} */ event) => event.newState === "closed" && this.#close();
+    const props = {
+      key: "menu",
+      class: "menu",
+      role: "menu",
+      "aria-label": anchor.getAttribute("aria-label"),
+      popover: "auto",
+      ref: (/** @type {HTMLElement} */ menu) => queueMicrotask(() => show(menu, anchor)),
+      ontoggle: closed,
+      onkeydown: step,
+    };
+    const item = (/** @type {Choice} */ choice) =>
+      h("button", { role: "menuitem", onclick: run(choice) }, [
+        choice.label,
+        choice.hint ? h("span", { class: "faint" }, choice.hint) : null,
+      ]);
+    return h("div", props, choices.map(item));
+  }
+
+  // Pages.
+
+  /** @param {Page | null} page */
+  #open(page) {
+    this.#page = page;
+    this.#items = this.#cursor = null;
+    if (page === "preferences") void this.#element.attempt(this.#preferences.load());
+    this.load();
+    this.#element.update();
+  }
+
+  /** Load the list of the open page, if it has one. Preferences stay as the user leaves them. */
+  load() {
+    if (this.#page && this.#page !== "preferences") void this.#element.attempt(this.#fetch(""));
+  }
+
+  /** @param {string} cursor - The part of the query that names the page; empty for the first. */
+  async #fetch(cursor) {
+    const page = this.#page;
+    const path = `${this.#element.path}/notifications?${page}=true&limit=${PAGE_SIZE}${cursor}`;
+    const { data, next_cursor } = await this.#tidings.request("GET", path);
+    if (page !== this.#page) return;
+    this.#items = cursor ? [...(this.#items ?? []), ...data] : data;
+    this.#cursor = next_cursor;
+  }
+
+  /** Describe the open page; null if the inbox itself is shown. @returns {Child} */
+  page() {
+    const page = this.#page;
+    if (!page) return null;
+    const words = inboxWords(this.#element);
+    const back = {
+      class: "round",
+      "aria-label": words.backToInbox,
+      title: words.backToInbox,
+      onclick: () => this.#open(null),
+    };
+    return h("div", { key: page }, [
+      h("div", { class: "bar top" }, [
+        h("button", back, basicIcon("back")),
+        h("h2", { class: "grow" }, words[page]),
+      ]),
+      page === "preferences" ? this.#preferences.form() : this.#list(page),
+    ]);
+  }
+
+  /** @param {"archived" | "snoozed"} page */
+  #list(page) {
+    const words = inboxWords(this.#element);
+    const nothing = page === "archived" ? words.noArchived : words.noSnoozed;
+    if (!this.#items?.length)
+      return h("p", { class: "empty", role: "status" }, this.#items ? nothing : words.loading);
+    const more = () =>
+      this.#element.attempt(this.#fetch(`&cursor=${encodeURIComponent(this.#cursor ?? "")}`));
+    return [
+      h(
+        "ul",
+        { role: "list", "aria-label": words[page] },
+        this.#items.map((one) => this.#one(one, page)),
+      ),
+      this.#cursor ? h("button", { class: "wide", onclick: more }, words.more) : null,
+    ];
+  }
+
+  /**
+   * @param {NotificationRecord} one
+   * @param {"archived" | "snoozed"} page
+   */
+  #one({ id, message, sender, received_at, snoozed_until }, page) {
+    const words = inboxWords(this.#element);
+    const { title, body } = /** @type {Record<string, string>} */ (message);
+    const isArchived = page === "archived";
+    const at = Date.parse(isArchived ? received_at : (snoozed_until ?? ""));
+    const when = moment(at, words);
+    const back = () => this.#element.attempt(this.#bringBack(id, isArchived));
+    return h("li", { class: "away", key: id }, [
+      h("span", { class: "grow" }, [
+        h("strong", { dir: "auto" }, title ?? sender ?? ""),
+        body ? h("span", { class: "line", dir: "auto" }, body) : null,
+        h("span", { class: "line faint" }, isArchived ? when : said(words.snoozedUntil, { when })),
+      ]),
+      h("button", { class: "link", onclick: back }, isArchived ? words.unarchive : words.endSnooze),
+    ]);
+  }
+
+  /** @param {string} id @param {boolean} isArchived */
+  async #bringBack(id, isArchived) {
+    await this.#element.mark(id, isArchived ? { archived: false } : { snooze_until: null });
+    this.#items = this.#items?.filter((one) => one.id !== id) ?? null;
+  }
+}

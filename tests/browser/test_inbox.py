@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inbox of the web app: put away and brought back on all devices, preferences, sounds."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.browser.test_account import token_of
+from tests.browser.test_keyboard import pick, press
+from tests.browser.test_looks import DESKTOP, SMALL, axe, problems
+from tests.browser.test_web_app import call, tab_to
+from tests.browser.visitors import FOR_AXE, Visitors
+from tests.browser.web_app import WebApp, sign_in
+from tests.support.server import ServerProcess
+from tests.support.waiting import until
+
+__all__ = ["axe"]
+
+INBOX: Final = "/v1/inboxes/news"
+CONFIG: Final = {
+    "title": "News",
+    "categories": ["reminders", "security", "updates"],
+    "category_rules": {"security": {"required": True}, "updates": {"email": False}},
+}
+ZONE: Final = "Asia/Tokyo"
+COUNT_SOUNDS: Final = """
+window.sounds = 0;
+const create = AudioContext.prototype.createOscillator;
+AudioContext.prototype.createOscillator = function () {
+  window.sounds += 0.5; // a sound has two tones
+  return create.call(this);
+};"""
+
+
+class Panel:
+    """The open inbox of somebody."""
+
+    def __init__(self, app: WebApp) -> None:
+        self.app = app
+        self.region = app.page.get_by_role("region", name="Notifications", exact=True)
+
+    def row(self, title: str) -> Locator:
+        """A notification, in the inbox or among those that were put away."""
+        return self.region.get_by_role("listitem").filter(has_text=title)
+
+    def button(self, name: str) -> Locator:
+        """A button of the inbox."""
+        return self.region.get_by_role("button", name=name, exact=True)
+
+    async def go(self, page: str) -> None:
+        """Open another page of the inbox."""
+        await self.button("Notification options").click()
+        await self.app.page.get_by_role("menuitem", name=page, exact=True).click()
+        await expect(self.region.get_by_role("heading", name=page, exact=True)).to_be_visible()
+
+    async def leave(self) -> None:
+        """Go back to the notifications."""
+        await self.button("Back to the notifications").click()
+        await expect(self.button("Notification options")).to_be_visible()
+
+    async def snooze(self, title: str, choice: str) -> None:
+        """Choose until when a notification is snoozed."""
+        await self.row(title).get_by_role("button", name="Snooze", exact=True).click()
+        await self.app.page.get_by_role("menuitem", name=re.compile(f"^{choice}")).click()
+        await expect(self.row(title)).to_have_count(0)
+
+    def box(self, name: str) -> Locator:
+        """A box to tick."""
+        return self.region.get_by_role("checkbox", name=name, exact=True)
+
+    async def save(self) -> None:
+        """Save the preferences."""
+        await self.button("Save").click()
+        await expect(self.region.get_by_text("Saved", exact=True)).to_be_visible()
+
+
+async def open_panel(visitors: Visitors, server: ServerProcess, name: str, **options: Any) -> Panel:
+    """Somebody of the demo, with the open inbox."""
+    app = await sign_in(visitors, server.url, name, **options)
+    await app.button("Notifications").click()
+    panel = Panel(app)
+    await expect(panel.row("Welcome to Tidings")).to_be_visible()
+    return panel
+
+
+async def post(server: ServerProcess, user: str, title: str, **more: object) -> None:
+    """Post a notification to a user."""
+    wish = {
+        "audience": {"kind": "users", "uids": [user]},
+        "message": {"title": title, "body": "…"},
+        **more,
+    }
+    await call(server, "POST", "/v1/tenants/demo/inboxes/news/notifications", wish)
+
+
+async def test_what_is_put_away_is_gone_and_back_on_all_devices(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    phone = await open_panel(visitors, demo, "Alice")
+    desk = await open_panel(visitors, demo, "Alice")
+    await post(demo, "alice", "Parcel sent")
+    for panel in (phone, desk):
+        await expect(panel.row("Parcel sent").get_by_role("img", name="Unread: 1")).to_be_visible()
+    # Selecting it marks it as read, on the other device too.
+    await phone.row("Parcel sent").get_by_role("button").first.click()
+    await expect(desk.row("Parcel sent").get_by_role("img")).to_have_count(0)
+
+    await phone.row("Parcel sent").get_by_role("button", name="Archive", exact=True).click()
+    for panel in (phone, desk):
+        await expect(panel.row("Parcel sent")).to_have_count(0)
+    for panel in (phone, desk):
+        await panel.go("Archived")
+        await expect(panel.row("Parcel sent")).to_be_visible()
+    await (
+        desk.row("Parcel sent").get_by_role("button", name="Move to the inbox", exact=True).click()
+    )
+    for panel in (phone, desk):
+        await expect(panel.region.get_by_text("Nothing is archived")).to_be_visible()
+        await panel.leave()
+        await expect(panel.row("Parcel sent")).to_be_visible()
+
+
+async def test_a_snooze_lasts_until_a_time_of_the_users_day(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    bob = await open_panel(visitors, demo, "Bob", timezone_id=ZONE)
+    other = await open_panel(visitors, demo, "Bob")
+    await post(demo, "bob", "Water the plants")
+    await expect(other.row("Water the plants")).to_be_visible()
+    await bob.snooze("Water the plants", "Tomorrow morning")
+    await expect(other.row("Water the plants")).to_have_count(0)
+
+    token = await token_of(demo, "bob")
+    (one,) = (await call(demo, "GET", f"{INBOX}/notifications?snoozed=true", key=token))["data"]
+    end = datetime.fromisoformat(one["snoozed_until"]).astimezone(ZoneInfo(ZONE))
+    assert (end.hour, end.minute) == (8, 0)
+    await other.go("Snoozed")
+    row = other.row("Water the plants")
+    await expect(row).to_contain_text("Until")
+    await row.get_by_role("button", name="End the snooze", exact=True).click()
+    await expect(other.region.get_by_text("Nothing is snoozed")).to_be_visible()
+    await expect(bob.row("Water the plants")).to_be_visible()
+
+
+async def test_preferences_are_chosen_and_required_ones_are_fixed(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    await call(demo, "PUT", "/v1/tenants/demo/inboxes/news", CONFIG)
+    carol = await open_panel(visitors, demo, "Carol", timezone_id=ZONE)
+    await carol.go("Preferences")
+    await expect(carol.box("security: Push")).to_be_disabled()
+    await expect(carol.box("security: Push")).to_be_checked()
+    await expect(carol.box("updates: E-mail")).not_to_be_checked()
+    await carol.box("reminders: Push").uncheck()
+    quiet = carol.box("Quiet hours, without push and e-mail")
+    await expect(quiet).not_to_be_checked()
+    await quiet.check()
+    zone = carol.region.get_by_role("combobox", name="Time zone", exact=True)
+    await expect(zone).to_have_value(ZONE)
+    await zone.select_option("Europe/Berlin")
+    await carol.region.get_by_label("From", exact=True).fill("21:30")
+    await carol.region.get_by_label("To", exact=True).fill("06:15")
+    await carol.save()
+
+    token = await token_of(demo, "carol")
+    found = await call(demo, "GET", f"{INBOX}/preferences", key=token)
+    assert found["quiet_hours"] == {"from": "21:30", "to": "06:15", "timezone": "Europe/Berlin"}
+    assert found["categories"]["reminders"]["push"] is False
+    assert found["categories"]["updates"] == {
+        "required": False, "in_app": True, "push": True, "email": False,
+    }  # fmt: skip
+    other = await open_panel(visitors, demo, "Carol")
+    await other.go("Preferences")
+    await expect(other.box("reminders: Push")).not_to_be_checked()
+    await expect(other.region.get_by_label("From", exact=True)).to_have_value("21:30")
+    await other.box("Quiet hours, without push and e-mail").uncheck()
+    await other.save()
+    assert (await call(demo, "GET", f"{INBOX}/preferences", key=token))["quiet_hours"] is None
+
+
+async def sounds(panel: Panel) -> float:
+    """How many sounds the page has played since it was loaded."""
+    return float(await panel.app.page.evaluate("window.sounds"))
+
+
+async def test_a_sound_is_played_if_the_user_wants_it(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    bob = await open_panel(visitors, demo, "Bob", timezone_id="UTC")
+    page = bob.app.page
+    await page.context.add_init_script(COUNT_SOUNDS)
+    await page.evaluate(f"() => {{ {COUNT_SOUNDS} }}")
+    await post(demo, "bob", "Without a sound")
+    await expect(bob.row("Without a sound")).to_be_visible()
+    assert await sounds(bob) == 0
+    await bob.go("Preferences")
+    await bob.box("Play a sound on this device, except in quiet hours").check()
+    await bob.save()
+    await post(demo, "bob", "With a sound")
+    await until(lambda: sounds(bob), equals=1)
+
+    # The browser remembers it, and quiet hours hold.
+    await page.reload()
+    await bob.app.button("Notifications").click()
+    await expect(bob.row("With a sound")).to_be_visible()
+    await bob.go("Preferences")
+    await expect(bob.box("Play a sound on this device, except in quiet hours")).to_be_checked()
+    await bob.leave()
+    await post(demo, "bob", "Remembered")
+    await until(lambda: sounds(bob), equals=1)
+    await bob.go("Preferences")
+    await bob.box("Quiet hours, without push and e-mail").check()
+    now = datetime.now(UTC)
+    for label, hours in (("From", -1), ("To", 2)):
+        time = (now + timedelta(hours=hours)).strftime("%H:%M")
+        await bob.region.get_by_label(label, exact=True).fill(time)
+    async with page.expect_response(lambda answer: is_reading(answer.request)):
+        await bob.save()
+    await bob.leave()
+    await post(demo, "bob", "In quiet hours")
+    await expect(bob.row("In quiet hours")).to_be_visible()
+    assert await sounds(bob) == 1
+    await page.keyboard.press("Escape")
+    await bob.app.button("Sign out").click()
+    await expect(bob.app.button("Carol")).to_be_visible()
+    await until(lambda: page.evaluate("Object.keys(localStorage)"), equals=[])
+
+
+def is_reading(request: Any) -> bool:
+    """Whether a request reads the preferences, as what plays sounds does."""
+    return bool(request.method == "GET" and request.url.endswith("/preferences"))
+
+
+async def test_the_keyboard_is_enough_and_the_focus_stays(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    alice = await open_panel(visitors, demo, "Alice")
+    await post(demo, "alice", "By keys")
+    await expect(alice.row("By keys")).to_be_visible()
+    snooze = alice.row("By keys").get_by_role("button", name="Snooze", exact=True)
+    await tab_to(alice.app, snooze)
+    await press(alice.app, "Enter")
+    await expect(alice.app.page.get_by_role("menuitem").first).to_be_focused()
+    await press(alice.app, "Escape")
+    await expect(snooze).to_be_focused()
+    await press(alice.app, "Tab", "Enter")
+    await expect(alice.row("By keys")).to_have_count(0)
+    await expect(alice.region.locator(":focus")).to_have_count(1)
+    await tab_to(alice.app, alice.button("Notification options"), back=True)
+    await press(alice.app, "Enter")
+    await pick(alice.app, "Archived")
+    back = alice.button("Back to the notifications")
+    await expect(back).to_be_focused()
+    await tab_to(alice.app, alice.button("Move to the inbox"))
+    await press(alice.app, "Enter")
+    await expect(alice.row("By keys")).to_have_count(0)
+    await expect(back).to_be_focused()
+    await press(alice.app, "Enter")
+    await expect(alice.row("By keys")).to_be_visible()
+
+
+async def pages(panel: Panel, away: str, later: str, here: str) -> AsyncIterator[str]:
+    """Walk through what the inbox loads later; the name of each view while it is shown."""
+    await panel.row(here).get_by_role("button", name="Snooze", exact=True).click()
+    await expect(panel.app.page.get_by_role("menu")).to_be_visible()
+    yield "snooze"
+    await panel.app.page.keyboard.press("Escape")
+    await expect(panel.app.page.get_by_role("menu")).to_have_count(0)
+    for name, title in (("Archived", away), ("Snoozed", later)):
+        await panel.go(name)
+        await expect(panel.row(title)).to_be_visible()
+        yield name
+        await panel.leave()
+    await panel.go("Preferences")
+    await panel.box("Quiet hours, without push and e-mail").check()
+    await expect(panel.region.get_by_label("From", exact=True)).to_be_visible()
+    yield "Preferences"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, SMALL], ids=["desktop", "small"])
+async def test_nothing_keeps_anybody_out(
+    visitors: Visitors, demo: ServerProcess, request: pytest.FixtureRequest, size: Any
+) -> None:
+    await call(demo, "PUT", "/v1/tenants/demo/inboxes/news", CONFIG)
+    panel = await open_panel(visitors, demo, "Carol", viewport=size, **FOR_AXE)
+    titles = [f"{title} at {size['width']}" for title in ("Away", "Later", "Here")]
+    for title in titles:
+        await post(demo, "carol", title)
+        await expect(panel.row(title)).to_be_visible()
+    away, later, _ = titles
+    await panel.row(away).get_by_role("button", name="Archive", exact=True).click()
+    await expect(panel.row(away)).to_have_count(0)
+    await panel.snooze(later, "Next week")
+    page = panel.app.page
+    found: list[str] = []
+    async for view in pages(panel, *titles):
+        await page.evaluate(request.getfixturevalue("axe"))
+        found += [f"{view}: {one}" for one in await problems(page)]
+        await page.emulate_media(color_scheme="dark")
+        found += [f"{view}, dark: {one}" for one in await problems(page, ["color-contrast"])]
+        await page.emulate_media(color_scheme="light", forced_colors="active")
+        found += [f"{view}, forced: {one}" for one in await problems(page, ["color-contrast"])]
+        await page.emulate_media(color_scheme="light", forced_colors="none")
+        is_wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        found += [f"{view} is wider than the window"] if is_wide else []
+    assert "\n".join(found) == ""
