@@ -61,6 +61,22 @@ async def test_items_are_found_when_they_are_due_and_until_they_are_dropped(
         assert await names(store, NOW + 6, without=("acme", "third")) == ["d"]
 
 
+async def test_a_shard_is_read_in_pages(store: Store) -> None:
+    ids = ["acme/main", *(f"acme/main{number}" for number in range(16))]
+    for minutes in (0, 25):
+        for name in ids:
+            await store.due.put(an_item(name, NOW + minutes * MINUTE), NOW)
+    await store.due.put(an_item("late", NOW), NOW + 25 * MINUTE)
+    later, found = NOW + 30 * MINUTE, list[str]()
+    for shard in await store.due.lease("message", "me", later):
+        last: Due | None = None
+        while page := await store.due.read("message", shard, later, 1, ("other",), last):
+            found += [f"{one.at} {one.item_id}" for one in page]
+            last = page[-1]
+        assert await store.due.read("message", shard, later, 100, (), last) == []
+    assert len(found) == len(set(found)) == 2 * len(ids) + 1
+
+
 async def test_an_item_that_was_stored_again_is_not_dropped_for_the_first_one(
     engine: Engine,
 ) -> None:

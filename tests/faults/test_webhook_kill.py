@@ -2,176 +2,190 @@
 """Endpoints get every event, those of a chat in order, however often the server is killed."""
 
 import asyncio
-import itertools
+import os
 import random
-from collections import defaultdict
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from itertools import cycle
 from pathlib import Path
+from statistics import quantiles
+from typing import Final
 
 import httpx
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from standardwebhooks import Webhook
 
+from tests.faults.bad_endpoint import BadEndpoint, Sender, WebhookTenant
 from tests.faults.conftest import Say
+from tests.support.cluster import Services, a_cluster
+from tests.support.dynamo_tables import some_tables
 from tests.support.people import Town
 from tests.support.server import NO_LIMITS, ServerProcess
 from tests.support.waiting import until
 
-ALLOWED = {**NO_LIMITS, "TIDINGS_OUTGOING_ALLOW": "127.0.0.0/8"}
+OUTGOING: Final = "127.0.0.0/8"
+ALLOWED: Final = {**NO_LIMITS, "TIDINGS_OUTGOING_ALLOW": OUTGOING}
+ROLES: Final = {"front": "api,gateway,relay", "worker-1": "worker", "worker-2": "worker"}
+QUIET_SECONDS: Final = 900.0
+"""How long the deliveries may take that are left when everything is sent."""
+SOAK_EVENTS: Final = int(os.environ.get("SOAK_EVENTS", "100000"))
+PACE: Final = 200
+"""Messages in each half of a comparison, of each chat of the tenant with the endpoint."""
+
+TownOf = Callable[[str], Town]
 
 
-class BadEndpoint:
-    """Takes events, and misbehaves now and then: it fails, stalls, redirects and resets."""
-
-    def __init__(self, chance: random.Random | None) -> None:
-        self.secret = ""
-        self.chance = chance
-        self.taken: defaultdict[str, list[int]] = defaultdict(list)
-        """By chat, the sequences in the order in which they were taken."""
-
-    async def take(self, request: web.Request) -> web.Response:
-        body = await request.read()
-        Webhook(self.secret).verify(body, dict(request.headers))
-        _, chat, sequence = request.headers["webhook-id"].split(".")
-        match self.chance.randrange(40) if self.chance else 9:
-            case 0:
-                return web.Response(status=503)
-            case 1:
-                return web.Response(status=307, headers={"Location": "http://169.254.169.254/"})
-            case 2:
-                assert request.transport is not None
-                request.transport.close()
-            case 3:
-                return web.Response(status=422)
-            case 4:
-                with suppress(TimeoutError):  # stall
-                    async with asyncio.timeout(0.2):
-                        await asyncio.Event().wait()
-            case _:
-                pass
-        self.taken[chat].append(int(sequence))
-        return web.Response()
-
-    @property
-    def count(self) -> int:
-        """Number of events that were taken, repeats included."""
-        return sum(map(len, self.taken.values()))
-
-    def took_more_than(self, count: int) -> bool:
-        """Return True if more than this number of events were taken."""
-        return self.count > count
-
-    def has(self, chats: dict[str, int]) -> bool:
-        """Return True if every message of these chats was taken."""
-        return all(set(range(2, last + 1)) <= set(self.taken[chat]) for chat, last in chats.items())
+@asynccontextmanager
+async def open_tenants(
+    town_of: TownOf, endpoints: Mapping[str, BadEndpoint]
+) -> AsyncIterator[list[WebhookTenant]]:
+    """A tenant for each endpoint, by its name."""
+    app, tenants = web.Application(), list[WebhookTenant]()
+    for name, endpoint in endpoints.items():
+        app.router.add_post(f"/{name}", endpoint.take)
+    async with TestServer(app) as receiver, AsyncExitStack() as stack:
+        for name, endpoint in endpoints.items():
+            town = await stack.enter_async_context(town_of(name))
+            tenant = WebhookTenant(town, endpoint, str(receiver.make_url(f"/{name}")))
+            await tenant.put()
+            tenants.append(tenant)
+        yield tenants
 
 
-def first_times(sequences: list[int]) -> list[int]:
-    """The sequences in the order in which each was taken for the first time."""
-    return list(dict.fromkeys(sequences))
+@asynccontextmanager
+async def kept_enabled(tenant: WebhookTenant) -> AsyncIterator[None]:
+    """Enable the endpoint each time that the server has disabled it."""
 
+    async def is_disabled() -> bool:
+        with suppress(httpx.TransportError, httpx.HTTPStatusError):
+            return await tenant.is_disabled()
+        return False
 
-class Sender:
-    """Sends messages into some chats, again and again until each is answered."""
-
-    def __init__(self, town: Town, chats: list[str], token: str) -> None:
-        self.town = town
-        self.heads = dict.fromkeys(chats, 1)
-        self._headers = {"Authorization": f"Bearer {token}"}
-        self._numbers = itertools.count(1)
-
-    async def restarted(self) -> None:
-        """Wait until the server answers again."""
-
-        async def answers() -> bool:
-            with suppress(httpx.TransportError):
-                return (await self.town.http.get("/healthz")).is_success
-            return False
-
-        await until(answers)
-
-    async def send(self, chat: str) -> None:
-        body = {"client_message_id": f"m{next(self._numbers)}", "content": "hello"}
+    async def keep() -> None:
         while True:
-            try:
-                answer = await self.town.http.post(
-                    f"/v1/chats/{chat}/messages", json=body, headers=self._headers
-                )
-            except httpx.TransportError:
-                await self.restarted()
-                continue
-            if answer.is_success:
-                self.heads[chat] = max(self.heads[chat], answer.json()["sequence"])
-                return
-            assert answer.status_code == 503, answer.text
+            await until(is_disabled, seconds=7_200)
+            with suppress(httpx.TransportError, httpx.HTTPStatusError):
+                await tenant.put()
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
 
 
-async def kill_run(folder: Path, say: Say, *, chats: int, messages: int, kills: int) -> None:
-    bad, good = BadEndpoint(random.Random(7)), BadEndpoint(None)
-    app = web.Application()
-    app.router.add_post("/bad", bad.take)
-    app.router.add_post("/good", good.take)
-    async with (
-        TestServer(app) as receiver,
-        ServerProcess(folder / "data", environment=ALLOWED, waits="webhooks") as server,
-    ):
-        senders = []
-        for tenant, endpoint, path in (("bad", bad, "/bad"), ("good", good, "/good")):
-            town = Town(server.url, server.root_key, tenant)
-            senders.append(await furnish(town, endpoint, str(receiver.make_url(path)), chats))
-
-        async def send_all(sender: Sender) -> None:
-            for _ in range(messages // chats):
-                await asyncio.gather(*(sender.send(chat) for chat in sender.heads))
-
-        sending = asyncio.gather(*(send_all(sender) for sender in senders))
-        for _ in range(kills):
-            await until(partial(bad.took_more_than, bad.count))
-            await server.kill()
-            await server.start()
-        await sending
-        await until(lambda: good.has(senders[1].heads), seconds=120)
-        await until(lambda: bad.has(senders[0].heads), seconds=600)
+async def kill_run(
+    town_of: TownOf,
+    killed: Sequence[ServerProcess],
+    say: Say,
+    *,
+    chats: int,
+    messages: int,
+    kills: int,
+) -> None:
+    """Send, kill processes while events are delivered, and compare what the endpoints took."""
+    bad, good = BadEndpoint(random.Random(7), gone_every=messages // 3), BadEndpoint()
+    async with open_tenants(town_of, {"bad": bad, "good": good}) as tenants:
+        senders = [await tenants[0].sender(chats), await tenants[1].sender(max(1, chats // 10))]
+        sending = asyncio.gather(*(sender.send_all(messages // chats) for sender in senders))
+        async with kept_enabled(tenants[0]):
+            for number, process in zip(range(kills), cycle(killed), strict=False):
+                some = (number + 1) * messages // (kills + 1)
+                await until(partial(has_taken, bad, some), seconds=QUIET_SECONDS)
+                await process.restart()
+            await sending
+            await until(lambda: good.has(senders[1].heads), seconds=QUIET_SECONDS)
+            await until(lambda: bad.has(senders[0].heads), seconds=QUIET_SECONDS)
         for sender in senders:
-            await sender.town.http.aclose()
+            await sender.close()
     for endpoint in (bad, good):
-        for sequences in endpoint.taken.values():
-            assert first_times(sequences) == sorted(set(sequences)), "in order per chat"
-    repeated = sum(len(one) - len(set(one)) for one in bad.taken.values())
-    total = sum(len(set(one)) for one in bad.taken.values())
-    say(f"{total:,} events to a bad endpoint, {kills} kills: none missing, {repeated} repeated")
+        endpoint.check_order()
+    assert bad.gone >= 2, "it was disabled and enabled again"
+    say(
+        f"{len(bad.first_at):,} events to a bad endpoint, {kills} kills, {bad.gone} times gone:"
+        f" none missing, {bad.repeated:,} repeated; {len(good.first_at):,} to a good one,"
+        f" {good.repeated:,} repeated"
+    )
 
 
-async def furnish(town: Town, endpoint: BadEndpoint, url: str, chats: int) -> Sender:
-    """Make an endpoint, two users and their groups."""
-    key = {"Authorization": f"Bearer {await town.tenant_key()}"}
-    base = f"/v1/tenants/{town.tenant}"
-    hook = {"url": url, "events": ["message.created"]}
-    made = await town.http.put(f"{base}/webhooks/main", json=hook, headers=key)
-    endpoint.secret = made.json()["secret"]
-    tokens = [
-        (await town.http.post(f"{base}/tokens", json={"user_id": name}, headers=key)).json()
-        for name in ("ann", "bob")
-    ]
-    ann = {"Authorization": f"Bearer {tokens[0]['token']}"}
-    group = {"type": "group", "name": "Crew", "members": ["bob"]}
-    made_chats = [
-        (await town.http.post("/v1/chats", json=group, headers=ann)).json()["chat_id"]
-        for _ in range(chats)
-    ]
-    return Sender(town, made_chats, tokens[0]["token"])
+def has_taken(endpoint: BadEndpoint, count: int) -> bool:
+    """Return True if an endpoint took at least this number of events."""
+    return len(endpoint.first_at) >= count
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_killed_server_delivers_every_event_in_order(tmp_path: Path, say: Say) -> None:
-    await kill_run(tmp_path, say, chats=10, messages=300, kills=4)
+    async with ServerProcess(tmp_path / "data", environment=ALLOWED, waits="webhooks") as server:
+        town_of = partial(Town, server.url, server.root_key)
+        await kill_run(town_of, [server], say, chats=10, messages=300, kills=4)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7200)
 async def test_100_000_events_and_twenty_kills(tmp_path: Path, say: Say) -> None:
-    await kill_run(tmp_path, say, chats=200, messages=100_000, kills=20)
+    async with ServerProcess(tmp_path / "data", environment=ALLOWED, waits="webhooks") as server:
+        town_of = partial(Town, server.url, server.root_key)
+        await kill_run(town_of, [server], say, chats=200, messages=SOAK_EVENTS, kills=20)
+
+
+@pytest.mark.soak
+async def test_every_process_of_a_fleet_is_killed_and_no_event_is_lost(
+    tmp_path: Path, say: Say, dynamodb_endpoint: str, kafka_address: str, redis_url: str
+) -> None:
+    services = Services(dynamodb_endpoint, kafka_address, redis_url)
+    more = {"limits": "off", "outgoing_allow": OUTGOING}
+    async with (
+        some_tables(dynamodb_endpoint) as prefix,
+        a_cluster(
+            tmp_path / "fleet",
+            services,
+            prefix,
+            ROLES,
+            more=more,
+            waits="kafka_groups webhooks",
+        ) as cluster,
+    ):
+        town_of = partial(cluster.town, api="front")
+        killed = list(cluster.processes.values())
+        await kill_run(town_of, killed, say, chats=50, messages=3_000, kills=9)
+
+
+@pytest.mark.soak
+async def test_a_bad_endpoint_slows_no_other_tenant_down(tmp_path: Path, say: Say) -> None:
+    """The same load twice: while the endpoint takes everything, and while it misbehaves."""
+    endpoint, other = BadEndpoint(), BadEndpoint()
+    async with ServerProcess(tmp_path / "data", environment=ALLOWED) as server:
+        town_of = partial(Town, server.url, server.root_key)
+        async with open_tenants(town_of, {"bad": endpoint, "other": other}) as tenants:
+            sender, neighbour = await tenants[0].sender(20), await tenants[1].sender(2)
+            figures = []
+            for chance in (None, random.Random(3)):
+                endpoint.chance = chance
+                neighbour.seconds.clear()
+                await asyncio.gather(sender.send_all(PACE), neighbour.send_all(PACE))
+                await until(lambda: other.has(neighbour.heads), seconds=QUIET_SECONDS)
+                figures.append((p99(neighbour.seconds), p99(delays(neighbour, other))))
+                neighbour.sent_at.clear()
+            for one in (sender, neighbour):
+                await one.close()
+    good, bad = figures
+    say(
+        f"p99 of another tenant beside a good and a bad endpoint: sends {good[0]:.1f} and"
+        f" {bad[0]:.1f} ms, events {good[1]:.1f} and {bad[1]:.1f} ms"
+    )
+    assert bad[0] <= 2 * good[0]
+    assert bad[1] <= 2 * good[1]
+
+
+def p99(seconds: Sequence[float]) -> float:
+    """Return the 99th percentile, in milliseconds."""
+    return quantiles(seconds, n=100)[98] * 1_000
+
+
+def delays(sender: Sender, endpoint: BadEndpoint) -> list[float]:
+    """Return how long each event took from the request that caused it."""
+    return [endpoint.first_at[place] - at for place, at in sender.sent_at.items()]

@@ -163,6 +163,7 @@ async def test_attempts_are_counted_across_restarts(
             read=delivery.couriers._read,
             attempt=delivery.couriers._attempt,
             health=delivery.couriers._health,
+            resume=delivery.couriers._resume,
             clock=town.rest.clock,
         )
         await fresh.turn(Courier((town.tenant, "main")))

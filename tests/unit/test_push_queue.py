@@ -3,8 +3,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from typing import cast
 
 from tests.support.users import BOB
 from tests.support.waiting import until
@@ -12,8 +13,10 @@ from tests.unit.small_deployment import ALICE, CHAT
 from tidings.actions.push.noticing import WaitingMessages
 from tidings.assembly.push_queue import NoDevices
 from tidings.delivery.push_queue import MESSAGES_MAX, TENANT_WORKERS, PushQueue
+from tidings.metrics import declared
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.push_rules import ArrivedMessage, Reason
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.push import PushNotice
 
 
@@ -87,6 +90,33 @@ async def test_of_many_messages_those_that_mention_the_user_are_remembered() -> 
             offer(queue, sequence, is_mention=sequence == 5)
         await until(lambda: len(recorder.asked) == 2)
     assert recorder.sequences == [[1], [20, 19, 18, 17, 16, 15, 5, 2]]
+
+
+async def test_every_message_is_counted_with_what_became_of_it() -> None:
+    before, reasons = Counter(declared.push_messages.counts), iter(("muted", "not_claimed"))
+
+    async def make(waiting: WaitingMessages) -> PushNotice | Reason:
+        newest = waiting.messages[0].sequence
+        if newest == 40:
+            raise StoreUnavailable
+        if newest > 20:
+            return cast(Reason, next(reasons))
+        return PushNotice(kind="message", data={}, collapse_key=waiting.chat)
+
+    recorder = Recorder()
+    recorder.make = make  # type: ignore[method-assign]
+
+    def counted() -> Counter[Hashable]:
+        return Counter(declared.push_messages.counts) - before
+
+    async with open_queue(recorder, wait=0, gather=0) as queue:
+        for number in range(1, 21):
+            offer(queue, number)
+        await until(lambda: counted()["noticed"], equals=20)
+        for number in (21, 22, 40):
+            offer(queue, number)
+            await until(lambda: 2 * counted()["offered"] == counted().total())
+    assert counted() == {"offered": 23, "noticed": 20, "muted": 1, "not_claimed": 1, "failed": 1}
 
 
 async def test_what_was_known_of_earlier_messages_does_not_make_a_receipt_doubtful() -> None:

@@ -33,11 +33,18 @@ class MemoryItems:
         return (0,)
 
     async def read(
-        self, kind: DueKind, shard: int, now: int, limit: int, without: Sequence[str] = ()
+        self,
+        kind: DueKind,
+        shard: int,
+        now: int,
+        limit: int,
+        without: Sequence[str] = (),
+        after: Due | None = None,
     ) -> list[Due]:
         if self.is_down:
             raise StoreUnavailable
-        due = [item for item in self.items.values() if item.at <= now]
+        due = [item for item in self.items.values() if item.at <= now and item.kind == kind]
+        due = [item for item in due if after is None or item.name > after.name]
         return sorted((one for one in due if one.tenant not in without), key=lambda one: one.name)[
             :limit
         ]
@@ -77,10 +84,8 @@ _items_conform: type[DueItems] = MemoryItems
 _work_conforms: type[DueWork] = Work
 
 
-def an_item(name: str, at: int = NOW, tenant: str = "acme") -> Due:
-    return Due(
-        kind="message", at=at, item_id=name, subject=f"{tenant}:ann", tenant=tenant, made_at=NOW
-    )
+def an_item(name: str, at: int = NOW, tenant: str = "acme", kind: DueKind = "message") -> Due:
+    return Due(kind=kind, at=at, item_id=name, subject="ann", tenant=tenant, made_at=NOW)
 
 
 class World:
@@ -91,9 +96,10 @@ class World:
         self.work = Work()
         self.clock = ManualClock()
         self.waited: list[int] = []
+        self.kinds: dict[DueKind, DueWork] = {"message": self.work, "inbox": self.work}
         self.timer = Timer(
             due=self.items,
-            kinds={"message": self.work},
+            kinds=self.kinds,
             clock=self.clock,
             holder="me",
             back_off=self._back_off,
@@ -130,10 +136,10 @@ async def test_the_lease_is_renewed_and_given_back() -> None:
     world = World()
     for _ in range(3):
         await world.pass_time(RENEW_MS // 2)
-    assert world.items.leases == 2
+    assert world.items.leases == 2 * len(world.kinds)
     world.items.is_down = True
     await world.timer.close()
-    assert world.items.given_back == 1
+    assert world.items.given_back == len(world.kinds)
 
 
 async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +155,43 @@ async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     await world.settled()
     assert set(world.work.did[:3]) == {"many00", "small0", "small1"}
     assert len(world.work.did) == 12
+
+
+async def test_what_must_wait_hides_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as reminders of many endpoints that fail, each of another tenant."""
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    early = [an_item(f"early{number:02}", tenant=f"t{number}") for number in range(30)]
+    world = World(*early, an_item("late"))
+    world.work.fails = {one.item_id: NotYet(NOW + RETRY_MS_MAX) for one in early}
+    await world.pass_time(0)
+    assert world.work.did[-1] == "late"
+    await world.items.put(an_item("later", NOW + 1), NOW)
+    await world.pass_time(1)
+    assert world.work.did[-1] == "later"
+    assert len(world.work.did) == 32
+
+
+async def test_no_kind_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_MAX", 5)
+    world = World(*(an_item(f"m{number}") for number in range(9)), an_item("n", kind="inbox"))
+    world.work.may_go.clear()
+    assert await world.timer.look()
+    assert world.timer.depths()["held"] == 6
+    world.work.may_go.set()
+    await world.settled()
+    assert "n" in world.work.did
+
+
+async def test_what_does_not_fit_is_read_as_soon_as_half_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("HELD_MAX", 10), ("POLL_SECONDS", 3_600)):
+        monkeypatch.setattr(module, name, value)
+    world = World(*(an_item(f"m{number:03}") for number in range(300)))
+    world.timer.start()
+    await until(lambda: world.items.items == {})
+    assert len(world.work.did) == 300
+    await world.timer.close()
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.health import EndpointHealth
 from tidings.actions.webhooks.owing import OweEntries
 from tidings.actions.webhooks.pulling import PullEvents
+from tidings.actions.webhooks.resuming import ResumeEndpoints
 from tidings.assembly.foundation import Foundation
 from tidings.delivery.webhook_couriers import WebhookCouriers
 from tidings.delivery.webhooks import WebhookReminderWork
@@ -35,6 +36,7 @@ def make_webhook_delivery(base: Foundation, *, is_alone: bool) -> WebhookDeliver
         read=EventReader(store.log, store.tenant_events, vault, clock),
         attempt=WebhookAttempts(base.posts, vault.digest, clock),
         health=EndpointHealth(store.webhooks, base.webhooks),
+        resume=ResumeEndpoints(base.start_job, clock),
         clock=clock,
     )
     work = WebhookReminderWork(couriers, clock, is_alone=is_alone)
@@ -51,6 +53,7 @@ def make_webhook_verbs(base: Foundation) -> WebhookVerbs:
         store.tenants,
         base.webhooks,
         vault.digest,
+        ResumeEndpoints(base.start_job, clock),
         base.start_job,
         clock,
         base.chance,

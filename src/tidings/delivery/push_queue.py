@@ -58,10 +58,13 @@ class _Pending(msgspec.Struct):
 
     due: list[_Due]
     is_small: bool
+    forgotten: int = 0
+    """Number of messages that are part of the notice, but are not remembered."""
 
     def add(self, due: _Due) -> None:
         """Add the newest message. If there are too many, forget one in the middle."""
         if len(self.due) >= MESSAGES_MAX:
+            self.forgotten += 1
             # If the oldest were forgotten, no message of a busy chat would ever become due.
             rest = range(1, len(self.due))
             del self.due[next((n for n in rest if not self.due[n].message.is_mention), 1)]
@@ -126,6 +129,7 @@ class PushQueue:
         receipts_tell: bool,
     ) -> None:
         """Notify a user of a message: at once, or later if the user looks at a device."""
+        declared.push_messages.counts["offered"] += 1
         key, now = (user, chat), asyncio.get_running_loop().time()
         due = _Due(message, now + self._wait_seconds if is_looking else now, receipts_tell)
         pending = self._pending.get(key)
@@ -135,6 +139,7 @@ class PushQueue:
         tenant = tenant_of(user)
         if len(self._pending) >= WAITING_MAX or self._of_tenant[tenant] >= TENANT_WAITING_MAX:
             declared.push.counts["dropped"] += 1
+            declared.push_messages.counts["dropped"] += 1
             return
         self._pending[key] = _Pending([due], is_small)
         self._of_tenant[tenant] += 1
@@ -159,19 +164,24 @@ class PushQueue:
 
     async def _work(self) -> None:
         tenant, key = await self._queues.get()
+        waiting, count = self._taken(key)
+        outcome = "failed"
         try:
-            await self._notify(key, self._taken(key))
+            outcome = await self._notify(key, waiting)
         except Unavailable:
             log.warning("the store does not answer", extra={"action": "push_waits"})
             declared.push.counts["failed"] += 1
         finally:
+            declared.push_messages.counts[outcome] += count
             await self._queues.done(tenant)
 
-    def _taken(self, key: _Key) -> WaitingMessages:
-        """Remove and return the messages that may be pushed now; the others wait on."""
+    def _taken(self, key: _Key) -> tuple[WaitingMessages, int]:
+        """Remove and return the messages that may be pushed now, and the number of those of which
+        the user is notified with them; the others wait on."""
         now, pending = asyncio.get_running_loop().time(), self._pending[key]
         due = [one for one in pending.due if one.at <= now]
         pending.due = [one for one in pending.due if one.at > now]
+        forgotten, pending.forgotten = pending.forgotten, 0
         self._noticed_at.put(key, now)
         if pending.due:
             self._schedule(key)
@@ -181,7 +191,9 @@ class PushQueue:
             self._of_tenant[tenant] -= 1
             if not self._of_tenant[tenant]:
                 del self._of_tenant[tenant]
-        return self._left(key, due, is_small=pending.is_small)
+        waiting = self._left(key, due, is_small=pending.is_small)
+        declared.push_messages.counts["taken"] += len(due) - len(waiting.messages)
+        return waiting, len(waiting.messages) + forgotten
 
     def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
         """Return the messages that are not on any device that somebody looks at, newest first.
@@ -200,13 +212,15 @@ class PushQueue:
         messages = [one.message for one in left]
         return WaitingMessages(user, chat, messages, unless_delivered=tells)
 
-    async def _notify(self, key: _Key, waiting: WaitingMessages) -> None:
+    async def _notify(self, key: _Key, waiting: WaitingMessages) -> str:
+        """Notify a user of messages; return what became of them."""
         made: PushNotice | Reason = "taken"
         if waiting.messages:
             made = await self._make(waiting)
         if isinstance(made, str):
             self.held_back[made] += 1
             self._noticed_at.pop(key)  # no notice was sent, so the next one need not wait
-            return
+            return made
         self.noticed += 1
         await self._send(waiting.user, made)
+        return "noticed"

@@ -2,9 +2,9 @@
 """Does what is due, such as sending scheduled messages. Several processes share the work.
 
 Items wait in the store until they are due. A process reads the due items of its shards once a
-second. Tenants take turns among these items. If one tenant has very many, the process reads
-further, to find the items of other tenants. An item is removed after its work is done, so the work
-is repeated if a process dies in it.
+second, and sooner if more are due than it has read. Tenants take turns among these items. If one
+tenant has very many, the process reads further, to find the items of other tenants. An item is
+removed after its work is done, so the work is repeated if a process dies in it.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ POLL_SECONDS: Final = 1.0
 RENEW_MS: Final = LEASE_MS // 3
 READ_MAX: Final = 500
 """Items of one shard that are read at once."""
-HELD_MAX: Final = 4_000
-"""Items that a process has in memory."""
+HELD_MAX: Final = 2_000
+"""Items of one kind that a process has in memory, so that no kind waits for another."""
 TENANT_HELD_MAX: Final = 200
 """If a tenant has this many items in memory, and more of its items are due than were read, the
 process reads further for the items of other tenants."""
@@ -73,6 +73,11 @@ class Timer:
         """Number of unexpected failures of items that are tried again."""
         self._turns: TenantRoundRobin[Due] = TenantRoundRobin()
         self._of_tenants: Counter[str] = Counter()
+        self._of_kinds: Counter[DueKind] = Counter()
+        self._looks = 0
+        self._enough = 0
+        """Number of items in memory with which the next look need not wait any more."""
+        self._has_room = asyncio.Event()
         self._running = 0
         self._tasks = Tasks("timer")
         self.done = 0
@@ -101,24 +106,39 @@ class Timer:
         attempt = 0
         while True:
             try:
-                await self.look()
+                has_more = await self.look()
             except Unavailable:
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
-            await asyncio.sleep(POLL_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._until_half_is_done(has_more=has_more)
 
-    async def look(self) -> None:
+    async def _until_half_is_done(self, *, has_more: bool) -> None:
+        """Wait until half of the items in memory are done. If there are no more, wait on."""
+        self._enough = len(self._held) // 2 if has_more else -1
+        self._has_room.clear()
+        await self._has_room.wait()
+
+    async def look(self) -> bool:
         """Read the items of this process that are due, and begin to do their work.
+
+        Returns True if more items are due than fit into memory.
 
         Raises:
             Unavailable: The store does not answer.
         """
+        has_more = False
+        self._looks += 1
         for kind in self._kinds:
-            for shard in await self._shards(kind):
-                await self._read(kind, shard)
+            shards = await self._shards(kind)
+            first = self._looks % max(1, len(shards))  # each shard is the first in turn
+            for shard in (*shards[first:], *shards[:first]):
+                has_more |= await self._read(kind, shard)
         self._go_on()
+        return has_more
 
     async def _shards(self, kind: DueKind) -> Sequence[int]:
         shards, renewed_at = self._leases.get(kind, ((), 0))
@@ -132,24 +152,35 @@ class Timer:
         self._leases[kind] = (leased, now)
         return leased
 
-    async def _read(self, kind: DueKind, shard: int) -> None:
-        now = self._clock.now()
-        found = await self._due.read(kind, shard, now, READ_MAX)
-        self._take(found, now)
-        crowded = [name for name, count in self._of_tenants.items() if count >= TENANT_HELD_MAX]
-        if len(found) == READ_MAX and crowded:
-            others = await self._due.read(kind, shard, now, READ_MAX, without=crowded)
-            self._take(others, now)
+    async def _read(self, kind: DueKind, shard: int) -> bool:
+        """Read items of a shard; return True if some have to wait until others are done.
+
+        Items that are in memory or paused are read again. There may be more of them than are read
+        at once, so reading continues behind them.
+        """
+        now, has_more = self._clock.now(), False
+        crowded: list[str] = []
+        last: Due | None = None
+        while self._of_kinds[kind] < HELD_MAX:
+            found = await self._due.read(kind, shard, now, READ_MAX, crowded, last)
+            self._take(found, now)
+            if len(found) < READ_MAX:
+                return has_more or self._of_kinds[kind] == HELD_MAX
+            last = found[-1]
+            crowded = [name for name, count in self._of_tenants.items() if count >= TENANT_HELD_MAX]
+            has_more = has_more or bool(crowded)
+        return True
 
     def _take(self, found: list[Due], now: int) -> None:
         for due in found:
             name = due.name
-            if len(self._held) >= HELD_MAX:
+            if self._of_kinds[due.kind] >= HELD_MAX:
                 return
             if name not in self._held and self._paused.get(name, 0) <= now:
                 self._held.add(name)
                 self._paused.pop(name, None)
                 self._of_tenants[due.tenant] += 1
+                self._of_kinds[due.kind] += 1
                 self._turns.put(due.tenant, due)
 
     def _go_on(self) -> None:
@@ -162,11 +193,17 @@ class Timer:
             await self._try(due)
         finally:
             self._running -= 1
-            self._held.discard(due.name)
-            self._of_tenants[due.tenant] -= 1
-            if not self._of_tenants[due.tenant]:
-                del self._of_tenants[due.tenant]
+            self._let_go(due)
             self._go_on()
+
+    def _let_go(self, due: Due) -> None:
+        self._held.discard(due.name)
+        self._of_kinds[due.kind] -= 1
+        self._of_tenants[due.tenant] -= 1
+        if not self._of_tenants[due.tenant]:
+            del self._of_tenants[due.tenant]
+        if len(self._held) <= self._enough:
+            self._has_room.set()
 
     async def _try(self, due: Due) -> None:
         work, now = self._kinds[due.kind], self._clock.now()

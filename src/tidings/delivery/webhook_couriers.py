@@ -23,6 +23,7 @@ from tidings.actions.webhooks.attempts import (
 )
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.health import EndpointHealth
+from tidings.actions.webhooks.resuming import ResumeEndpoints
 from tidings.diagnosis import report_queue
 from tidings.metrics.counts import report_counts
 from tidings.model import webhooks as model
@@ -100,6 +101,7 @@ class WebhookCouriers:
         read: EventReader,
         attempt: WebhookAttempts,
         health: EndpointHealth,
+        resume: ResumeEndpoints,
         clock: Clock,
     ) -> None:
         self._directory = directory
@@ -107,6 +109,7 @@ class WebhookCouriers:
         self._read = read
         self._attempt = attempt
         self._health = health
+        self._resume = resume
         self._clock = clock
         self._may_run: Callable[[Name], bool] = lambda _: True
         self._couriers: dict[Name, Courier] = {}
@@ -221,12 +224,15 @@ class WebhookCouriers:
         The cache may be some seconds old. Perhaps nobody wakes this courier again, so the store is
         asked, too, before the courier ends.
         """
+        endpoint: WebhookEndpoint | None = None
         for find in (self._directory.find, self._directory.find_stored):
             if not self._may_run(name):
                 return None
             endpoint = await find(*name)
             if endpoint is not None and endpoint.enabled and not endpoint.is_resuming:
                 return endpoint
+        if endpoint is not None and endpoint.enabled:
+            await self._resume.make_sure(endpoint)
         return None
 
     async def _leave(self, courier: Courier, endpoint: WebhookEndpoint, now: int) -> int | None:

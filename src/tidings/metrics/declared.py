@@ -217,16 +217,7 @@ rate_limited = _done(
     "Requests, messages and handshakes over a rate limit.",
     "limit",
     source="gateway, api",
-    starts=(
-        "address",
-        "connects",
-        "credentials",
-        "handshakes",
-        "login",
-        "messages",
-        "tenant-key",
-        "user",
-    ),
+    starts=tuple("address connects credentials handshakes login messages tenant-key user".split()),
 )
 
 store_seconds = _inside(
@@ -312,6 +303,16 @@ push = _outside(
     source="all roles",
     starts=tuple(
         "sent failed dropped gone refused not_sent unknown ended content_gone outdated".split()
+    ),
+)
+push_messages = _outside(
+    "tidings_push_messages_total",
+    "counter",
+    "Messages of which a member may be notified (offered): noticed, or why not. The others wait.",
+    "outcome",
+    source="all roles",
+    starts=tuple(
+        "offered noticed taken muted quiet not_claimed content_gone dropped failed".split()
     ),
 )
 webhook_seconds = _outside(

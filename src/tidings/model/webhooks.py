@@ -117,6 +117,9 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     is_resuming: bool = False
     """Whether a job still finds out what the endpoint has missed while it was disabled. Nothing is
     delivered meanwhile, so that the events of a chat stay in order."""
+    resumes_from: int | None = None
+    """When the endpoint was disabled that is resuming, or was resumed since; None if it never
+    was."""
     created_at: int
     updated_at: int
     revision: int = 1

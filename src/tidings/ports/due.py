@@ -74,11 +74,18 @@ class DueItems(Protocol):
         ...
 
     async def read(
-        self, kind: DueKind, shard: int, now: int, limit: int, without: Sequence[str] = ()
+        self,
+        kind: DueKind,
+        shard: int,
+        now: int,
+        limit: int,
+        without: Sequence[str] = (),
+        after: Due | None = None,
     ) -> list[Due]:
         """Return the items of a leased shard that are due at `now`, earliest first.
 
-        Items of the tenants in `without` are left out.
+        Items of the tenants in `without` are left out, and so are those up to `after`, an item that
+        an earlier call returned.
         """
         ...
 

@@ -21,6 +21,7 @@ class WebhookFact(FactBase, frozen=True, kw_only=True, tag="webhook"):
     disabled_by: DisabledBy | None = None
     failing_since: int | None = None
     is_resuming: bool = False
+    resumes_from: int | None = None
     created_at: int
     updated_at: int
     revision: int = 1

@@ -10,6 +10,7 @@ import msgspec
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.webhooks.directory import WebhookDirectory
+from tidings.actions.webhooks.resuming import ResumeEndpoints
 from tidings.model import webhooks as model
 from tidings.model.refusals import Invalid, LimitReached
 from tidings.model.webhook_refusals import WebhookBusy, WebhookNotFound
@@ -42,6 +43,7 @@ class ConfigureWebhooks:
     tenants: Tenants
     directory: WebhookDirectory
     digest: Callable[..., bytes]
+    resume: ResumeEndpoints
     start_job: StartJob
     clock: Clock
     chance: Chance
@@ -102,7 +104,8 @@ class ConfigureWebhooks:
             else:
                 changed = self._changed(before, url, events, enabled, resume)
                 if await self._replace(before, changed):
-                    await self._resume(before, changed, resume)
+                    if changed.is_resuming:
+                        await self.resume(changed)
                     return changed, None
         raise WebhookBusy
 
@@ -135,7 +138,11 @@ class ConfigureWebhooks:
         now, fields = self.clock.now(), dict[str, object]()
         if enabled and not before.enabled:
             fields = {"disabled_at": None, "disabled_by": None, "failing_since": None}
-            fields |= {"since": now} if resume == "now" else {"is_resuming": True}
+            if resume == "now":
+                fields |= {"since": now}
+            else:
+                missed = before.resumes_from if before.is_resuming else before.disabled_at
+                fields |= {"is_resuming": True, "resumes_from": missed}
         elif not enabled and before.enabled:
             fields = {"disabled_at": now, "disabled_by": "tenant"}
         return msgspec.structs.replace(
@@ -152,15 +159,6 @@ class ConfigureWebhooks:
         is_stored = await self.store.change(before, after)
         self.directory.forget(before.tenant)
         return is_stored
-
-    async def _resume(
-        self, before: WebhookEndpoint, after: WebhookEndpoint, resume: Resume
-    ) -> None:
-        """Start the job that finds what an endpoint has missed while it was disabled."""
-        if after.enabled and before.disabled_at is not None and resume == "place":
-            job_id = f"resume-webhook-{after.webhook_id}-{after.updated_at}"
-            cursor = f"{before.disabled_at} {after.updated_at}"
-            await self.start_job(after.tenant, "webhook.resume", after.webhook_id, job_id, cursor)
 
     async def rotate(
         self, caller: Caller, tenant: str, webhook_id: str

@@ -63,8 +63,7 @@ class ReplayEvents:
         if page.end is not None:
             return msgspec.structs.replace(job, cursor=f"{first} {last} {page.end}")
         await self._queue.owe(endpoint.place, _own_events(job, first, last))
-        await self._finish(job, endpoint)
-        return _done(job)
+        return _done(job) if await self._is_finished(job, endpoint) else job
 
     async def _owed(
         self, job: TenantJob, chat: ChatId, head: int, first: int, last: int
@@ -74,15 +73,19 @@ class ReplayEvents:
         stream = REPLAYED + chat if job.kind == "webhook.replay" else chat
         return OwedStream(stream, begin - 1, end) if begin <= end else None
 
-    async def _finish(self, job: TenantJob, endpoint: WebhookEndpoint) -> None:
+    async def _is_finished(self, job: TenantJob, endpoint: WebhookEndpoint) -> bool:
+        """Let the endpoint go on; return False if it was changed meanwhile. Then the last step is
+        repeated, because nobody else would let it go on."""
         if job.kind == "webhook.resume" and endpoint.is_resuming:
             after = msgspec.structs.replace(
                 endpoint, is_resuming=False, revision=endpoint.revision + 1
             )
-            await self._store.change(endpoint, after)
+            if not await self._store.change(endpoint, after):
+                return False
         # A process that found an earlier reminder while the job ran has done nothing.
         await self._remind(endpoint)
         self._directory.forget(endpoint.tenant)
+        return True
 
 
 def _parts(job: TenantJob) -> tuple[int, int, str]:

@@ -114,35 +114,53 @@ class DynamoDueItems:
         await self._dynamo.delete(patterns.LEAVE_SHARDS, waiting)
 
     async def read(
-        self, kind: DueKind, shard: int, now: int, limit: int, without: Sequence[str] = ()
+        self,
+        kind: DueKind,
+        shard: int,
+        now: int,
+        limit: int,
+        without: Sequence[str] = (),
+        after: Due | None = None,
     ) -> list[Due]:
         due: list[Due] = []
         current, first = now // BUCKET_MS, self._low.get((kind, shard), now // BUCKET_MS + 1)
+        if after is not None:
+            first = max(first, _bucket_of(after))
         last = min(current, first + BUCKETS_MAX)
         for start in range(first, last + 1, BUCKETS_AT_ONCE):
             buckets = range(start, min(start + BUCKETS_AT_ONCE, last + 1))
             found = await gather_bounded(
-                partial(self._bucket, kind, shard, bucket, now, limit, without)
+                partial(self._bucket, kind, shard, bucket, now, limit, without, after)
                 for bucket in buckets
             )
             for bucket, some in zip(buckets, found, strict=True):
                 due += some
                 is_over = (bucket + 1) * BUCKET_MS + SETTLE_MS <= now
-                if is_over and not due and not without and (kind, shard) in self._low:
+                is_whole = not without and after is None
+                if is_over and not due and is_whole and (kind, shard) in self._low:
                     self._low[kind, shard] = bucket + 1
             if len(due) >= limit:
                 break
         return due[:limit]
 
     async def _bucket(
-        self, kind: DueKind, shard: int, bucket: int, now: int, limit: int, without: Sequence[str]
+        self,
+        kind: DueKind,
+        shard: int,
+        bucket: int,
+        now: int,
+        limit: int,
+        without: Sequence[str],
+        after: Due | None,
     ) -> list[Due]:
         """Return items of one bucket. A bucket that is over is read strongly, because it is never
         read again once it is empty."""
         pattern = patterns.READ_DUE if bucket == now // BUCKET_MS else patterns.CHECK_DUE
         place = _place(kind, bucket, shard)
-        values: Item = {":place": place, ":now": f"{now:015d}~"}
-        where = "#pk = :place AND #sk <= :now"
+        # No id has a space, which sorts before everything by which a longer id could continue.
+        begin = f"{_sort_key(after)} " if after is not None and after.place == place else "0"
+        values: Item = {":place": place, ":begin": begin, ":now": f"{now:015d}~"}
+        where = "#pk = :place AND #sk BETWEEN :begin AND :now"
         if not without:
             items = await self._dynamo.query(pattern, where, values, limit=limit)
         else:
@@ -177,7 +195,7 @@ def due_key(due: Due, now: int) -> Item:
     """Return the key of an item that is stored at `now`. Its bucket is not over at that time."""
     shard = crc32(due.item_id.encode()) % SHARDS
     place = _place(due.kind, max(due.at, now) // BUCKET_MS, shard)
-    return {"pk": place, "sk": f"{due.at:015d}#{due.item_id}"}
+    return {"pk": place, "sk": _sort_key(due)}
 
 
 def due_item(due: Due, now: int) -> Item:
@@ -192,6 +210,15 @@ def to_due(item: Item) -> Due:
 
 def _place(kind: DueKind, bucket: int, shard: int) -> str:
     return f"d#{kind}#{bucket}#{shard}"
+
+
+def _sort_key(due: Due) -> str:
+    return f"{due.at:015d}#{due.item_id}"
+
+
+def _bucket_of(due: Due) -> int:
+    """Return the bucket in which an item was found."""
+    return int(due.place.split("#")[2])
 
 
 def _leases_of(kind: DueKind) -> str:

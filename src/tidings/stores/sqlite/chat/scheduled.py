@@ -18,7 +18,9 @@ from tidings.stores.sqlite.engine.writer import Writer
 ONLY_SHARD: Final = 0
 _DUE: Final = ("kind", "at", "item_id", "subject", "tenant", "made_at")
 PUT_DUE: Final = f"INSERT OR REPLACE INTO due ({', '.join(_DUE)}) VALUES (?, ?, ?, ?, ?, ?)"
-_READ_DUE: Final = f"SELECT {', '.join(_DUE)} FROM due WHERE kind = ? AND at <= ?"
+_READ_DUE: Final = f"""
+SELECT {", ".join(_DUE)} FROM due WHERE kind = ? AND at <= ? AND (at, item_id) > (?, ?)
+"""
 _DROP_DUE: Final = "DELETE FROM due WHERE kind = ? AND at = ? AND item_id = ?"
 ALL_SCHEDULED: Final = f"SELECT {columns(Scheduled)} FROM scheduled"
 KEEP_SCHEDULED: Final = insert_once("scheduled", Scheduled)
@@ -65,11 +67,18 @@ class SqliteDueItems:
         return (ONLY_SHARD,)
 
     async def read(
-        self, kind: DueKind, shard: int, now: int, limit: int, without: Sequence[str] = ()
+        self,
+        kind: DueKind,
+        shard: int,
+        now: int,
+        limit: int,
+        without: Sequence[str] = (),
+        after: Due | None = None,
     ) -> list[Due]:
         marks = ", ".join("?" * len(without))
         others = f"{_READ_DUE} AND tenant NOT IN ({marks}) ORDER BY at, item_id LIMIT ?"
-        values = (kind, now, *without, limit)
+        begin = (0, "") if after is None else (after.at, after.item_id)
+        values = (kind, now, *begin, *without, limit)
 
         def read(db: apsw.Connection) -> list[Due]:
             return [Due(**dict(zip(_DUE, row, strict=True))) for row in db.execute(others, values)]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A killed server pushes no message twice, and knows of each message that it did not push why."""
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from tests.faults.conftest import Say
+from tests.integration.test_push_server import set_webhook
+from tests.support.engine import ENGINES, as_environment, some_engine
+from tests.support.hook_server import HookServer, open_hook
+from tests.support.metrics import values_of
+from tests.support.people import Person, Town
+from tests.support.server import NO_LIMITS, ServerProcess
+from tests.support.waiting import until
+
+MEMBERS: Final = 4
+CHATS: Final = 6
+COUNTED: Final = "tidings_push_messages_total"
+
+Pushed = tuple[str, str, int]
+"""User, chat and sequence of a notice."""
+
+
+def pushed(hook: HookServer) -> list[Pushed]:
+    """Return the notices of messages that the push service got."""
+    return [
+        (one["user_id"], one["data"]["chat_id"], int(one["data"]["sequence"]))
+        for one in hook.asked
+        if one["kind"] == "message"
+    ]
+
+
+class Writer:
+    """Somebody who sends to some chats, each message until it is answered."""
+
+    def __init__(self, person: Person, chats: list[str]) -> None:
+        self._person = person
+        self.heads = dict.fromkeys(chats, 1)
+        self._numbers = itertools.count()
+        self.sent = 0
+
+    async def send(self, chat: str) -> None:
+        """Send a message."""
+        body = {"client_message_id": f"m{next(self._numbers)}", "content": "hello"}
+        answers: list[httpx.Response] = []
+
+        async def is_answered() -> bool:
+            path = f"/v1/chats/{chat}/messages"
+            try:
+                answers.append(await self._person.request("POST", path, body))
+            except httpx.TransportError:
+                return False
+            return answers[-1].status_code != 503
+
+        await until(is_answered, seconds=120)
+        assert answers[-1].is_success, answers[-1].text
+        self.heads[chat] = max(self.heads[chat], answers[-1].json()["sequence"])
+        self.sent += 1
+
+    def is_done(self, count: int, sending: "asyncio.Task[None]") -> bool:
+        """Return True if so many messages are sent, or all."""
+        return self.sent >= count or sending.done()
+
+    async def send_all(self, rounds: int) -> None:
+        """Send to all chats, so many times."""
+        for _ in range(rounds):
+            for chat in self.heads:
+                await self.send(chat)
+
+
+async def outcomes(town: Town) -> Counter[str]:
+    """What became of the messages that the running process has offered."""
+    root = {"Authorization": f"Bearer {town.root_key}"}
+    answer = await town.http.get("/metrics", headers=root)
+    found = values_of(answer.text)
+    return Counter(
+        {
+            str(dict(labels)["outcome"]): int(value)
+            for (name, labels), value in found.items()
+            if name == COUNTED and value
+        }
+    )
+
+
+async def kill_run(server: ServerProcess, say: Say, *, rounds: int, kills: int) -> None:
+    """Send while the server is killed; then compare notices with messages."""
+    chance = random.Random(kills)
+    async with open_hook() as hook, Town(server.url, server.root_key) as town:
+        await set_webhook(town, hook)
+        people = [await town.user(f"user{number}") for number in range(MEMBERS + 1)]
+        chats = [await people[0].create_group("Crew", people[1:]) for _ in range(CHATS)]
+        writer = Writer(people[0], chats)
+        sending = asyncio.create_task(writer.send_all(rounds))
+        for _ in range(kills):
+            some = writer.sent + 1 + chance.randrange(2 * CHATS)
+            await until(partial(writer.is_done, some, sending), seconds=120)
+            await server.restart()
+        await sending
+        # What waited in the memory of a killed process is lost, and the next message replaces it.
+        await writer.send_all(1)
+        last = {(one.user_id, *head) for one in people[1:] for head in writer.heads.items()}
+        await until(lambda: last <= set(pushed(hook)))
+        told = pushed(hook)
+        assert len(told) == len(set(told)), "no message twice"
+
+        async def nothing_waits() -> bool:
+            found = await outcomes(town)
+            return 2 * found["offered"] == found.total()
+
+        await until(nothing_waits)
+        say(
+            f"{writer.sent:,} messages to {MEMBERS} members, {kills} kills: {len(told):,} notices,"
+            f" none twice; after the last kill {dict(await outcomes(town))}"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_killed_server_pushes_no_message_twice(
+    tmp_path: Path, say: Say, request: pytest.FixtureRequest, engine: str
+) -> None:
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    async with some_engine(engine, endpoint) as settings:
+        allow = {"TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
+        environment = {**NO_LIMITS, **allow, **as_environment(settings)}
+        async with ServerProcess(tmp_path / "data", environment=environment) as server:
+            await kill_run(server, say, rounds=10, kills=3)
+
+
+@pytest.mark.soak
+async def test_a_server_killed_forty_times_pushes_no_message_twice(
+    tmp_path: Path, say: Say
+) -> None:
+    environment = {**NO_LIMITS, "TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
+    async with ServerProcess(tmp_path / "data", environment=environment) as server:
+        await kill_run(server, say, rounds=1_000, kills=40)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An endpoint that is enabled again goes on, whatever happens meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Actor, Rest
+from tests.integration.test_rest_webhooks import run_jobs
+from tests.integration.webhook_town import Town, a_town
+from tests.integration.webhook_town import receiver as receiver
+from tests.integration.webhook_town import rest as rest
+from tests.support.waiting import until
+from tests.support.webhook_receiver import WebhookReceiver
+from tidings.actions.webhooks.resuming import STARTED_MS, ResumeEndpoints
+from tidings.model.webhooks import OwedStream
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def disabled_town(
+    rest: Rest, tenant: str, receiver: WebhookReceiver
+) -> tuple[Town, Actor, str]:
+    """A tenant whose endpoint was disabled for a minute, in which it has missed a message."""
+    town = await a_town(rest, tenant, receiver)
+    await town.put("message.created")
+    ann, _ = await town.users("ann", "bob")
+    chat = await ann.group("bob")
+    await town.put("message.created", enabled=False)
+    rest.clock.time += 60_000
+    await ann.send(chat, "m1")
+    rest.clock.time += 60_000
+    return town, ann, chat
+
+
+async def test_a_process_may_die_after_it_has_enabled_an_endpoint(
+    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, ann, chat = await disabled_town(rest, "died", receiver)
+
+    async def die(*_: object) -> None:
+        raise RuntimeError("the process dies")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResumeEndpoints, "__call__", die)
+        body = {"url": receiver.url, "events": ["message.created"]}
+        assert (await town.backend.call("PUT", town.path(), body)).status_code == 500
+    assert (await town.get())["enabled"] is True
+    rest.clock.time += STARTED_MS
+    await ann.send(chat, "m2")
+    jobs = rest.core.store.tenant_jobs
+    await until(lambda: jobs.running(town.tenant, 100))
+    await run_jobs(rest, town.tenant)
+    await town.got((chat, 2), (chat, 3))
+    places = [one.place for one in receiver.taken]
+    assert places.index((chat, 2)) < places.index((chat, 3))
+
+
+async def test_a_repeated_request_starts_the_job_that_the_first_did_not(
+    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, _, chat = await disabled_town(rest, "repeated", receiver)
+
+    async def die(*_: object) -> None:
+        raise RuntimeError("the process dies")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResumeEndpoints, "__call__", die)
+        body = {"url": receiver.url, "events": ["message.created"]}
+        assert (await town.backend.call("PUT", town.path(), body)).status_code == 500
+    await town.put("message.created")
+    await run_jobs(rest, town.tenant)
+    await town.got((chat, 2))
+
+
+async def test_an_endpoint_that_is_changed_while_it_resumes_goes_on(
+    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, _, chat = await disabled_town(rest, "changed", receiver)
+    await town.put("message.created")
+    queue, rotated = rest.core.store.webhook_queue, list[Any]()
+    owe = queue.owe
+
+    async def owe_late(place: str, owed: OwedStream) -> None:
+        if not rotated:
+            rotated.append(await town.backend.ok("POST", town.path("/secret")))
+            receiver.secret = rotated[0]["secret"]
+        await owe(place, owed)
+
+    monkeypatch.setattr(queue, "owe", owe_late)
+    await run_jobs(rest, town.tenant)
+    await town.got((chat, 2))
