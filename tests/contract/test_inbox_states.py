@@ -100,8 +100,13 @@ async def test_broadcasts_have_states_of_their_own(store: Store) -> None:
     assert found == ReadState(broadcasts={2: off, 4: set_})
     assert await store.copies.read_state(BOB, INBOX) == NOTHING_READ
 
-    await states.forget_broadcasts(ANN, INBOX, [4, 9])
-    assert (await store.copies.read_state(ANN, INBOX)).broadcasts == {2: off}
+    elsewhere = replace(set_, sequence=9)
+    changed = replace(off, snoozed_until=NOW + 8)
+    await states.forget_broadcasts(ANN, INBOX, [set_, elsewhere, changed])
+    found = await store.copies.read_state(ANN, INBOX)
+    assert found.broadcasts == {2: off}, "what was changed meanwhile is kept"
+    await states.forget_broadcasts(ANN, INBOX, [off])
+    assert (await store.copies.read_state(ANN, INBOX)).broadcasts == {}
 
 
 async def test_states_and_marks_are_read_together(store: Store) -> None:

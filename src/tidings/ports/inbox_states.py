@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tidings.model.ids import UserKey
-from tidings.model.notification_states import Acted, StateChange, StateKind
+from tidings.model.notification_states import Acted, BroadcastStates, StateChange, StateKind
 from tidings.model.notifications import Broadcast, ReadState
 
 
@@ -68,6 +68,9 @@ class InboxStates(Protocol):
         """Do for a broadcast what `act_on_copy` does for a copy."""
         ...
 
-    async def forget_broadcasts(self, user: UserKey, inbox: str, sequences: Sequence[int]) -> None:
-        """Remove the states of these broadcasts."""
+    async def forget_broadcasts(
+        self, user: UserKey, inbox: str, states: Sequence[BroadcastStates]
+    ) -> None:
+        """Remove the states of these broadcasts, except those that were changed since they were
+        read."""
         ...

@@ -52,7 +52,7 @@ class BroadcastRoom:
         more = sum(each.sequence not in state.broadcasts for each in broadcasts)
         if more == 0 or len(known) + more <= BROADCAST_STATES_MAX:
             return
-        implied = [own.sequence for own in known if is_implied(own, state, now)]
+        implied = [own for own in known if is_implied(own, state, now)]
         if len(known) - len(implied) + more > BROADCAST_STATES_MAX:
             raise LimitReached(
                 f"states of {BROADCAST_STATES_MAX} notifications to everyone are stored: "

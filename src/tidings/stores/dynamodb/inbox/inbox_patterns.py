@@ -118,11 +118,14 @@ CHANGE_BROADCAST_STATES: Final = Pattern(
 ACT_ON_NOTIFICATION: Final = Pattern(
     "act_on_notification", "UpdateItem", _INBOX, "a user chooses an action of a notification"
 )
+DROP_BROADCAST_STATES: Final = Pattern(
+    "drop_broadcast_states", "DeleteItem", _INBOX, "states of a broadcast that the marks imply"
+)
 FORGET_BROADCAST_STATES: Final = Pattern(
     "forget_broadcast_states",
     "BatchWriteItem",
     _INBOX,
-    "states of broadcasts that the marks imply, or of a deleted user",
+    "states of broadcasts of a deleted user",
 )
 
 # Jobs.

@@ -7,6 +7,7 @@ with the user's marks, and one query reads them all.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,7 @@ from tidings.model.notification_states import (
     Acted,
     Assignment,
     BroadcastStates,
+    NotificationStates,
     StateChange,
     StateKind,
     assignments,
@@ -28,7 +30,7 @@ from tidings.stores.dynamodb.inbox.inbox_patterns import (
     ACT_ON_NOTIFICATION,
     CHANGE_BROADCAST_STATES,
     CHANGE_COPY,
-    FORGET_BROADCAST_STATES,
+    DROP_BROADCAST_STATES,
 )
 from tidings.stores.dynamodb.inbox.items import (
     IS_THERE,
@@ -149,9 +151,21 @@ class DynamoInboxStates:
             item = failed.item or {}
         return Acted(item["acted"], item["acted_at"]) if "acted" in item else None
 
-    async def forget_broadcasts(self, user: UserKey, inbox: str, sequences: Sequence[int]) -> None:
-        keys = [states_key(user, inbox, sequence) for sequence in sequences]
-        await self._dynamo.batch_write(FORGET_BROADCAST_STATES, deletes=keys)
+    async def forget_broadcasts(
+        self, user: UserKey, inbox: str, states: Sequence[BroadcastStates]
+    ) -> None:
+        await gather_bounded(partial(self._forget, user, inbox, one) for one in states)
+
+    async def _forget(self, user: UserKey, inbox: str, states: BroadcastStates) -> None:
+        values = {name: getattr(states, name) for name in NotificationStates.__struct_fields__}
+        is_same = [
+            f"attribute_not_exists(#{name})" if value is None else f"#{name} = :{name}"
+            for name, value in values.items()
+        ]
+        given = {f":{name}": value for name, value in values.items() if value is not None}
+        key = states_key(user, inbox, states.sequence)
+        with suppress(ConditionFailed):  # the user has changed them meanwhile
+            await self._dynamo.delete(DROP_BROADCAST_STATES, key, " AND ".join(is_same), given)
 
 
 def _expiry(broadcast: Broadcast) -> list[Assignment]:

@@ -12,6 +12,7 @@ from tidings.model.notification_states import (
     Acted,
     Assignment,
     BroadcastStates,
+    NotificationStates,
     StateChange,
     StateKind,
     assignments,
@@ -108,11 +109,17 @@ class SqliteInboxStates:
 
         return await self._writer.write(write, rows=1)
 
-    async def forget_broadcasts(self, user: UserKey, inbox: str, sequences: Sequence[int]) -> None:
-        rows = [(user, inbox, sequence) for sequence in sequences]
+    async def forget_broadcasts(
+        self, user: UserKey, inbox: str, states: Sequence[BroadcastStates]
+    ) -> None:
+        names = NotificationStates.__struct_fields__
+        is_same = "".join(f" AND {name} IS ?" for name in names)
+        rows = [
+            (user, inbox, one.sequence, *(getattr(one, name) for name in names)) for one in states
+        ]
 
         def write(db: apsw.Connection) -> None:
-            db.executemany(f"DELETE FROM {_BROADCAST}", rows)
+            db.executemany(f"DELETE FROM {_BROADCAST}{is_same}", rows)
 
         await self._writer.write(write, rows=1 + len(rows))
 
