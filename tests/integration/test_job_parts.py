@@ -54,9 +54,10 @@ def part_of(rest: Rest, kind: type[object]) -> object:
 async def test_every_kind_of_erasure_is_carried_out_again(rest: Rest) -> None:
     backend = await rest.tenant("again")
     ann = await rest.user("ann", "again")
-    await rest.user("bob", "again")
+    bob = await rest.user("bob", "again")
     chat = await ann.group("bob")
     await ann.send(chat, "m1")
+    await bob.send(chat, "m2")
     await backend.ok("PUT", "/v1/tenants/again/inboxes/news", {"title": "News"})
     ledger = GivenLedger(
         LedgerEntry("content", user_key("again", "ann"), 1),
@@ -72,7 +73,7 @@ async def test_every_kind_of_erasure_is_carried_out_again(rest: Rest) -> None:
         404, "chat.not_found"
     )  # fmt: skip
     await finished(rest, "again", "delete-inbox-news")
-    await finished(rest, "again", "delete-user-bob")
+    assert (await finished(rest, "again", "delete-user-bob"))["counts"]["keys"] == 1
     ledger.entries.append(LedgerEntry("tenant", "again", 6))
     assert await replay() == 1
     done = await finished(rest, "again", "delete-tenant-again")

@@ -54,10 +54,10 @@ from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.inbox.states import ActOnNotification, ChangeStates
+from tidings.actions.jobs.deleting_users import DeleteUser
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.starting import GetJob
 from tidings.actions.jobs.tenant_deletion import DeleteInbox, DeleteTenant
-from tidings.actions.jobs.user_deletion import DeleteUser
 from tidings.actions.search.searching import Search
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.actions.webhooks.deliveries import WebhookDeliveries

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidings.actions.chat.changes import Removing
+from tidings.actions.jobs.deleting_users import DeleteUser
 from tidings.actions.jobs.ledger import Erasures, ReplayErasures
 from tidings.actions.jobs.person_export import ExportPerson
 from tidings.actions.jobs.receipts import ErasureReceipts
@@ -20,7 +21,6 @@ from tidings.actions.jobs.user_deletion import (
     BlockPart,
     ChatPart,
     ContentPart,
-    DeleteUser,
     FilePart,
     InboxPart,
     InvitePart,
@@ -141,8 +141,10 @@ def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasur
         await base.store.uploads.visit_all(UserKey(author), due)
         await base.vault.erase(UserKey(author))
 
+    content = ContentPart(base.store.data_keys, base.vault, base.clock)
+
     async def delete_user(user: str) -> None:
-        await verbs.delete_user.begin(UserKey(user), None)
+        await verbs.delete_user.again(UserKey(user), content)
         await erase(user)
 
     async def delete_chat(chat: str) -> None:

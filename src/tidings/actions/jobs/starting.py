@@ -31,11 +31,13 @@ class StartJob:
         subject: str,
         job_id: str | None = None,
         cursor: str | None = None,
+        *,
+        prepare: Callable[[TenantJob], TenantJob] | None = None,
     ) -> TenantJob:
         """Store the job durably and return it; if the job exists already, return the stored job.
 
         Without `job_id`, the id is made of kind and subject, so that a repeated request finds the
-        same job.
+        same job. `prepare` changes a new job before it is stored.
         """
         now = self._clock.now()
         job = TenantJob(
@@ -47,7 +49,7 @@ class StartJob:
             created_at=now,
             updated_at=now,
         )
-        stored = await self._jobs.create(job)
+        stored = await self._jobs.create(job if prepare is None else prepare(job))
         self.wake()
         return stored
 

@@ -17,13 +17,13 @@ from tidings.actions.identity.caller import Caller, require_root, require_tenant
 from tidings.actions.inbox.late_delivery import release_all
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import author_of
+from tidings.actions.jobs.deleting_users import DeleteUser
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.jobs.user_deletion import (
     INBOXES_AT_ONCE,
     JOBS_SEARCHED,
     ContentPart,
-    DeleteUser,
 )
 from tidings.model.ids import ChatId, UserKey, tenant_itself, user_id, user_key
 from tidings.model.limits import SECOND_MS

@@ -20,26 +20,22 @@ from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.members import removal
 from tidings.actions.content.vault import Vault
-from tidings.actions.identity.caller import Caller, require_tenant
-from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.receipts import ErasureReceipts
-from tidings.actions.jobs.starting import StartJob
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
-from tidings.model.ids import SCHEDULED, USER, ChatId, UserKey, tenant_itself, tenant_of, user_key
+from tidings.model.ids import SCHEDULED, ChatId, UserKey, tenant_itself, tenant_of, user_key
 from tidings.model.notifications import NOTHING_READ
-from tidings.model.refusals import ChatNotFound, UserNotFound
+from tidings.model.refusals import ChatNotFound
 from tidings.ports.attachments import Uploads
 from tidings.ports.chats import Chats
 from tidings.ports.due import ScheduledMessages
 from tidings.ports.erasing import PersonalData
 from tidings.ports.inboxes import Copies, InboxSettings
 from tidings.ports.moderation import Blocks
-from tidings.ports.people import UserStore
 from tidings.ports.push import PushStore
 from tidings.ports.secrets import DataKeys
-from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
+from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs
 from tidings.ports.world import Clock
 
 SETTLING: Final = "settling"
@@ -106,6 +102,10 @@ class SessionPart:
             if name.startswith(_PUSH):
                 await self.push.remove(user, name.removeprefix(_PUSH), self.clock.now())
         await self.personal_data.forget_sessions([n for n in names if not n.startswith(_PUSH)])
+
+
+MARKED: Final = "marked"
+"""The phase after the user was marked as deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,18 +317,18 @@ class UserDeletion:
             return await self._look_again(job, user)
         part, following = self._part_after(job.phase)
         found = await part.find(user)
-        return _pending(job, part, found) if found.names else job.at(following)
+        return pending_of(job, part, found) if found.names else job.at(following)
 
     async def _mark(self, job: TenantJob, user: UserKey) -> TenantJob:
         mark = await self.personal_data.mark_deleted(user, self.clock.now())
         if job.cursor is not None:
             await self.personal_data.forget_code(job.tenant, job.cursor)
         assert mark.deleted_at is not None
-        return job.at("marked")
+        return job.at(MARKED)
 
     def _part_after(self, phase: str) -> tuple[Part, str]:
         """Return the part that follows a phase, and the phase after that part."""
-        phases = ["marked", *(part.phase for part in self.parts)]
+        phases = [MARKED, *(part.phase for part in self.parts)]
         index = phases.index(phase)
         is_last = index == len(self.parts) - 1
         return self.parts[index], SETTLING if is_last else self.parts[index].phase
@@ -347,52 +347,14 @@ class UserDeletion:
         for part in self.parts:
             found = await part.find(user)
             if found.names:
-                return _pending(job, part, found)
+                return pending_of(job, part, found)
         receipt = await self.receipts.of_user(user, job, mark.deleted_at)
         return msgspec.structs.replace(job.at("done"), state="done", result=receipt)
 
 
-def _pending(job: TenantJob, part: Part, found: Found) -> TenantJob:
+def pending_of(job: TenantJob, part: Part, found: Found) -> TenantJob:
+    """Return the job with what a part has found: it is counted, and the next step removes it."""
     counted = job.counting(**{name: number for name, number in found.counts.items() if number})
     return msgspec.structs.replace(
         counted, pending=tuple(f"{part.phase}:{name}" for name in found.names)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteUser:
-    """Delete a user of the tenant, for good. A repeat returns the same job."""
-
-    users: UserStore
-    personal_data: PersonalData
-    jobs: TenantJobs
-    erasures: Erasures
-    start: StartJob
-    clock: Clock
-
-    async def __call__(self, caller: Caller, tenant: str, user_id: str) -> TenantJob:
-        """Mark the user as deleted and start the job. Once this returns, the id is refused.
-
-        Raises:
-            UserNotFound: The tenant has no such user.
-        """
-        require_tenant(caller, tenant)
-        if USER.fullmatch(user_id) is None:
-            raise UserNotFound
-        user = user_key(tenant, user_id)
-        found = await self.users.get(user)
-        if found is None:
-            raise UserNotFound
-        job = await self.jobs.get(tenant, job_id_of("user.delete", user_id))
-        if job is not None and found.deleted_at is not None:
-            return job
-        await self.erasures.record("user", user)
-        return await self.begin(user, found.phone_number)
-
-    async def begin(self, user: UserKey, phone_number: str | None) -> TenantJob:
-        """Store the job, then mark the user as deleted. If the process dies in between, the job
-        marks the user."""
-        tenant, _, user_id = user.partition(":")
-        job = await self.start(tenant, "user.delete", user_id, cursor=phone_number)
-        await self.personal_data.mark_deleted(user, self.clock.now())
-        return job
