@@ -134,9 +134,9 @@ services-stop: | $(BIN)/python ## Stop the services that `make services` started
 	@$(SERVICES) stop
 
 lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
-	$(LOCK_OURS) $(ARGS) --extra chat --extra push --extra scale --output-file requirements.lock pyproject.toml
-	$(LOCK_OURS) $(ARGS) --extra chat --extra push --extra scale --extra traces --constraint requirements.lock --output-file requirements-traces.lock pyproject.toml
-	$(LOCK_OURS) $(ARGS) --extra chat --extra push --extra scale --extra traces --extra dev --constraint requirements-traces.lock --output-file requirements-dev.lock pyproject.toml
+	$(LOCK_OURS) $(ARGS) --extra chat --extra email --extra push --extra scale --output-file requirements.lock pyproject.toml
+	$(LOCK_OURS) $(ARGS) --extra chat --extra email --extra push --extra scale --extra traces --constraint requirements.lock --output-file requirements-traces.lock pyproject.toml
+	$(LOCK_OURS) $(ARGS) --extra chat --extra email --extra push --extra scale --extra traces --extra dev --constraint requirements-traces.lock --output-file requirements-dev.lock pyproject.toml
 	$(LOCK) $(ARGS) --output-file requirements-audit.lock scripts/audit.in
 	$(LOCK) $(ARGS) --output-file requirements-docs.lock scripts/docs.in
 

@@ -283,6 +283,8 @@ OPERATIONS: Final[dict[str, Row]] = {
     "count_unread": users(200, foreigner=NO_INBOX),
     "get_preferences": users(200, foreigner=NO_INBOX),
     "put_preferences": users(200, foreigner=NO_INBOX),
+    "show_unsubscribe": public(200),
+    "unsubscribe": public(200),
     "change_notification_states": users(200, foreigner=NO_INBOX),
     "act_on_notification": users(200, foreigner=NO_INBOX),
     "stack_list": users(200, foreigner=NO_TENANT),

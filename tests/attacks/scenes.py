@@ -13,6 +13,7 @@ from jwt.algorithms import OKPAlgorithm
 
 from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
 from tests.attacks.texts import Texts
+from tests.integration.inbox_world import unsubscribe_link
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
 from tests.support.web_push_service import Browser
@@ -143,7 +144,9 @@ async def _furnish(scene: Scene, one: Operation) -> None:
     needed = set(one.path_parameters)
     if needed & {"chat_id", "message_id"} or one.name == "search_messages":
         await _furnish_chat(scene)
-    if needed & {"attachment_id", "link"}:
+    if "unsubscribe" in one.name:
+        scene.names["link"] = unsubscribe_link(scene.rest.core, scene.tenant)
+    elif needed & {"attachment_id", "link"}:
         await _furnish_file(scene, one)
     if one.name == "put_member":
         scene.names["user_id"] = "newcomer"

@@ -22,14 +22,16 @@ from tests.contract.moving_ground import LATER
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.inbox.posting import jobs_for
+from tidings.model.escalations import Escalation
 from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
 from tidings.model.notification_states import StateChange
-from tidings.model.notifications import NOTHING_READ, InboxConfig
+from tidings.model.notifications import NOTHING_READ, InboxConfig, Notification
 from tidings.model.preferences import CategoryChoice, CategoryRule, Preferences, QuietHours
 from tidings.model.scheduled import DONE_KEPT_MS
 from tidings.ports.bus import DeadLetter
 from tidings.ports.due import due_of
+from tidings.ports.escalations import portion_of
 from tidings.ports.scheduled_notifications import due_of_notification
 
 OTHER_TENANT: Final = "acme-2"
@@ -128,8 +130,24 @@ async def _schedule_notifications(store: Store) -> None:
         if late is not appended:
             await store.due.put(due_of_notification(late, late.posted_at), late.posted_at)
     await store.scheduled_notifications.hold(jobs_for(listed, [f"u{n}" for n in range(101)]))
+    escalation = _escalation(listed)
+    await store.escalations.put([escalation], escalation.at)
     await store.scheduled_notifications.begin(TENANT, INBOX, appended.notification_id, 4)
     await store.scheduled_notifications.finish(TENANT, INBOX, appended.notification_id, 5)
+
+
+def _escalation(late: Notification) -> Escalation:
+    return Escalation(
+        tenant=TENANT,
+        inbox=INBOX,
+        notification_id=late.notification_id,
+        number=1,
+        users=("u100",),
+        category=late.category,
+        at=late.posted_at + DAY_MS,
+        expires_at=late.expires_at,
+        attempt=2,
+    )
 
 
 async def _announce(store: Store) -> None:
@@ -163,6 +181,7 @@ async def _deliver(store: Store) -> None:
     await store.copies.read_before(BOB, INBOX, NOW + 7, 5)
     await store.copies.read_broadcasts(BOB, INBOX, (4, 6), NOW + 8)
     await store.copies.read_broadcasts(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
+    assert await store.escalations.claim(ANN, INBOX, POSTED[3], NOW + 10)
     await _change_states(store)
 
 
@@ -196,6 +215,20 @@ async def _scheduled(store: Store) -> list[object]:
     return [*found, *sorted(due, key=lambda one: (one.subject, one.item_id))]
 
 
+async def _escalations(store: Store) -> list[object]:
+    """The portions of users who are due, with what they are due for."""
+    due = [
+        msgspec.structs.replace(one, place="", made_at=0)
+        for shard in await store.due.lease("escalation", "test", LATER)
+        for one in await store.due.read("escalation", shard, LATER + 4 * DAY_MS, 100)
+    ]
+    await store.due.give_back("escalation", "test")
+    (one,) = due
+    found = await store.escalations.get(TENANT, INBOX, *portion_of(one))
+    assert found is not None
+    return [one, found]
+
+
 async def inbox_answers(store: Store) -> list[object]:
     """What is asked about it, as it counts at `LATER`."""
     settings, notifications = store.inbox_settings, store.notifications
@@ -221,4 +254,4 @@ async def inbox_answers(store: Store) -> list[object]:
         state = await store.copies.read_state(user, INBOX)
         own = {name: one for name, one in state.broadcasts.items() if one.expires_at > LATER}
         answers.append(msgspec.structs.replace(state, broadcasts=own))
-    return [*answers, *await _scheduled(store)]
+    return [*answers, *await _scheduled(store), *await _escalations(store)]

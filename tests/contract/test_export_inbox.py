@@ -53,6 +53,7 @@ COUNTS: Final = {
     "inbox": 4,
     "notification": 9,
     "held_job": 2,
+    "escalation": 1,
     "announcement": 6,
     "broadcast_states": 3,
     "post_key": 3,

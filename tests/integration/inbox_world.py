@@ -11,9 +11,11 @@ import pytest_asyncio
 
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tests.support.waiting import until
+from tidings.actions.inbox.composing import EmailSubscription, UnsubscribeLinks
 from tidings.assembly import Core
 from tidings.assembly.system import back_off
 from tidings.delivery.job_runner import JobRunner
+from tidings.model.ids import user_key
 
 
 @asynccontextmanager
@@ -35,6 +37,13 @@ async def running_jobs(core: Core) -> AsyncIterator[None]:
         yield
     finally:
         await runner.close()
+
+
+def unsubscribe_link(core: Core, tenant: str) -> str:
+    """The last part of the link in an e-mail to the owner."""
+    about = EmailSubscription(user_key(tenant, "owner"), "news", "offers")
+    url = UnsubscribeLinks(core.vault.cursors).make("https://chat.example.org", about)
+    return url.rpartition("/")[2]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)

@@ -200,6 +200,7 @@ def test_a_key_is_asked_for_everywhere_but_where_nobody_has_one() -> None:
         "/v1/auth/refresh",
         "/v1/auth/sessions",
         "/v1/files/{link}",
+        "/v1/unsubscribe/{link}",
     }
 
 

@@ -54,6 +54,7 @@ from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.inbox.states import ActOnNotification, ChangeStates
+from tidings.actions.inbox.unsubscribing import Unsubscribe
 from tidings.actions.jobs.deleting_users import DeleteUser
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.starting import GetJob
@@ -177,6 +178,7 @@ class InboxVerbs:
     act: ActOnNotification
     unread: CountUnread
     preferences: OwnPreferences
+    unsubscribe: Unsubscribe
     views: LogViews
     showing: NotificationReader
     reachable: Reachable

@@ -28,7 +28,13 @@ from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
 from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.notifications import ACTIONS_MAX, NotificationAction, Posting, PostOptions
+from tidings.model.notifications import (
+    ACTIONS_MAX,
+    ESCALATE_MINUTES_MAX,
+    NotificationAction,
+    Posting,
+    PostOptions,
+)
 from tidings.model.refusals import (
     ContentTooLarge,
     CursorInvalid,
@@ -90,7 +96,14 @@ class NewAction(Body, frozen=True, kw_only=True):
     uri: Link | None = None
 
 
+EscalationMinutes = Annotated[int, documented(minimum=1, maximum=ESCALATE_MINUTES_MAX)]
 Actions = Annotated[list[NewAction], documented(maxItems=ACTIONS_MAX)]
+
+
+class EscalateBody(Body, frozen=True, kw_only=True):
+    """When users who have not read a notification get an e-mail, counted from its delivery."""
+
+    email_after_minutes: EscalationMinutes
 
 
 class NewNotification(Body, frozen=True, kw_only=True):
@@ -107,6 +120,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
     collapse_key: CollapseKey | None = None
     expires_at: Time | None = None
     deliver_at: Time | None = None
+    escalate: EscalateBody | None = None
 
 
 def post_cost(new: NewNotification) -> int:
@@ -139,8 +153,10 @@ async def post_notification(
 ) -> Answer[PostedRecord]:
     """Post a notification. Delivery to listed users continues in the background; a broadcast is
     visible at once. With `deliver_at`, at most a year ahead, both happen at that time, and the
-    status is `scheduled`. With an `Idempotency-Key`, a repeated request within a day gets the same
-    answer, with `Idempotent-Replay: true`, and completes a post that was interrupted."""
+    status is `scheduled`. With `escalate`, listed users who have an e-mail address, and have not
+    read the notification this many minutes after its delivery, get an e-mail. With an
+    `Idempotency-Key`, a repeated request within a day gets the same answer, with
+    `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
 
@@ -253,6 +269,7 @@ def _options(data: NewNotification) -> PostOptions:
         collapse_key=data.collapse_key,
         expires_at=None if data.expires_at is None else time(data.expires_at, "expires_at"),
         deliver_at=None if data.deliver_at is None else time(data.deliver_at, "deliver_at"),
+        email_after_minutes=None if data.escalate is None else data.escalate.email_after_minutes,
     )
 
 

@@ -46,19 +46,29 @@ class QuietHoursBody(Body, frozen=True, kw_only=True, rename={"start": "from", "
     timezone: TimeZone
 
 
+class Uncategorized(Body, frozen=True, kw_only=True):
+    """What the user wants of notifications without a category."""
+
+    email: bool
+
+
 class PreferencesChange(Body, frozen=True, kw_only=True):
     """All preferences of the user in this inbox. Categories that are absent have their defaults."""
 
     categories: dict[Category, ChoiceBody] = msgspec.field(default_factory=dict)
     quiet_hours: QuietHoursBody | None = None
+    uncategorized: Uncategorized | None = None
+    """Absent or null leaves it as it is."""
 
 
-class PreferencesRecord(msgspec.Struct, kw_only=True):
+class PreferencesRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What applies to the user, by category. The user cannot switch off a category that is
-    `required`."""
+    `required`. `uncategorized` is there if the user has unsubscribed from e-mails about
+    notifications without a category."""
 
     categories: dict[str, CategoryRule]
     quiet_hours: QuietHours | None
+    uncategorized: Uncategorized | None = None
 
 
 @operation(
@@ -96,11 +106,15 @@ async def put_preferences(
         if quiet is None
         else QuietHours(start=quiet.start, end=quiet.end, timezone=quiet.timezone),
     )
-    return _record(await inbox_verbs.preferences.put(user, inbox, preferences))
+    email = None if data.uncategorized is None else data.uncategorized.email
+    return _record(await inbox_verbs.preferences.put(user, inbox, preferences, email))
 
 
 def _record(found: EffectivePreferences) -> PreferencesRecord:
-    return PreferencesRecord(categories=found.categories, quiet_hours=found.quiet_hours)
+    off = None if found.uncategorized_email else Uncategorized(email=False)
+    return PreferencesRecord(
+        categories=found.categories, quiet_hours=found.quiet_hours, uncategorized=off
+    )
 
 
 OPERATIONS: Final = (get_preferences, put_preferences)

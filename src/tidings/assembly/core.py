@@ -30,6 +30,7 @@ from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
 from tidings.actions.webhooks.events import TenantEvents
+from tidings.assembly.email import make_escalation
 from tidings.assembly.foundation import Foundation, open_foundation
 from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.push import make_push_verbs
@@ -96,6 +97,8 @@ class Core:
     start_job: StartJob
     tenant_work: TenantWork
     due_work: Mapping[DueKind, DueWork]
+    email_work: Mapping[DueKind, DueWork]
+    """What is due and waits for the mail server."""
     webhook_delivery: WebhookDelivery
     tenant_events: TenantEvents
     erasures: Erasures
@@ -198,6 +201,7 @@ def _make_core(
         start_job=base.start_job,
         tenant_work=make_tenant_work(config, base, chats, inbox, files, erasures),
         due_work=_due_work(base, chats, inbox, identity, webhooks),
+        email_work={"escalation": make_escalation(base, inbox, config)},
         webhook_delivery=webhooks,
         tenant_events=base.tenant_events,
         erasures=erasures,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the background work of a process: worker, relay, push, delivery jobs, deletions, timer."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from tidings.actions.webhooks.owing import OweEntries
@@ -23,7 +23,7 @@ from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
 from tidings.delivery.push_notices import PushOffers
 from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
-from tidings.delivery.timer import Timer
+from tidings.delivery.timer import EMAIL_PACE, USUAL_PACE, Pace, Timer
 from tidings.delivery.webhook_events import BusEvents
 from tidings.delivery.webhooks import WebhookFeed
 from tidings.delivery.worker import Worker
@@ -31,6 +31,7 @@ from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Expired
 from tidings.ports.delivery import Changes, DeliveryStore
+from tidings.ports.due import DueKind, DueWork
 
 
 @asynccontextmanager
@@ -54,7 +55,8 @@ async def run_delivery(
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
             _run_tenant_jobs(core, stack)
-            _run_timer(core, stack)
+            _run_timer(core, core.due_work, USUAL_PACE, stack)
+            _run_timer(core, core.email_work, EMAIL_PACE, stack)
         run_own_events(core, stack)
         yield
 
@@ -187,13 +189,16 @@ def _run_events(core: Core, stack: AsyncExitStack) -> BusEvents:
     return events
 
 
-def _run_timer(core: Core, stack: AsyncExitStack) -> None:
+def _run_timer(
+    core: Core, work: Mapping[DueKind, DueWork], pace: Pace, stack: AsyncExitStack
+) -> None:
     timer = Timer(
         due=core.store.due,
-        kinds=core.due_work,
+        kinds=work,
         clock=core.clock,
         holder=core.chance.token(8).hex(),
         back_off=wait_patiently,
+        pace=pace,
     )
     timer.start()
     stack.push_async_callback(timer.close)

@@ -59,6 +59,7 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
+from tidings.actions.inbox.composing import UnsubscribeLinks
 from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.late_delivery import DeliverLate
 from tidings.actions.inbox.marking import FindListed, MarkRead, MoveMarks
@@ -75,6 +76,7 @@ from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.inbox.states import ActOnNotification, BroadcastRoom, ChangeStates
+from tidings.actions.inbox.unsubscribing import Unsubscribe
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
@@ -133,6 +135,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     states, find_listed = store.inbox_states, FindListed(views, showing)
     move = MoveMarks(configs, copies, states, views, clock, unread)
     room = BroadcastRoom(states, clock)
+    preferences = OwnPreferences(configs, store.preferences, copies, bus)
     return InboxVerbs(
         settings=settings,
         configs=configs,
@@ -157,7 +160,10 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
             configs, copies, states, find_listed, showing, room, base.tenant_events, bus, clock
         ),
         unread=unread,
-        preferences=OwnPreferences(configs, store.preferences, copies, bus),
+        preferences=preferences,
+        unsubscribe=Unsubscribe(
+            UnsubscribeLinks(vault.cursors), preferences, store.users, store.tenants
+        ),
         views=views,
         showing=showing,
         reachable=Reachable(configs, store.preferences),
@@ -180,6 +186,7 @@ def _posting(
         jobs=base.jobs,
         scheduled=base.store.scheduled_notifications,
         due=base.store.due,
+        escalations=base.store.escalations,
         users=base.store.users,
         texts=texts,
         views=views,

@@ -13,6 +13,7 @@ from tidings import data_folder
 from tidings.config.settings import ROLES
 from tidings.keyrings import MAKES_A_GOOD_ONE, why_weak
 from tidings.model.addresses import Networks
+from tidings.model.emails import EMAIL
 from tidings.model.setup_error import SetupError
 
 PREFIX_CHARS_MAX: Final = 100
@@ -41,6 +42,24 @@ def url(*schemes: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def mail_server(text: str) -> str:
+    """Parse the address of a mail server, which has no user, password or path."""
+    parts = urlsplit(url("smtp", "smtps")(text))
+    if parts.username or parts.password:
+        # The error does not repeat the text, which contains a password.
+        raise ValueError("the user and the password have settings of their own")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(f"{text!r} is not an address such as smtp://host:587")
+    return text
+
+
+def mail_address(text: str) -> str:
+    """Parse an e-mail address."""
+    if EMAIL.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not an e-mail address such as news@example.org")
+    return text
 
 
 def servers(text: str) -> str:

@@ -24,6 +24,7 @@ from tidings.config.settings import (
     PushServices,
     Redis,
     Section,
+    Smtp,
     Sns,
     Sqlite,
     Sqs,
@@ -42,6 +43,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "registry": "memory",
     "push": "off",
     "sms_per_day": DAY_CODES_DEFAULT,
+    "email": "off",
     "blobs": None,
     "plain_engines": "refuse",
     "plain_webhooks": "refuse",
@@ -73,6 +75,7 @@ CHOICES: Final = (
     Choice(Webhook, "push_", "push", "webhook"),
     Choice(Webhook, "sms_", "sms", "webhook"),
     Choice(Sns, "sms_", "sms", "sns"),
+    Choice(Smtp, "smtp_", "email", "smtp"),
     Choice(AttachmentFolder, "attachments_", "attachments", "folder"),
 )
 
@@ -111,6 +114,7 @@ def make_config(parsed: Mapping[str, Any]) -> Config:
         push_services=_section(PushServices, "", values),
         sms=_section(Sns, "sms_", values) if values["sms"] == "sns" else _sender(values, "sms"),
         sms_per_day=values["sms_per_day"],
+        email=_section(Smtp, "smtp_", values) if values["email"] == "smtp" else "off",
         attachments=_attachments(values),
         blobs=values["blobs"],
     )

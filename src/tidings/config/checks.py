@@ -18,6 +18,8 @@ _PAIRS: Final = (
     ("kafka_sasl", "kafka_username"),
     ("kafka_certificate", "kafka_certificate_key"),
     ("kafka_certificate_key", "kafka_certificate"),
+    ("smtp_username", "smtp_password"),
+    ("smtp_password", "smtp_username"),
 )
 """Pairs in which the first setting requires the second."""
 
@@ -55,6 +57,7 @@ def combined_mistakes(settings: ParsedSettings) -> Iterator[str]:
         yield from _queue(settings)
     yield from _pairs(settings.given)
     yield from _blobs(settings)
+    yield from _email(settings)
     if "redis_url" in values:
         yield from _redis(values, urlsplit(values["redis_url"]))
     yield from plain_connections(values)
@@ -101,6 +104,17 @@ def _blobs(settings: ParsedSettings) -> Iterator[str]:
         yield "TIDINGS_BLOBS has no effect with TIDINGS_ATTACHMENTS=off"
     if "attachments_folder" in settings.given:
         yield "TIDINGS_BLOBS and TIDINGS_ATTACHMENTS_FOLDER are both set: files have one place"
+
+
+def _email(settings: ParsedSettings) -> Iterator[str]:
+    url = settings.values.get("public_url")
+    if settings.values["email"] == "smtp" and url is None and "public_url" not in settings.wrong:
+        yield (
+            "TIDINGS_EMAIL=smtp needs the address at which users reach the API, because each "
+            "e-mail has a link to unsubscribe: set TIDINGS_PUBLIC_URL=https://host"
+        )
+    if _is_plain(url, "http"):
+        yield "TIDINGS_PUBLIC_URL is on another machine: use https://"
 
 
 def _redis(values: Mapping[str, Any], url: SplitResult) -> Iterator[str]:

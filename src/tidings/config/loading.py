@@ -33,6 +33,7 @@ SECRETS: Final = (
     "push_secret_previous",
     "sms_secret",
     "sms_secret_previous",
+    "smtp_password",
 )
 """Settings that may also be in a separate file, whose path is the setting `<name>_file`."""
 

@@ -58,6 +58,8 @@ class Network(Section, frozen=True, kw_only=True):
     """Networks that are not public, to which requests at addresses of tenants may still go."""
     has_limits: bool = True
     """Whether rate limits apply."""
+    public_url: str | None = None
+    """Address at which users reach the API, for links in e-mails."""
 
     @property
     def is_loopback(self) -> bool:
@@ -224,6 +226,25 @@ class Sns(Section, frozen=True, kw_only=True):
     sender: str | None = None
 
 
+class Smtp(Section, frozen=True, kw_only=True):
+    """The server that sends e-mails."""
+
+    hints: ClassVar = {
+        "url": "the mail server: set {name}=smtp://host:587",
+        "sender": "the address that e-mails come from: set {name}=news@example.org",
+    }
+    secrets: ClassVar = ("password",)
+
+    url: str
+    """URL of the server: `smtp` begins in plain text and goes on with STARTTLS, `smtps` begins with
+    TLS."""
+    sender: str
+    username: str | None = None
+    password: str | None = None
+    ca: Path | None = None
+    """File of trusted certificate authorities; None for those that this machine trusts."""
+
+
 class AttachmentFolder(Section, frozen=True, kw_only=True):
     """A folder for the bytes of attachments."""
 
@@ -261,6 +282,8 @@ class Config(Section, frozen=True, kw_only=True):
     sms: Literal["off", "log"] | Webhook | Sns = "log"
     """How login codes are sent."""
     sms_per_day: int = DAY_CODES_DEFAULT
+    email: Literal["off"] | Smtp = "off"
+    """How e-mails are sent."""
     attachments: Literal["off"] | AttachmentFolder = AttachmentFolder()
     """Where the bytes of attachments are."""
     blobs: str | None = None

@@ -9,7 +9,7 @@ is counted once.
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -65,12 +65,15 @@ class TenantRoundRobin(Generic[T]):
         """Add work to the end of the tenant's queue."""
         self._queues.setdefault(tenant, deque()).append(waiting)
 
-    def next(self) -> T | None:
-        """Remove and return the next work of the tenant whose turn it is; return None if no work
-        waits."""
-        if not self._queues:
+    def next(self, busy: Container[str] = ()) -> T | None:
+        """Remove and return the next work of the tenant whose turn it is; None if no work waits.
+
+        Tenants who are busy miss their turn.
+        """
+        tenant = next((name for name in self._queues if name not in busy), None)
+        if tenant is None:
             return None
-        tenant, queue = self._queues.popitem(last=False)
+        queue = self._queues.pop(tenant)
         first = queue.popleft()
         if queue:
             self._queues[tenant] = queue  # behind all others

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidings.delivery.job_runner import TenantRoundRobin
 from tidings.diagnosis import report_queue
@@ -39,6 +39,20 @@ TENANT_HELD_MAX: Final = 200
 process reads further for the items of other tenants."""
 AT_ONCE: Final = 64
 """Items whose work is done concurrently."""
+
+
+class Pace(NamedTuple):
+    """How often a timer looks, and how much it does at once."""
+
+    poll_seconds: float = POLL_SECONDS
+    at_once: int = AT_ONCE
+    tenant_at_once: int = AT_ONCE
+    """Items of one tenant whose work is done concurrently."""
+
+
+USUAL_PACE: Final = Pace()
+EMAIL_PACE: Final = Pace(poll_seconds=5.0, at_once=16, tenant_at_once=2)
+"""The work waits for a mail server, which may be slow. At least 8 tenants have their turn."""
 FAILURES_MAX: Final = 5
 RETRY_MS: Final = 1 * SECOND_MS
 RETRY_MS_MAX: Final = 30 * SECOND_MS
@@ -56,6 +70,7 @@ class Timer:
         clock: Clock,
         holder: str,
         back_off: Callable[[int], Awaitable[None]],
+        pace: Pace = USUAL_PACE,
     ) -> None:
         """Set up the timer; `back_off(n)` waits before the n-th retry, a few seconds at most."""
         self._due = due
@@ -63,6 +78,7 @@ class Timer:
         self._clock = clock
         self._holder = holder
         self._back_off = back_off
+        self._pace = pace
         self._leases: dict[DueKind, tuple[Sequence[int], int]] = {}
         """Shards of this process, and when their lease was renewed."""
         self._held: set[Name] = set()
@@ -79,6 +95,9 @@ class Timer:
         """Number of items in memory with which the next look need not wait any more."""
         self._has_room = asyncio.Event()
         self._running = 0
+        self._running_of: Counter[str] = Counter()
+        self._busy: set[str] = set()
+        """Tenants of whom no further item may be begun."""
         self._tasks = Tasks("timer")
         self.done = 0
         self.failed_attempts = 0
@@ -113,7 +132,7 @@ class Timer:
                 continue
             attempt = 0
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(self._pace.poll_seconds):
                     await self._until_half_is_done(has_more=has_more)
 
     async def _until_half_is_done(self, *, has_more: bool) -> None:
@@ -184,15 +203,27 @@ class Timer:
                 self._turns.put(due.tenant, due)
 
     def _go_on(self) -> None:
-        while self._running < AT_ONCE and (due := self._turns.next()) is not None:
+        most = self._pace.at_once
+        while self._running < most and (due := self._turns.next(self._busy)) is not None:
             self._running += 1
+            self._count(due.tenant, 1)
             self._tasks.start(self._do(due))
+
+    def _count(self, tenant: str, change: int) -> None:
+        self._running_of[tenant] += change
+        if self._running_of[tenant] >= self._pace.tenant_at_once:
+            self._busy.add(tenant)
+        else:
+            self._busy.discard(tenant)
+        if not self._running_of[tenant]:
+            del self._running_of[tenant]
 
     async def _do(self, due: Due) -> None:
         try:
             await self._try(due)
         finally:
             self._running -= 1
+            self._count(due.tenant, -1)
             self._let_go(due)
             self._go_on()
 

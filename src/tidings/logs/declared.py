@@ -152,6 +152,14 @@ ACTIONS: Final[dict[str, Action]] = {
     "sms_failed": Action("Your webhook or SNS did not accept a text.", ("reason",)),
     "sms_down": Action("The SMS provider is down."),
     "sms_up": Action("The SMS provider works again."),
+    "email_down": Action(
+        "The mail server cannot be reached, or refuses to talk. E-mails are tried again.",
+        ("reason",),
+    ),
+    "email_up": Action("The mail server works again."),
+    "email_refused": Action(
+        "The mail server refused an e-mail for good, or it was given up.", ("tenant", "outcome")
+    ),
     "push": Action("With `TIDINGS_PUSH=log`: a batch of push notices.", ("notices",)),
     "hook_failed": Action(
         "The before-send hook of a tenant failed ten times in a row. It is asked again every five "

@@ -338,8 +338,7 @@ before_send_seconds = _outside(
 sms = _outside(
     "tidings_sms_total",
     "counter",
-    "Login codes by text message: sent, withheld because a budget is used up, or the reason of a "
-    "failure.",
+    "Login codes by text message: sent, withheld because of a budget, or the reason of a failure.",
     "outcome",
     source="api",
     needs="`sms`",
@@ -398,3 +397,4 @@ backup_age = _runs(
     source="all roles",
     needs=BACKUPS,
 )
+from tidings.metrics.emails import emails as emails  # noqa: E402 - pages have this order

@@ -8,3 +8,9 @@ class ActionNotFound(NotFound):
     """The notification has no such action."""
 
     code, title = "action.not_found", "No such action"
+
+
+class UnsubscribeLinkUnknown(NotFound):
+    """This deployment did not make the link to unsubscribe, or it was changed."""
+
+    code, title = "unsubscribe.unknown", "This link does not work"

@@ -29,6 +29,8 @@ ACTION: Final = DEVICE
 ACTIONS_MAX: Final = 2
 ACTION_LABEL_CHARS_MAX: Final = 100
 COLLAPSE_KEY_CHARS_MAX: Final = 200
+ESCALATE_MINUTES_MAX: Final = 43_200
+"""Maximum time from the delivery of a notification to an e-mail about it: 30 days."""
 NOTIFICATION: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|b[1-9][0-9]{0,11}")
 ANNOUNCEMENT: Final = re.compile(r"b([1-9][0-9]{0,11})")
 
@@ -150,6 +152,8 @@ class Copy(NotificationStates, frozen=True, kw_only=True):
     expires_at: int
     collapse: str | None = None
     """Digest of the collapse key; None if there is no key."""
+    escalated_at: int | None = None
+    """When an e-mail about the copy was claimed, because it was still unread; None if none was."""
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +223,8 @@ class PostOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Time from which the notification is not shown, if it is earlier than the inbox's own."""
     deliver_at: int | None = None
     """When the notification is to be delivered; None for now."""
+    email_after_minutes: int | None = None
+    """After which time users who have not read it get an e-mail; None for never."""
 
 
 class Posting(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,6 +283,7 @@ def check_posting(posting: Posting, config: InboxConfig) -> Text:
             raise Invalid(f"{field}: must have at most {most} characters", f"/{field}")
     _check_message(posting.message)
     _check_options(posting.options)
+    _check_escalation(posting)
     return Text(
         message=posting.message,
         sender=posting.sender,
@@ -330,6 +337,18 @@ def _check_options(options: PostOptions) -> None:
         raise Invalid("actions: must have different ids", "/actions")
     for index, action in enumerate(options.actions):
         _check_action(action, f"/actions/{index}")
+
+
+def _check_escalation(posting: Posting) -> None:
+    minutes = posting.options.email_after_minutes
+    if minutes is None:
+        return
+    if posting.users is None:
+        raise Invalid("escalate: is for listed users, not for everyone", "/escalate")
+    if not 1 <= minutes <= ESCALATE_MINUTES_MAX:
+        most = ESCALATE_MINUTES_MAX
+        pointer = "/escalate/email_after_minutes"
+        raise Invalid(f"email_after_minutes: must be 1 to {most}", pointer)
 
 
 def _check_action(action: NotificationAction, pointer: str) -> None:

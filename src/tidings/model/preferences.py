@@ -64,6 +64,8 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     categories: dict[str, CategoryChoice] = {}
     quiet_hours: QuietHours | None = None
+    uncategorized_email: bool = True
+    """Whether the user gets e-mails about notifications without a category."""
 
 
 Rules = Mapping[str, CategoryRule]
@@ -76,10 +78,10 @@ def is_on(
 ) -> bool:
     """Return True if notifications of a category reach a user by this channel.
 
-    Notifications without a category always do.
+    Notifications without a category always do, except by e-mail, from which users unsubscribe.
     """
     if category is None:
-        return True
+        return channel != "email" or chosen is None or chosen.uncategorized_email
     rule = (rules or {}).get(category, _NO_RULE)
     default: bool = getattr(rule, channel)
     choice = chosen.categories.get(category, _NO_CHOICE) if chosen is not None else _NO_CHOICE

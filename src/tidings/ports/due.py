@@ -16,7 +16,7 @@ from tidings.model.limits import SECOND_MS
 from tidings.model.scheduled import Scheduled
 from tidings.ports.people import Listed
 
-DueKind = Literal["message", "webhook", "inbox"]
+DueKind = Literal["message", "webhook", "inbox", "escalation"]
 LEASE_MS: Final = 15 * SECOND_MS
 """How long a process has its shards without renewing its lease on them. If the process dies, its
 items are late by this time."""

@@ -6,7 +6,7 @@ claimed keys and jobs are not exported, nor are copies beyond a user's limit.
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypeGuard, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import NOTHING_READ, Broadcast, ReadState
 from tidings.model.preferences import CategoryRule, Preferences
 from tidings.model.scheduled import State
+from tidings.ports.due import DueKind
 
 
 class FactBase(
@@ -133,6 +134,7 @@ class CopyFact(StatesFact, frozen=True, kw_only=True, tag="copy"):
     received_at: int
     expires_at: int
     collapse: str | None = None
+    escalated_at: int | None = None
 
 
 class BroadcastStatesFact(StatesFact, frozen=True, kw_only=True, tag="broadcast_states"):
@@ -188,6 +190,20 @@ class HeldJobFact(FactBase, frozen=True, kw_only=True, tag="held_job"):
     collapse: str | None = None
 
 
+class EscalationFact(FactBase, frozen=True, kw_only=True, tag="escalation"):
+    """A portion of users who get an e-mail if they have not read a notification in time."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    number: int
+    users: tuple[str, ...]
+    category: str | None = None
+    at: int
+    expires_at: int
+    attempt: int = 0
+
+
 class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
     """A delivery job that failed too often and waits for an operator."""
 
@@ -223,7 +239,7 @@ class ScheduledFact(FactBase, frozen=True, kw_only=True, tag="scheduled"):
     attachments: tuple[str, ...] = ()
 
 
-OfInbox = InboxFact | NotificationFact | HeldJobFact | BroadcastFact | PostKeyFact
+OfInbox = InboxFact | NotificationFact | HeldJobFact | EscalationFact | BroadcastFact | PostKeyFact
 OfUser = CopyFact | ReadStateFact | BroadcastStatesFact
 InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact | ScheduledFact
 
@@ -236,11 +252,28 @@ def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
     return kind(**others, **{name: getattr(source, name) for name in fields})
 
 
-def is_late(fact: msgspec.Struct) -> TypeGuard[HeldJobFact | NotificationFact]:
-    """Return True if the fact has a time of delivery that may be still to come."""
-    if isinstance(fact, NotificationFact):
-        return waits_for_log(fact)
-    return isinstance(fact, HeldJobFact)
+def first_due(facts: Iterable[msgspec.Struct]) -> dict[DueKind, int]:
+    """Return the earliest time at which something in these facts is due, for each kind."""
+    first: dict[DueKind, int] = {}
+    for fact in facts:
+        found = _due(fact)
+        if found is not None:
+            kind, at = found
+            first[kind] = min(at, first.get(kind, at))
+    return first
+
+
+def _due(fact: msgspec.Struct) -> tuple[DueKind, int] | None:
+    match fact:
+        case ScheduledFact():
+            return "message", fact.send_at
+        case NotificationFact() if waits_for_log(fact):
+            return "inbox", fact.posted_at
+        case HeldJobFact():
+            return "inbox", fact.posted_at
+        case EscalationFact():
+            return "escalation", fact.at
+    return None
 
 
 def waits_for_log(fact: NotificationFact) -> bool:

@@ -19,6 +19,7 @@ from tidings.ports.bus import DeadLetters, Jobs
 from tidings.ports.chats import Chats, Deletions, InviteStore, Receipts
 from tidings.ports.due import DueItems, ScheduledMessages
 from tidings.ports.erasing import Ledger, PersonalData, TenantData
+from tidings.ports.escalations import Escalations
 from tidings.ports.inbox_states import InboxStates
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.log import Log
@@ -162,6 +163,8 @@ class Store(Protocol):
     def inbox_states(self) -> InboxStates: ...
     @property
     def scheduled_notifications(self) -> ScheduledNotifications: ...
+    @property
+    def escalations(self) -> Escalations: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

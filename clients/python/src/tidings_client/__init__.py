@@ -79,7 +79,12 @@ from tidings_client.notifications import (
     Notification,
     NotificationRetracted,
 )
-from tidings_client.preferences import CategoryPreference, InboxPreferences, QuietHours
+from tidings_client.preferences import (
+    CategoryPreference,
+    InboxPreferences,
+    QuietHours,
+    Uncategorized,
+)
 from tidings_client.push import AvailablePush, PushDevice, PushSettings, PushTest
 from tidings_client.records import Profile, ProfileChange
 from tidings_client.root_api import DeploymentState, RootApi
@@ -203,6 +208,7 @@ __all__ = [
     "TraceStep",
     "Typing",
     "Unavailable",
+    "Uncategorized",
     "Unpinned",
     "Unreacted",
     "Unread",

@@ -22,8 +22,17 @@ class QuietHours(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "fr
     timezone: str
 
 
+class Uncategorized(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user wants of notifications without a category."""
+
+    email: bool
+
+
 class InboxPreferences(msgspec.Struct, frozen=True, kw_only=True):
     """The user's preferences in an inbox."""
 
     categories: dict[str, CategoryPreference] = {}
     quiet_hours: QuietHours | None = None
+    uncategorized: Uncategorized | None = None
+    """Notifications without a category. It is here if the user has unsubscribed from e-mails about
+    them; None in a request leaves it as it is."""

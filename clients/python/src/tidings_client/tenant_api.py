@@ -361,7 +361,7 @@ def _as_asked(audience: dict[str, Any], notification: NewNotification) -> dict[s
     link = {} if notification.cta_uri is None else {"cta_uri": notification.cta_uri}
     label = {} if notification.label is None else {"label": notification.label}
     expires_at = notification.expires_at
-    at = notification.deliver_at
+    at, minutes = notification.deliver_at, notification.email_after_minutes
     about = {
         "category": notification.category,
         "sender": notification.sender,
@@ -371,6 +371,7 @@ def _as_asked(audience: dict[str, Any], notification: NewNotification) -> dict[s
         "collapse_key": notification.collapse_key,
         "expires_at": expires_at and expires_at.astimezone(UTC).isoformat(),
         "deliver_at": None if at is None else at.astimezone(UTC).isoformat(),
+        "escalate": None if minutes is None else {"email_after_minutes": minutes},
     }
     message = {"title": notification.title, "body": notification.body, **link}
     return {

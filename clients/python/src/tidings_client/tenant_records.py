@@ -62,6 +62,9 @@ class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
     """From this time on, users do not see the notification."""
     deliver_at: datetime | None = None
     """When to deliver the notification, at most a year ahead; None for now."""
+    email_after_minutes: int | None = None
+    """After which time users who have not read it get an e-mail; None for never. Only for listed
+    users."""
 
 
 class Posted(msgspec.Struct, frozen=True):

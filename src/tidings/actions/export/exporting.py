@@ -45,6 +45,7 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     DeadLetterFact,
+    EscalationFact,
     HeldJobFact,
     JobFact,
     NotificationFact,
@@ -110,8 +111,8 @@ def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
             return name
     if isinstance(fact, DeadLetterFact):
         return bad_id(fact.job, None)
-    if isinstance(fact, JobFact | HeldJobFact) and not all(map(ids.USER.fullmatch, fact.users)):
-        return "users"
+    if isinstance(fact, JobFact | HeldJobFact | EscalationFact):
+        return None if all(map(ids.USER.fullmatch, fact.users)) else "users"
     if isinstance(fact, EntryFact) and not all(map(_is_person, fact.people)):
         return "people"
     if isinstance(fact, UploadFact) and not has_good_names(fact):

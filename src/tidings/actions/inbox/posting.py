@@ -19,6 +19,7 @@ from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, T
 from tidings.model.scheduled import SCHEDULE_MS_MAX
 from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
 from tidings.ports.due import DueItems
+from tidings.ports.escalations import Escalations, escalations_for
 from tidings.ports.inboxes import Notifications, PostKey
 from tidings.ports.people import UserStore
 from tidings.ports.scheduled_notifications import ScheduledNotifications, due_of_notification
@@ -54,6 +55,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     collapse: str | None
     key: str | None
     digest: bytes
+    email_after_minutes: int | None
 
     def expiry(self, posted_at: int) -> int:
         """Return when the notification expires if it is posted at this time."""
@@ -72,6 +74,7 @@ class PostNotification:
     jobs: Jobs
     scheduled: ScheduledNotifications
     due: DueItems
+    escalations: Escalations
     users: UserStore
     texts: NotificationTexts
     views: LogViews
@@ -108,6 +111,7 @@ class PostNotification:
             collapse=self._collapse_digest(tenant, inbox, posting.options.collapse_key),
             key=None if key is None else self._key_digest(tenant, inbox, key),
             digest=self._digest(posting, users),
+            email_after_minutes=posting.options.email_after_minutes,
         )
         if (deliver_at := posting.options.deliver_at) is not None:
             return await self._schedule(request, users, deliver_at)
@@ -126,7 +130,7 @@ class PostNotification:
         is_replay = claim.notification_id != own_id
         notification = await self._find(request, claim.notification_id) if is_replay else None
         if notification is None:
-            notification = await self._store(request, claim, claim.notification_id, len(users))
+            notification = await self._store(request, claim, claim.notification_id, users)
         if not notification.is_retracted:
             await self._queue(notification, users, is_replay)
         return Posted(
@@ -142,7 +146,7 @@ class PostNotification:
         return found[0] if found else None
 
     async def _store(
-        self, request: _Request, claim: PostKey, notification_id: str, recipients: int
+        self, request: _Request, claim: PostKey, notification_id: str, users: list[str]
     ) -> Notification:
         sealed = await self.texts.seal(request.tenant, request.inbox, notification_id, request.text)
         notification = Notification(
@@ -152,13 +156,20 @@ class PostNotification:
             category=request.category,
             posted_at=claim.claimed_at,
             expires_at=request.expiry(claim.claimed_at),
-            recipients=recipients,
+            recipients=len(users),
             box=sealed.box,
             box_key=sealed.box_key,
             collapse=request.collapse,
         )
+        await self._plan_emails(request, jobs_for(notification, users))
         await self.notifications.put(notification)
         return notification
+
+    async def _plan_emails(self, request: _Request, jobs: list[Job]) -> None:
+        """Store who gets an e-mail later, if the post asks for it."""
+        if request.email_after_minutes is not None:
+            portions = escalations_for(jobs, request.email_after_minutes)
+            await self.escalations.put(portions, self.clock.now())
 
     # --- Later ----------------------------------------------------------------------------
 
@@ -180,7 +191,9 @@ class PostNotification:
             check_delivery(deliver_at, now)
             notification = await self._late(request, claim.notification_id, users, deliver_at)
             await self.due.put(due_of_notification(notification, now), now)
-            await self.scheduled.hold(jobs_for(notification, users or []))
+            jobs = jobs_for(notification, users or [])
+            await self.scheduled.hold(jobs)
+            await self._plan_emails(request, jobs)
             await self.notifications.put(notification)
         return Posted(
             notification_id=notification.notification_id,

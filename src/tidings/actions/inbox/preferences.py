@@ -28,6 +28,7 @@ from tidings.ports.bus import Bus, InboxRead
 from tidings.ports.inboxes import Copies
 from tidings.ports.preferences import PreferenceStore
 
+UNSUBSCRIBE_ATTEMPTS_MAX: Final = 3
 NOBODY_CHOSE: Final[Mapping[UserKey, Preferences]] = {}
 
 
@@ -38,6 +39,8 @@ class EffectivePreferences(msgspec.Struct, frozen=True, kw_only=True):
     """Every category that the inbox declares. If it declares none, these are the categories for
     which the tenant has rules or the user has chosen something."""
     quiet_hours: QuietHours | None
+    uncategorized_email: bool
+    """Whether the user gets e-mails about notifications without a category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,16 @@ class OwnPreferences:
         return _effective(config, state.preferences or Preferences())
 
     async def put(
-        self, user: UserKey, inbox: str, preferences: Preferences
+        self,
+        user: UserKey,
+        inbox: str,
+        preferences: Preferences,
+        uncategorized_email: bool | None = None,
     ) -> EffectivePreferences:
         """Replace the user's preferences; return what applies now.
+
+        Whether the user gets e-mails about notifications without a category changes only if
+        `uncategorized_email` says so: older clients do not know of it.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -71,13 +81,42 @@ class OwnPreferences:
         """
         config = await self.configs.get(tenant_of(user), inbox)
         _check(preferences, config)
+        if uncategorized_email is None and config.has_preferences:
+            before = (await self.copies.read_state(user, inbox)).preferences
+            uncategorized_email = before is None or before.uncategorized_email
+        preferences = msgspec.structs.replace(
+            preferences, uncategorized_email=uncategorized_email is not False
+        )
+        await self._store(user, inbox, config, preferences)
+        return _effective(config, preferences)
+
+    async def unsubscribe(self, user: UserKey, inbox: str, category: str | None) -> None:
+        """Switch off e-mails to the user about a category, or about notifications without one.
+
+        Raises:
+            InboxNotFound: There is no such inbox.
+            PreferencesRequired: The category is required.
+        """
+        config = await self.configs.get(tenant_of(user), inbox)
+        rules = config.category_rules or {}
+        if category is not None:
+            _check_required(category, CategoryChoice(email=False), rules.get(category))
+        for _ in range(UNSUBSCRIBE_ATTEMPTS_MAX):
+            chosen = (await self.copies.read_state(user, inbox)).preferences or Preferences()
+            if not is_on("email", category, rules, chosen):
+                return
+            # Another device may replace all preferences meanwhile, so this is read again.
+            await self._store(user, inbox, config, _without_email(chosen, category))
+
+    async def _store(
+        self, user: UserKey, inbox: str, config: InboxConfig, preferences: Preferences
+    ) -> None:
         if not config.has_preferences:
             # This comes first: otherwise delivery might not ask for preferences that are stored.
             await self._begin(tenant_of(user), inbox)
         await self.store.put(user, inbox, preferences)
         # Broadcasts that are hidden now do not count.
         self.bus.publish(InboxRead(user, inbox, by_reading=False))
-        return _effective(config, preferences)
 
     async def _begin(self, tenant: str, inbox: str) -> None:
         is_there = await self.store.begin(tenant, inbox)
@@ -177,7 +216,16 @@ def _effective(config: InboxConfig, chosen: Preferences) -> EffectivePreferences
             for name in names
         },
         quiet_hours=chosen.quiet_hours,
+        uncategorized_email=chosen.uncategorized_email,
     )
+
+
+def _without_email(chosen: Preferences, category: str | None) -> Preferences:
+    if category is None:
+        return msgspec.structs.replace(chosen, uncategorized_email=False)
+    choice = chosen.categories.get(category, CategoryChoice())
+    off = msgspec.structs.replace(choice, email=False)
+    return msgspec.structs.replace(chosen, categories={**chosen.categories, category: off})
 
 
 def _check(preferences: Preferences, config: InboxConfig) -> None:

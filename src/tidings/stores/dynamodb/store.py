@@ -49,6 +49,7 @@ from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.identity.webhooks import DynamoWebhooks
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
 from tidings.stores.dynamodb.inbox.due import DynamoDueItems
+from tidings.stores.dynamodb.inbox.escalations import DynamoEscalations
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.inbox.preferences import DynamoPreferences
@@ -134,6 +135,7 @@ class DynamoStore:
     copies: DynamoCopies
     preferences: DynamoPreferences
     scheduled_notifications: DynamoScheduledNotifications
+    escalations: DynamoEscalations
     inbox_states: DynamoInboxStates
     jobs: DynamoJobs
     dead_letters: DynamoDeadLetters
@@ -236,6 +238,7 @@ def _store(
         copies=DynamoCopies(dynamo),
         preferences=DynamoPreferences(dynamo),
         scheduled_notifications=DynamoScheduledNotifications(dynamo),
+        escalations=DynamoEscalations(dynamo),
         inbox_states=DynamoInboxStates(dynamo),
         jobs=DynamoJobs(dynamo),
         dead_letters=DynamoDeadLetters(dynamo),

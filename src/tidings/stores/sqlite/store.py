@@ -50,6 +50,7 @@ from tidings.stores.sqlite.identity.webhooks import (
     SqliteWebhooks,
 )
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
+from tidings.stores.sqlite.inbox.escalations import SqliteEscalations
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
 from tidings.stores.sqlite.inbox.preferences import SqlitePreferences
@@ -84,6 +85,7 @@ class SqliteStore:
     copies: SqliteCopies
     preferences: SqlitePreferences
     scheduled_notifications: SqliteScheduledNotifications
+    escalations: SqliteEscalations
     inbox_states: SqliteInboxStates
     jobs: SqliteJobs
     dead_letters: SqliteDeadLetters
@@ -167,6 +169,7 @@ def _store(
         copies=SqliteCopies(writer, readers),
         preferences=SqlitePreferences(writer, readers),
         scheduled_notifications=SqliteScheduledNotifications(writer, readers),
+        escalations=SqliteEscalations(writer, readers),
         inbox_states=SqliteInboxStates(writer),
         jobs=SqliteJobs(writer, readers),
         dead_letters=SqliteDeadLetters(writer, readers),

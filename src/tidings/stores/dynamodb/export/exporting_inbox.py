@@ -16,6 +16,7 @@ from tidings.model.notifications import Notification
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
+    EscalationFact,
     HeldJobFact,
     InboxFact,
     InboxFacts,
@@ -41,6 +42,7 @@ from tidings.stores.dynamodb.client.retrying import AT_ONCE, Item, gather_bounde
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.copies import to_read_state
+from tidings.stores.dynamodb.inbox.escalations import ESCALATION, to_escalation
 from tidings.stores.dynamodb.inbox.items import (
     NEXT_TO,
     Partitions,
@@ -120,6 +122,8 @@ class InboxSource:
             yield await self._with_progress(partition, some)
         async for items in self._pages(partition, HELD, PAGE_ITEMS):
             yield [converted(HeldJobFact, to_held_job(item)) for item in items]
+        async for items in self._pages(partition, ESCALATION, PAGE_ITEMS):
+            yield [converted(EscalationFact, to_escalation(item)) for item in items]
         async for entries in self._log(tenant, inbox, now):
             yield entries
         async for items in self._pages(partition, "k#", PAGE_ITEMS):

@@ -51,7 +51,7 @@ from tidings.ports.export_facts import (
     to_entry,
 )
 from tidings.ports.export_file_facts import BytesFact, UploadFact
-from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted, is_late
+from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted, first_due
 from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
 from tidings.ports.export_push_facts import PushFacts, PushSettingsFact
 from tidings.ports.people import TenantKey
@@ -149,12 +149,8 @@ class DynamoTarget:
         await gather_bounded(
             write for fact in with_own_numbers(facts) for write in self._writes(fact)
         )
-        times = [fact.send_at for fact in facts if isinstance(fact, ScheduledFact)]
-        if times:
-            await begin_at(self._dynamo, "message", min(times))
-        late = [fact.posted_at for fact in facts if is_late(fact)]
-        if late:
-            await begin_at(self._dynamo, "inbox", min(late))
+        for kind, at in first_due(facts).items():
+            await begin_at(self._dynamo, kind, at)
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from tidings.model.blocks import Block
+from tidings.model.escalations import Escalation
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notification_states import BroadcastStates
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification
@@ -20,6 +21,7 @@ from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.due import due_of
 from tidings.ports.erasing import LedgerEntry
+from tidings.ports.escalations import due_of_escalation
 from tidings.ports.export_facts import (
     BlockFact,
     DataKeyFact,
@@ -40,6 +42,7 @@ from tidings.ports.export_inbox_facts import (
     BroadcastStatesFact,
     CopyFact,
     DeadLetterFact,
+    EscalationFact,
     HeldJobFact,
     InboxFact,
     InboxFacts,
@@ -89,6 +92,7 @@ from tidings.stores.dynamodb.identity.tenant_jobs import OPEN, is_job, job_items
 from tidings.stores.dynamodb.identity.webhooks import WEBHOOK, to_webhook, webhook_item
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.due import due_item
+from tidings.stores.dynamodb.inbox.escalations import escalation_item
 from tidings.stores.dynamodb.inbox.items import (
     DUE,
     broadcast_item,
@@ -144,6 +148,10 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
             job = converted(Job, fact)
             yield held_item(job)
             yield due_item(due_of_job(job), job.posted_at)
+        case EscalationFact():
+            escalation = converted(Escalation, fact)
+            yield escalation_item(escalation)
+            yield due_item(due_of_escalation(escalation, fact.at), fact.at)
         case BroadcastFact():
             yield _broadcast_fact_item(fact)
         case PostKeyFact():

@@ -38,6 +38,7 @@ from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.formats import EPOCH
 from tidings.stores.dynamodb.identity.secrets import EPOCH_BYTES
 from tidings.stores.dynamodb.inbox.due import DynamoDueItems, to_due
+from tidings.stores.dynamodb.inbox.escalations import drop_overdue
 from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
 from tidings.stores.dynamodb.inbox.scheduled_notifications import DynamoScheduledNotifications
 
@@ -57,6 +58,10 @@ class Repaired(msgspec.Struct):
     """Number of scheduled messages and notifications that are not sent, because they were due
     before the restore."""
     epoch: str = ""
+
+
+_LATE: Final = ("d#inbox#", "d#escalation#")
+"""Prefixes of the partitions of what notifications wait for."""
 
 
 class _LogState(msgspec.Struct):
@@ -102,9 +107,12 @@ async def _mark_restored(dynamo: Dynamo, done: Repaired, now: int) -> None:
                 await store.finish(message.failed(RESTORED, now))
                 await items.drop(due_of(message))
                 done.restored += 1
-        for due in [to_due(item) for item in page if item["pk"].startswith("d#inbox#")]:
+        for due in [to_due(item) for item in page if item["pk"].startswith(_LATE)]:
             if due.at <= now:
-                await late.mark_restored(due.tenant, due.subject, due.item_id)
+                if due.kind == "inbox":
+                    await late.mark_restored(due.tenant, due.subject, due.item_id)
+                else:
+                    await drop_overdue(dynamo, due)
                 await items.drop(due)
                 done.restored += 1
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
+    escalation_patterns,
     inbox_patterns,
     late_patterns,
     preference_patterns,
@@ -16,5 +17,6 @@ OF_INBOXES: Final = (
     due_patterns,
     preference_patterns,
     late_patterns,
+    escalation_patterns,
     webhook_patterns,
 )

@@ -34,6 +34,7 @@ from tidings.stores.sqlite.chat.scheduled import has_table, mark_restored
 from tidings.stores.sqlite.engine.connections import DATABASE, RESTORING, connect
 from tidings.stores.sqlite.identity.erasing import LEDGER, append_lines, parse_lines, read_lines
 from tidings.stores.sqlite.identity.secrets import renew_epoch
+from tidings.stores.sqlite.inbox.escalations import end_overdue_escalations
 from tidings.stores.sqlite.inbox.scheduled_notifications import mark_notifications_restored
 
 _MAY_EXIST: Final = frozenset({LOCK, MASTER_KEY, ROOT_KEY, LEDGER, RESTORING, ATTACHMENTS})
@@ -196,6 +197,7 @@ def _finish(path: Path, manifest: Manifest, now: int) -> str:
             raise BackupDamaged(f"the logs differ from those of {manifest.backup_id}")
         mark_restored(db, now)
         mark_notifications_restored(db, now)
+        end_overdue_escalations(db, now)
         epoch = renew_epoch(db)
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     return epoch

@@ -4,6 +4,7 @@
 from typing import Final
 
 from tidings.stores.sqlite.engine.schema_due import SCHEDULED
+from tidings.stores.sqlite.engine.schema_escalations import ESCALATIONS
 from tidings.stores.sqlite.engine.schema_inbox_states import INBOX_STATES
 from tidings.stores.sqlite.engine.schema_preferences import PREFERENCES
 from tidings.stores.sqlite.engine.schema_push import PUSH
@@ -47,5 +48,6 @@ LATER_STEPS: Final = (
     SCHEDULED_NOTIFICATIONS,
     FAILED_NOTIFICATIONS,
     WEBHOOK_REFUSALS,
+    ESCALATIONS,
 )
 """The steps after those of `schema_steps`, in order."""

@@ -45,6 +45,7 @@ from tidings.ports.export_file_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
+    EscalationFact,
     HeldJobFact,
     InboxFact,
     InboxFacts,
@@ -75,6 +76,7 @@ from tidings.stores.sqlite.identity.push import ALL_PUSH_SETTINGS, to_push_setti
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
 from tidings.stores.sqlite.identity.webhooks import all_endpoints
+from tidings.stores.sqlite.inbox.escalations import ALL_ESCALATIONS, to_escalation
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import (
     broadcast_from_row,
@@ -96,6 +98,7 @@ UNION SELECT user_id, inbox FROM broadcast_states
 UNION SELECT user_id, inbox FROM read_announcements ORDER BY user_id, inbox
 """
 _HERE: Final = "tenant = ? AND inbox = ?"
+_BY_PORTION: Final = "ORDER BY notification_id, number"
 _NOTIFICATIONS: Final = f"""
 SELECT {columns(Notification)} FROM notifications
 WHERE {_HERE} AND expires_at > ? ORDER BY notification_id
@@ -176,8 +179,10 @@ def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterato
         finished = db.execute(_FINISHED, (*here, notification.notification_id))
         numbers = tuple(number for (number,) in finished)
         yield converted(NotificationFact, notification, finished_jobs=numbers)
-    for row in db.execute(f"{HELD_JOBS} WHERE {_HERE} ORDER BY notification_id, number", here):
+    for row in db.execute(f"{HELD_JOBS} WHERE {_HERE} {_BY_PORTION}", here):
         yield converted(HeldJobFact, job_from_row(row))
+    for row in db.execute(f"{ALL_ESCALATIONS} WHERE {_HERE} {_BY_PORTION}", here):
+        yield converted(EscalationFact, to_escalation(row))
     last = db.execute(_LAST, here).get
     for row in db.execute(_LOG, (*here, now, last)):
         entry = broadcast_from_row(row)

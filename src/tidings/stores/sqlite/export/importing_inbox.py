@@ -6,15 +6,18 @@ from typing import Any, Final
 
 import msgspec
 
+from tidings.model.escalations import Escalation
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.scheduled import Scheduled
 from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.due import due_of
+from tidings.ports.escalations import due_of_escalation
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     BroadcastStatesFact,
     CopyFact,
     DeadLetterFact,
+    EscalationFact,
     HeldJobFact,
     InboxFact,
     InboxFacts,
@@ -38,6 +41,7 @@ from tidings.stores.sqlite.chat.scheduled import (
 from tidings.stores.sqlite.engine.rows import (
     insert_once,
 )
+from tidings.stores.sqlite.inbox.escalations import PUT_ESCALATION, escalation_row
 from tidings.stores.sqlite.inbox.jobs import (
     KEEP_DEAD_LETTER,
     PUT_JOB,
@@ -56,7 +60,7 @@ from tidings.stores.sqlite.inbox.states import MARKS, marks_row
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
     "copies", "read_states", "read_announcements", "broadcast_states", "jobs", "jobs_aside",
-    "scheduled", "due", "held_jobs",
+    "scheduled", "due", "held_jobs", "escalations",
 )  # fmt: skip
 
 _SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
@@ -94,6 +98,10 @@ def inbox_statements(fact: InboxFacts) -> Iterator[Statement]:
             job = converted(Job, fact)
             yield HOLD_JOB, job_to_row(job)
             yield PUT_DUE, due_row(due_of_job(job))
+        case EscalationFact():
+            escalation = converted(Escalation, fact)
+            yield PUT_ESCALATION, escalation_row(escalation)
+            yield PUT_DUE, due_row(due_of_escalation(escalation, fact.at))
         case BroadcastFact():
             yield APPEND_BROADCAST, msgspec.structs.astuple(converted(Broadcast, fact))
         case PostKeyFact():
