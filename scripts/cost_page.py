@@ -39,6 +39,8 @@ SCHEDULE_BROADCAST: Final = "schedule a broadcast"
 APPEND_LATE: Final = "its time: the broadcast is appended"
 BY_PREFERENCE: Final = "post to 100 users, where users have preferences"
 
+PLAN_EMAILS: Final = "an escalation of a post to 100 users"
+
 CONTACTS: Final = 50
 USERS: Final = 50
 
@@ -147,6 +149,7 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(DELIVER_LATE, inbox_costs.deliver_late(100))
     yield InboxCase(SCHEDULE_BROADCAST, inbox_costs.schedule_broadcast(TEXT))
     yield InboxCase(APPEND_LATE, inbox_costs.append_late(TEXT))
+    yield InboxCase(PLAN_EMAILS, inbox_costs.plan_emails(100))
     yield InboxCase(BY_PREFERENCE, inbox_costs.post_by_preference(100, TEXT))
 
 

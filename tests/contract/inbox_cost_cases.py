@@ -16,25 +16,28 @@ from scripts.cost_page import (
     COPIES,
     COPIES_MOST,
     DELIVER_LATE,
+    PLAN_EMAILS,
     SCHEDULE_BROADCAST,
     SCHEDULE_POST,
     TEXT,
     post_name,
 )
 from tests.contract.cost_cases import Bill, Ground, a_ground
+from tests.contract.inbox_builders import a_notification, new_id
 from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.integration.inbox_world import running_jobs
 from tests.support.canary import canary
 from tests.support.waiting import until
 from tidings.actions.inbox import broadcast_log, settings
-from tidings.actions.inbox.posting import Posted
+from tidings.actions.inbox.posting import Posted, jobs_for
 from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
 from tidings.model.notification_states import StateChange
 from tidings.model.notifications import Copy, InboxConfig, NotificationAction, Posting, PostOptions
 from tidings.model.preferences import CategoryChoice, Preferences
 from tidings.ports.due import Due
+from tidings.ports.escalations import escalations_for
 
 TENANT = "acme"
 INBOX = "default"
@@ -137,6 +140,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await states(inbox)
             await look_anew(inbox)
             await scheduled_posts(inbox)
+            await planned_emails(inbox)
             await preferences(inbox)
             return ground.bills
 
@@ -274,6 +278,19 @@ async def scheduled_posts(inbox: InboxGround) -> None:
         await inbox.step(names[0], schedule, before=schedule)
         await inbox.step(names[1], fire)
     await deliver(inbox.ground.home, 1)
+
+
+async def planned_emails(inbox: InboxGround) -> None:
+    """What a post stores for later, besides what every post does."""
+    users = [user_id(user) for user in some_people(100)]
+    now = inbox.ground.home.core.clock.now()
+
+    async def plan(process: Process) -> None:
+        made = a_notification(new_id(now), tenant=TENANT, inbox=INBOX, posted_at=now)
+        portions = escalations_for(jobs_for(made, users), 5)
+        await process.store.escalations.put(portions, now)
+
+    await inbox.step(PLAN_EMAILS, plan, before=plan)
 
 
 async def preferences(inbox: InboxGround) -> None:

@@ -11,6 +11,7 @@ from tests.integration.escalation_world import rest as rest
 from tests.integration.escalation_world import tls as tls
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import to_everyone, to_users
+from tests.integration.rest_world import Json
 from tests.integration.test_rest_scheduled import pass_time as pass_other_time
 from tests.support.mail_server import HANG_UP
 from tidings.actions.inbox.emailing import ATTEMPTS_MAX
@@ -53,15 +54,14 @@ async def test_what_was_read_archived_snoozed_or_retracted_is_not_escalated(
 ) -> None:
     users = [await news.user(name) for name in ("ann", "bob", "cat")]
     name = await news.tell("ann", "bob", "cat")
-    snoozed = rfc3339(news.rest.clock.time + 60 * MINUTE)
-    for user, change in zip(
-        users, ({"archived": True}, {"snooze_until": snoozed}, {"read": True}), strict=True
-    ):
-        path = f"/v1/inboxes/{news.room.inbox}/state"
-        body = {"ids": [name], **change}
-        if "read" in change:
-            body = {"before": rfc3339(news.rest.clock.time), "read": True}
-        await user.actor.ok("PUT", path, body)
+    now = news.rest.clock.time
+    changes: list[Json] = [
+        {"ids": [name], "archived": True},
+        {"ids": [name], "snooze_until": rfc3339(now + 60 * MINUTE)},
+        {"before": rfc3339(now), "read": True},
+    ]
+    for user, change in zip(users, changes, strict=True):
+        await user.actor.ok("PUT", f"/v1/inboxes/{news.room.inbox}/state", change)
     retracted = await news.tell("ann")
     await news.room.redact(retracted)
     expiring = rfc3339(news.rest.clock.time + 4 * MINUTE)

@@ -27,7 +27,7 @@ _titles = count(1)
 async def emailed(news: Escalation, *names: str, category: str | None = None) -> list[str]:
     """Escalate a notification; return who of these gets an e-mail."""
     title = f"title {next(_titles)}"
-    more = {} if category is None else {"category": category}
+    more: Json = {} if category is None else {"category": category}
     await news.tell(*names, title=title, **more)
     await news.pass_time()
     sent = [one for one in news.mail.received if one.message["Subject"] == title]

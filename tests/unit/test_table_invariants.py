@@ -14,6 +14,7 @@ from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
+    escalation_patterns,
     inbox_patterns,
     late_patterns,
     preference_patterns,
@@ -64,6 +65,7 @@ DECLARED_IN = {
     "webhook_patterns.py": webhook_patterns,
     "preference_patterns.py": preference_patterns,
     "late_patterns.py": late_patterns,
+    "escalation_patterns.py": escalation_patterns,
     "link_patterns.py": link_patterns,
     "repair_patterns.py": repair_patterns,
 }

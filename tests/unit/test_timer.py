@@ -9,7 +9,7 @@ import pytest
 from tests.support.clock import NOW, ManualClock
 from tests.support.waiting import until
 from tidings.delivery import timer as module
-from tidings.delivery.timer import FAILURES_MAX, RENEW_MS, RETRY_MS_MAX, Timer
+from tidings.delivery.timer import FAILURES_MAX, RENEW_MS, RETRY_MS_MAX, USUAL_PACE, Pace, Timer
 from tidings.metrics import declared
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.due import Due, DueItems, DueKind, DueWork
@@ -91,7 +91,7 @@ def an_item(name: str, at: int = NOW, tenant: str = "acme", kind: DueKind = "mes
 class World:
     """A timer with its items, its work and its time."""
 
-    def __init__(self, *items: Due) -> None:
+    def __init__(self, *items: Due, pace: Pace = USUAL_PACE) -> None:
         self.items = MemoryItems(*items)
         self.work = Work()
         self.clock = ManualClock()
@@ -103,6 +103,7 @@ class World:
             clock=self.clock,
             holder="me",
             back_off=self._back_off,
+            pace=pace,
         )
 
     async def _back_off(self, attempt: int) -> None:
@@ -143,11 +144,11 @@ async def test_the_lease_is_renewed_and_given_back() -> None:
 
 
 async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("AT_ONCE", 1), ("READ_MAX", 10), ("TENANT_HELD_MAX", 5)):
+    for name, value in (("READ_MAX", 10), ("TENANT_HELD_MAX", 5)):
         monkeypatch.setattr(module, name, value)
     many = [an_item(f"many{number:02}") for number in range(30)]
     few = [an_item(f"small{number}", NOW, tenant) for number, tenant in enumerate(("b", "c"))]
-    world = World(*many, *few)
+    world = World(*many, *few, pace=Pace(at_once=1))
     world.work.may_go.clear()
     await world.timer.look()
     assert world.timer.depths() == {"held": 12, "running": 1}
@@ -185,13 +186,26 @@ async def test_no_kind_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_what_does_not_fit_is_read_as_soon_as_half_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("HELD_MAX", 10), ("POLL_SECONDS", 3_600)):
-        monkeypatch.setattr(module, name, value)
-    world = World(*(an_item(f"m{number:03}") for number in range(300)))
+    monkeypatch.setattr(module, "HELD_MAX", 10)
+    items = [an_item(f"m{number:03}") for number in range(300)]
+    world = World(*items, pace=Pace(poll_seconds=3_600))
     world.timer.start()
     await until(lambda: world.items.items == {})
     assert len(world.work.did) == 300
     await world.timer.close()
+
+
+async def test_a_slow_tenant_leaves_room_for_others() -> None:
+    slow = [an_item(f"slow{number}") for number in range(9)]
+    world = World(*slow, an_item("other", NOW, "b"), pace=Pace(at_once=4, tenant_at_once=2))
+    world.work.may_go.clear()
+    await world.timer.look()
+    assert world.timer.depths() == {"held": 10, "running": 3}
+    world.work.may_go.set()
+    await world.settled()
+    assert world.work.did.index("other") <= 2
+    assert len(world.work.did) == 10
+    assert world.items.items == {}
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,8 @@ class Escalations(Protocol):
     async def copies(
         self, users: Sequence[UserKey], inbox: str, notification_id: str
     ) -> Mapping[UserKey, Copy]:
-        """Return the copies of at most 100 users who have one, from strong reads."""
+        """Return the copies of at most 100 users who have one. They may be a second old: a claim
+        looks again."""
         ...
 
     async def claim(self, user: UserKey, inbox: str, notification_id: str, now: int) -> bool:

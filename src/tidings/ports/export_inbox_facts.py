@@ -273,7 +273,8 @@ def _due(fact: msgspec.Struct) -> tuple[DueKind, int] | None:
             return "inbox", fact.posted_at
         case EscalationFact():
             return "escalation", fact.at
-    return None
+        case _:
+            return None
 
 
 def waits_for_log(fact: NotificationFact) -> bool:

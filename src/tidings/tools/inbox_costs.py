@@ -235,8 +235,16 @@ def put_preferences(*, is_first: bool) -> Cost:
     The first preferences in an inbox also mark the inbox, so that delivery reads preferences from
     then on.
     """
-    begun = [_writes("begin_preferences", 1)] if is_first else []
-    return Cost([*begun, _writes("put_preferences", 1)])
+    first = _writes("begin_preferences", 1) if is_first else _reads("read_marks", 1)
+    return Cost([first, _writes("put_preferences", 1)])
+
+
+def plan_emails(users: int) -> Cost:
+    """Return what a post with an escalation costs more than one without."""
+    portions = math.ceil(users / limits.JOB_USERS_MAX)
+    each = JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX)
+    units = portions * (1 + write_units(each))
+    return Cost([_writes("put_escalations", units, 2 * math.ceil(portions / BATCH_JOBS_MAX))])
 
 
 def post_by_preference(users: int, content: int) -> Cost:

@@ -93,8 +93,10 @@ class Escalate:
             # Delivery is late. The users cannot have read what they do not have.
             return _tried_again(portion, portion.users, now)
         copies = await self.escalations.copies(portion.keys, *place[1:])
-        profiles = await self.users.get_all(list(copies))
-        reached = [user for user in copies if _has_address(profiles.get(user))]
+        # Most users have read it by now, and cost nothing more.
+        unread = [user for user, copy in copies.items() if _may_be_open(copy)]
+        profiles = await self.users.get_all(unread)
+        reached = [user for user in unread if _has_address(profiles.get(user))]
         times = await self.reachable.times("email", reached, portion.inbox, portion.category, now)
         ready = [user for user in times if times[user] <= now]
         unsent = await self.send(portion, config, _recipients(ready, copies, profiles))
@@ -105,6 +107,12 @@ class Escalate:
         if unsent.is_trouble:
             left = _tried_again(portion, again, now) or msgspec.structs.replace(left, users=())
         return _joined(left, quiet)
+
+
+def _may_be_open(copy: Copy) -> bool:
+    """Return True if the copy itself does not say that it is read or archived, or if an e-mail was
+    claimed whose outcome nobody knows."""
+    return copy.escalated_at is not None or (copy.read_at is None and copy.archived_at is None)
 
 
 def _has_address(user: User | None) -> bool:

@@ -20,7 +20,7 @@ DROP_ESCALATION: Final = Pattern(
     "drop_escalation", "DeleteItem", _INBOX, "all users of a portion are decided"
 )
 READ_COPIES: Final = Pattern(
-    "read_copies", "BatchGetItem", _INBOX, "which users have not read a notification", strong=True
+    "read_copies", "BatchGetItem", _INBOX, "which users have not read a notification"
 )
 CLAIM_EMAIL: Final = Pattern(
     "claim_email", "UpdateItem", _INBOX, "an e-mail about a copy is claimed, or its claim released"
