@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the parts that escalate notifications by e-mail."""
 
+from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from tidings.actions.inbox.escalating import Escalate
 from tidings.actions.verbs import InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.config.settings import Config, Smtp, is_this_machine
+from tidings.model.setup_error import SetupError
 from tidings.ports.email import Mailer
 from tidings.ports.world import Clock
 
@@ -43,6 +45,8 @@ def make_escalation(base: Foundation, inbox: InboxVerbs, config: Config) -> Esca
 
 
 def _mailer(smtp: Smtp, clock: Clock) -> Mailer:
+    if find_spec("aiosmtplib") is None:
+        raise SetupError("TIDINGS_EMAIL=smtp needs aiosmtplib: pip install 'tidings[email]'")
     from tidings.outgoing.smtp import MailServer, SmtpMailer
 
     url = urlsplit(smtp.url)
