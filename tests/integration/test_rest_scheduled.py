@@ -113,6 +113,16 @@ async def test_a_repeat_schedules_nothing_more(rest: Rest, talk: Talk) -> None:
     assert await contents(ben, chat) == [("ann", "later")]
 
 
+async def test_a_repeat_is_answered_after_its_author_has_left(rest: Rest, talk: Talk) -> None:
+    chat, ann, _ = talk
+    path, wanted = f"/v1/chats/{chat}/messages", body(rest, "left")
+    first = await ann.ok("POST", path, wanted)
+    await ann.ok("DELETE", f"/v1/chats/{chat}/members/ann")
+    assert await ann.ok("POST", path, wanted) == first
+    assert await ann.refused("POST", path, body(rest, "other")) == (404, "chat.not_found")
+    await ann.ok("DELETE", f"/v1/scheduled/{first['scheduled_id']}")
+
+
 async def test_a_pending_message_changes(rest: Rest, talk: Talk) -> None:
     chat, ann, ben = talk
     path = f"/v1/scheduled/{await schedule(rest, ann, chat)}"

@@ -11,17 +11,25 @@ import pytest
 from tests.support.engine import Settings, on_tables
 from tests.support.spare_tables import spare_tables
 from tidings.aws import transport
+from tidings.model.limits import DAY_MS
 from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.inbox import due
 
 if TYPE_CHECKING:
     from tests.model.product import Engine
 
 pytest.register_assert_rewrite(
+    "tests.model.file_rules",
     "tests.model.ground",
+    "tests.model.inbox_later",
+    "tests.model.inbox_tenant",
     "tests.model.member_rules",
     "tests.model.message_rules",
+    "tests.model.moderation_rules",
     "tests.model.product",
     "tests.model.reading_rules",
+    "tests.model.scheduled_rules",
+    "tests.model.search_rules",
     "tests.model.time_rules",
 )
 
@@ -37,6 +45,13 @@ def patient_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
     defaults = unwrap(transport.open_transport).__kwdefaults__
     monkeypatch.setitem(defaults, "answer_seconds_max", REQUEST_SECONDS_MAX)
+
+
+@pytest.fixture(autouse=True)
+def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes due is in few places: a run that skips a week has to look into all of them."""
+    monkeypatch.setattr(due, "BUCKET_MS", DAY_MS)
+    monkeypatch.setattr(due, "SHARDS", 2)
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from hypothesis.stateful import (
 )
 from hypothesis.strategies import SearchStrategy
 
+from tests.contract.test_people import a_signing_key, a_tenant
 from tests.model.product import Engine, Product
 from tests.model.reference import Room
+from tests.model.tenancy import Tenancy
 from tests.support.canary import canary
 from tidings.model.chats import ChatType, Receipt
 from tidings.model.ids import ChatId, UserKey, user_key
@@ -55,10 +57,12 @@ class Ground(RuleBasedStateMachine):
         super().__init__()
         self.happened = happened
         self.product = Product(engine, folder, USERS, self.processes)
+        tenants = self.product.deployment.core.store.tenants
+        self.product.run(tenants.put(a_tenant(), a_signing_key("s1")))
         self.rooms: dict[ChatId, Room] = {}
         self.pairs: dict[frozenset[UserKey], ChatId] = {}
-        self.blocks: set[tuple[str, str]] = set()
-        """Who blocks whom."""
+        self.tenancy = Tenancy()
+        self.blocks = self.tenancy.blocks
         self.shown: dict[tuple[ChatId, str], tuple[int, int]] = {}
         """What the blocked see of the receipt of a user who blocks them, at most."""
         self.touched: set[ChatId] = set()
@@ -162,7 +166,7 @@ class Ground(RuleBasedStateMachine):
         created = self.product.run(create)
         assert created.is_new
         people = list(dict.fromkeys([creator, *others]))
-        room = self.rooms[created.chat_id] = Room(kind, name, people, self.now, self.blocks)
+        room = self.rooms[created.chat_id] = Room(kind, name, people, self.now, self.tenancy)
         self.touched.add(created.chat_id)
         for user, blocked in self.blocks if kind == "direct" else ():
             if {user, blocked} == set(people):

@@ -29,6 +29,8 @@ class Post:
     group: str | None = None
     """Its collapse key."""
     actions: tuple[str, ...] = ()
+    deliver_at: int | None = None
+    """When it is to be delivered; None: at once, or that has happened."""
 
     def is_gone(self, now: int) -> bool:
         return self.is_redacted or self.expires_at <= now
@@ -83,6 +85,9 @@ class Box:
         self.keep_ms = keep_days * DAY_MS
         self.sees_late = sees_late
         self.posts: dict[str, Post] = {}
+        self.later: dict[str, Post] = {}
+        """What was posted for a later time, by the name that the tenant got. Users get to know a
+        broadcast by another name."""
         self.keys: dict[str, tuple[object, str, int]] = {}
         """Of each key: what was asked for, the name it got, until when."""
         self.waiting: list[str] = []
@@ -126,6 +131,36 @@ class Box:
             self.waiting.append(name)
         return made
 
+    def post_for_later(
+        self,
+        name: str,
+        title: str,
+        category: str | None,
+        users: list[str] | None,
+        deliver_at: int,
+        **more: Any,
+    ) -> None:
+        """Keep it until its time; it is in nobody's list before."""
+        kept_until = deliver_at + self.keep_ms
+        expires_at = min(kept_until, more.pop("expires_at", None) or kept_until)
+        self.later[name] = Post(
+            name, title, category, deliver_at, expires_at, users, self.sees_late,
+            deliver_at=deliver_at, **more,
+        )  # fmt: skip
+
+    def become_due(self, name: str, now: int) -> None:
+        """Its time has come: it takes its place now, unless it was retracted or is too old."""
+        post = self.later[name]
+        if post.deliver_at is None or post.is_gone(now):
+            return
+        post.deliver_at = None
+        if post.users is None:
+            post.time = self._append(now)
+            post.name = f"b{self.entries}"
+        else:
+            self.waiting.append(name)
+        self.posts[post.name] = post
+
     def _append(self, now: int) -> int:
         self.entries += 1
         self.entry_time = max(now, self.entry_time + 1)
@@ -145,7 +180,7 @@ class Box:
             self.waiting.remove(name)
 
     def find(self, name: str, now: int) -> Post:
-        post = self.posts.get(name)
+        post = self.posts.get(name) or self.later.get(name)
         if post is None or post.expires_at <= now:
             raise NotificationNotFound
         return post

@@ -4,7 +4,7 @@
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import strategies as st
@@ -190,25 +190,61 @@ class InboxTenant(RuleBasedStateMachine):
         box.redact(name, self.now)
         self.product.run(self.verbs.redact(TENANT, inbox, name))
 
-    @rule(inbox=boxes, pick=picks)
-    def progress(self, inbox: str, pick: int) -> None:
+    @rule(inbox=boxes, pick=picks, limit=st.sampled_from([1, 3, 100]))
+    def progress(self, inbox: str, pick: int, limit: int) -> None:
+        """Of one post, and the list of all."""
+        self.compare_posted(inbox, limit)
         box = self.boxes[inbox]
         name = self._name(inbox, pick)
-        post = box.posts.get(name)
+        post = box.posts.get(name) or box.later.get(name)
         if post is None or post.expires_at <= self.now:
             return
         progress = self.product.run(self.verbs.progress(TENANT, inbox, name))
         if post.is_redacted:
             assert progress.status == "redacted"
-        elif post.users is None or name not in box.waiting:
+        elif post.deliver_at is not None and (post.users is None or post.deliver_at > self.now):
+            assert (progress.status, progress.delivered) == ("scheduled", 0)
+        elif post.deliver_at is None and name not in box.waiting:
             assert (progress.status, progress.delivered) == ("done", progress.recipients)
         else:
             assert (progress.status, progress.delivered) == ("queued", 0)
 
+    def compare_posted(self, inbox: str, limit: int) -> None:
+        """The tenant sees everything once: what waits for its time, and what had it."""
+        box = self.boxes[inbox]
+        waiting = {name: post for name, post in box.later.items() if post.deliver_at is not None}
+        expected = {
+            name: (
+                None if post.is_redacted else post.title,
+                not post.is_redacted and (post.deliver_at or 0) > self.now,
+            )
+            for name, post in {**box.posts, **waiting}.items()
+            if post.expires_at > self.now
+        }
+        found = self.product.run(self._posted(inbox, limit))
+        assert len(dict(found)) == len(found)
+        assert dict(found) == expected
+
+    async def _posted(self, inbox: str, limit: int) -> list[tuple[str, Any]]:
+        found = []
+        cursor = None
+        while True:
+            page, cursor = await self.verbs.posted(TENANT, inbox, cursor, limit)
+            found += page
+            if cursor is None:
+                break
+        return [
+            (
+                one.posted.notification_id,
+                (one.text and one.text.message["title"], one.is_scheduled),
+            )
+            for one in found
+        ]
+
     def _name(self, inbox: str, pick: int) -> str:
         """Something that was posted; now and then to the other inbox, or never."""
-        names = [name for box in self.boxes.values() for name in box.posts]
-        own = list(self.boxes[inbox].posts)
+        names = [name for box in self.boxes.values() for name in {**box.posts, **box.later}]
+        own = list({**self.boxes[inbox].posts, **self.boxes[inbox].later})
         if pick % 8 == 0 or not own:
             return [*names, "b999", "b1", ulid(self.now, bytes(10))][pick // 8 % (len(names) + 3)]
         return own[pick // 8 % len(own)]

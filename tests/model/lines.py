@@ -2,10 +2,19 @@
 """What a chat of the reference consists of: entries and memberships."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-Options = tuple[int | None, tuple[str, ...], bool]
-"""What a message answers, whom it mentions, and whether the tenant posts it."""
-NO_OPTIONS: Options = (None, (), False)
+
+class Options(NamedTuple):
+    """What a message answers, whom it mentions, whether the tenant posts it, and its files."""
+
+    reply_to: int | None = None
+    mentions: tuple[str, ...] = ()
+    is_by_tenant: bool = False
+    files: tuple[str, ...] = ()
+
+
+NO_OPTIONS = Options()
 
 WEEK_MS = 7 * 24 * 3_600 * 1_000
 
@@ -34,6 +43,8 @@ class Line:
     is_by_tenant: bool = False
     pinned: int = 0
     """The sequence of the entry that pinned it; 0: it is not pinned."""
+    files: tuple[str, ...] = ()
+    """The ids of its attachments."""
 
     def mentions_user(self, user: str) -> bool:
         """By name, or with everyone."""

@@ -12,6 +12,7 @@ from tests.model.lines import Options
 from tests.model.views import entry_of_product, entry_of_reference
 from tests.support.canary import canary
 from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of
+from tidings.model.scheduled import SENT_AS
 
 
 class Send(NamedTuple):
@@ -113,7 +114,11 @@ class MessageRules(Ground):
         room = self.room(chat)
         members = [(self.who(chat, one.actor), one) for one in sends]
         may_write = not room.frozen and not room.slow_mode_seconds
-        members = [(user, one) for user, one in members if may_write and user in room.members]
+        members = [
+            (user, one)
+            for user, one in members
+            if may_write and user in room.members and not self.tenancy.is_banned(user, self.now)
+        ]
         named = [(user, f"fresh-{next(self.fresh)}", one.text) for user, one in members]
         sent = self.product.run(self.product.send_all(chat, named))
         # Whose key has to be read first comes later: the order of those sent at once is open.
@@ -157,7 +162,11 @@ class MessageRules(Ground):
 
     def _known(self, chat: ChatId, pick: int) -> tuple[UserKey, Send, Options, int] | None:
         """An earlier send: by whom, what, its options, and until when its key counts."""
-        keys = list(self.room(chat).keys.items())
+        keys = [
+            (key, sent)
+            for key, sent in self.room(chat).keys.items()
+            if not key[1].startswith(SENT_AS)
+        ]
         if not keys:
             return None
         (user, cmid), ((text, ttl, options), _, until) = keys[pick % len(keys)]
@@ -170,7 +179,7 @@ class MessageRules(Ground):
         room = self.rooms[chat]
         if options is None:
             target = None if doing.answers is None else self.target(chat, doing.answers)
-            options = (target, doing.mentions, doing.poster != "user")
+            options = Options(target, doing.mentions, doing.poster != "user")
         if doing.poster == "itself":
             user = tenant_itself(tenant_of(user))
         cmid = doing.cmid or f"fresh-{next(self.fresh)}"

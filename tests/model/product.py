@@ -64,7 +64,7 @@ class Product:
         self._engine = AsyncExitStack()
         self._settings: dict[str, Any] = {
             **self.run(self._engine.enter_async_context(engine())),
-            **({} if self.is_alone else NOT_ALONE),
+            **({} if self.is_alone else {**NOT_ALONE, "attachments_folder": folder / "files"}),
         }
         self._stack = AsyncExitStack()
         self._current = 0
@@ -97,6 +97,17 @@ class Product:
         """Stop cleanly and start again on the same data."""
         self.run(self._stack.aclose())
         self._deployments = [self._open() for _ in self._deployments]
+
+    def spread_ban(self, user: UserKey, until: int) -> None:
+        """Let all processes know of a ban or of its end, as the revocation feed does."""
+        for deployment in self._deployments:
+            deployment.core.bans.learn(user, until)
+
+    def authenticate(self, users: Sequence[UserKey]) -> None:
+        """Let all processes check the credentials of these users, as before every request."""
+        for deployment in self._deployments:
+            for user in users:
+                self.run(deployment.core.credential_status.stored(user, None))
 
     def _open(self) -> Deployment:
         opening = open_deployment(self._folder, clock=self.clock, settings=self._settings)
@@ -146,11 +157,11 @@ class Product:
         def answer(result: Entry | Refusal, is_replay: bool) -> None:
             future.set_result((result, is_replay))
 
-        target, mentions, is_by_tenant = options
+        target, mentions, is_by_tenant, files = options
         posted_by: Poster | None = "tenant" if is_by_tenant else None
         more = None
         if options != NO_OPTIONS:
-            more = SendOptions(target, mentions, posted_by=posted_by)
+            more = SendOptions(target, mentions, posted_by=posted_by, attachments=files)
         self.verbs.post(user, chat, cmid, text, None, ttl_seconds, answer, options=more)
         result, is_replay = await future
         if isinstance(result, Refusal):

@@ -6,9 +6,10 @@ moves a sender's read mark over its own messages a little later, so of that mark
 knows where it may stand, and where it has to be in the end.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tests.model.lines import NO_OPTIONS, WEEK_MS, Line, Membership, Options
+from tests.model.tenancy import Tenancy
 from tidings.model.refusals import (
     ChatFrozen,
     ChatNotFound,
@@ -37,12 +38,12 @@ class Room:
         name: str | None,
         users: Sequence[str],
         now: int,
-        blocks: Collection[tuple[str, str]] = (),
+        tenancy: Tenancy,
     ) -> None:
-        """The first of the users is the creator. `blocks` are pairs of who blocks and who is
-        blocked, which change while the chat exists."""
+        """The first of the users is the creator."""
         self.kind = kind
-        self.blocks = blocks
+        self.tenancy = tenancy
+        self.blocks = tenancy.blocks
         self.name = name
         self.frozen = False
         self.slow_mode_seconds = 0
@@ -137,10 +138,13 @@ class Room:
         is_known = until > now
         if is_known and known == what:
             return sequence, True
-        self._check_sender(user, is_by_tenant=options[2])
-        if not options[2]:
+        self._check_sender(user, is_by_tenant=options.is_by_tenant)
+        if not options.is_by_tenant:
             self._check_settings(user, now)
         self._check(options, now)
+        if not options.is_by_tenant:
+            self.tenancy.check_ban(user, now)
+        self.tenancy.shelf.check(user, options.files, cmid, now)
         if is_known:
             raise SendConflict
         lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]
@@ -148,10 +152,11 @@ class Room:
         sequence = self._append(
             Line(
                 "message", user, now, cmid=cmid, content=content, expires_at=expires_at,
-                reply_to=options[0], mentions=list(options[1]),
-                is_by_tenant=options[2],
+                reply_to=options.reply_to, mentions=list(options.mentions),
+                is_by_tenant=options.is_by_tenant, files=options.files,
             )
         )  # fmt: skip
+        self.tenancy.shelf.take(options.files, self, sequence)
         self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
         if user not in self.members:
             return sequence, False  # the tenant itself
@@ -169,7 +174,7 @@ class Room:
             raise MemberNotFound
 
     def _check(self, options: Options, now: int) -> None:
-        target, mentions, _ = options
+        target, mentions = options.reply_to, options.mentions
         if target is not None:
             is_there = 1 <= target <= len(self.log) and self.log[target - 1].kind == "message"
             if not is_there or self.log[target - 1].gone(now):
@@ -263,6 +268,11 @@ class Room:
         role = self.members[user].role
         if user != actor and (own == "member" or (own == "admin" and role != "member")):
             raise Forbidden
+        self.take_out(actor, user, now)
+
+    def take_out(self, actor: str, user: str, now: int) -> None:
+        """Somebody is no longer a member; there is an owner as long as there are members."""
+        role = self.members[user].role
         was_last_owner = self._owners() == [user]
         del self.members[user]
         self._append(Line("removed", actor, now, people=[(user, role)]))

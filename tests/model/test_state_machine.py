@@ -119,7 +119,8 @@ class FleetMachine(ChatMachine):
         self.product.switch()
         self._send(chat, user, message)
         self.product.run(self.product.flush(user, chat))
-        if user in room.members and not room.frozen and not room.slow_mode_seconds:
+        may_write = not room.frozen and not room.slow_mode_seconds
+        if user in room.members and may_write and not self.tenancy.is_banned(user, self.now):
             receipt = self.product.run(self.product.receipts(user, chat))[user]
             assert not receipt.is_marked_unread
 

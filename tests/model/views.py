@@ -39,6 +39,7 @@ def entry_of_reference(room: Room, sequence: int, reader: str, now: int) -> View
         "mentions": [] if gone else line.mentions,
         "pinned": line.pinned,
         "posted_by": "tenant" if line.is_by_tenant else None,
+        "files": [] if gone or (reader, line.sender) in room.blocks else list(line.files),
     }
 
 
@@ -69,6 +70,7 @@ def entry_of_product(entry: Entry) -> View:
         "mentions": [] if entry.gone else list(entry.mentions),
         "pinned": entry.pinned,
         "posted_by": entry.posted_by,
+        "files": [file.attachment_id for file in entry.attachments],
     }
 
 

@@ -122,7 +122,14 @@ class Scheduling:
             if found is not None:
                 return found
         self._check_time(message.send_at, now)
-        await self._check_chat(message.user_id, message.chat_id, options)
+        try:
+            await self._check_chat(message.user_id, message.chat_id, options)
+        except Refusal:
+            # Only a repeat may be for a chat that its author has left since.
+            found = await self.scheduled.get(message.user_id, message.scheduled_id)
+            if found is None:
+                raise
+            return found
         reserved = (message.user_id, message.attachments, message.scheduled_id)
         await self.files.reserve(*reserved)
         await self._put_due(message, now)
