@@ -86,8 +86,7 @@ class Box:
         self.sees_late = sees_late
         self.posts: dict[str, Post] = {}
         self.later: dict[str, Post] = {}
-        """What was posted for a later time, by the name that the tenant got. Users get to know a
-        broadcast by another name."""
+        """What was posted for a later time."""
         self.keys: dict[str, tuple[object, str, int]] = {}
         """Of each key: what was asked for, the name it got, until when."""
         self.waiting: list[str] = []
@@ -156,10 +155,9 @@ class Box:
         post.deliver_at = None
         if post.users is None:
             post.time = self._append(now)
-            post.name = f"b{self.entries}"
         else:
             self.waiting.append(name)
-        self.posts[post.name] = post
+        self.posts[name] = post
 
     def _append(self, now: int) -> int:
         self.entries += 1

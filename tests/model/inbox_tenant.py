@@ -246,7 +246,7 @@ class InboxTenant(RuleBasedStateMachine):
         names = [name for box in self.boxes.values() for name in {**box.posts, **box.later}]
         own = list({**self.boxes[inbox].posts, **self.boxes[inbox].later})
         if pick % 8 == 0 or not own:
-            return [*names, "b999", "b1", ulid(self.now, bytes(10))][pick // 8 % (len(names) + 3)]
+            return [*names, "b999", "b998", ulid(self.now, bytes(10))][pick // 8 % (len(names) + 3)]
         return own[pick // 8 % len(own)]
 
     # --- Time and death -------------------------------------------------------------------
