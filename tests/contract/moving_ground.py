@@ -304,7 +304,7 @@ async def _push(store: Store) -> None:
     settings = PushSettings(
         tenant="acme", content="preview", providers=("fcm", "apns"), box="b", updated_at=NOW
     )
-    await store.push.put_settings(settings)
+    await store.push.put_settings(settings, None)
 
 
 async def _a_direct_chat(store: Store) -> ChatId:

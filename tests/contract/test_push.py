@@ -130,11 +130,15 @@ async def test_the_settings_of_a_tenant_are_replaced(engine: Engine) -> None:
     last = PushSettings(tenant=TENANT, updated_at=LATER)
     async with engine.open() as store:
         assert await store.push.settings(TENANT) is None
-        await store.push.put_settings(first)
+        assert not await store.push.put_settings(first, last)
+        assert await store.push.put_settings(first, None)
         position = await store.revocations.head()
     async with engine.open() as store:
         assert await store.push.settings(TENANT) == first
-        await store.push.put_settings(last)
+        assert not await store.push.put_settings(last, None)
+        assert not await store.push.put_settings(last, last)
+        assert await store.push.settings(TENANT) == first
+        assert await store.push.put_settings(last, first)
         assert await store.push.settings(TENANT) == last
         told = await store.revocations.after(position)
         assert [(one.kind, one.subject) for one in told] == [("push", TENANT)]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push over REST: the settings of a tenant, and the devices of its users."""
 
+import asyncio
 import hmac
 import ipaddress
 from base64 import b64decode, b64encode
@@ -252,3 +253,13 @@ async def test_a_user_registers_a_limited_number_of_devices(rest: Rest, fake: Fa
     refused = await fay.refused("PUT", "/v1/me/devices/tablet/push", one_more)
 
     assert refused == (409, "limit.reached")
+
+
+async def test_of_two_who_set_a_webhook_at_once_both_know_its_secret(
+    rest: Rest, hook: HookServer
+) -> None:
+    backend = await rest.tenant("two-at-once")
+    path, body = "/v1/tenants/two-at-once/push", {"webhook": {"url": hook.url}}
+    answers = await asyncio.gather(*(backend.ok("PUT", path, body) for _ in range(2)))
+    made = [one["webhook"]["secret"] for one in answers if "secret" in one["webhook"]]
+    assert len(made) == 1, "the later one keeps the secret of the earlier one"

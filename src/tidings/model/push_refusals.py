@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refusals of push, with stable codes, as in `model.refusals`."""
 
-from tidings.model.refusals import Conflict, Forbidden
+from tidings.model.refusals import Conflict, Forbidden, Unavailable
 
 
 class ProviderMissing(Forbidden):
@@ -14,3 +14,9 @@ class PushOff(Conflict):
     """The tenant has not configured this provider of push."""
 
     code, title = "push.off", "The tenant does not use this provider of push"
+
+
+class PushBusy(Unavailable):
+    """The push settings were changed by other requests at the same time."""
+
+    code, title = "push.busy", "The push settings are being changed"

@@ -188,8 +188,9 @@ class PushStore(Protocol):
         position or from the start."""
         ...
 
-    async def put_settings(self, settings: PushSettings) -> None:
-        """Store the settings of a tenant in place of the earlier ones."""
+    async def put_settings(self, settings: PushSettings, before: PushSettings | None) -> bool:
+        """Store the settings of a tenant; return False, and change nothing, if those that are
+        stored are not `before`."""
         ...
 
     async def settings(self, tenant: str) -> PushSettings | None:

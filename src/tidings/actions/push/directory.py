@@ -101,7 +101,7 @@ class PushDirectory:
         if found is None:
             position = self._watch.position
             stored = await self._store.settings(tenant)
-            found = TenantPush() if stored is None else self._opened(stored)
+            found = self.opened(stored)
             self._tenants.keep(tenant, found, position)
         return found
 
@@ -124,7 +124,10 @@ class PushDirectory:
         self._tenants.forget(name)
         self._users.forget(name)
 
-    def _opened(self, stored: PushSettings) -> TenantPush:
+    def opened(self, stored: PushSettings | None) -> TenantPush:
+        """Return stored settings with their credentials decrypted; None stands for the defaults."""
+        if stored is None:
+            return TenantPush()
         credentials = self._seal.open_credentials(stored) if stored.providers else {}
         return TenantPush(stored.content, credentials, stored.updated_at)
 

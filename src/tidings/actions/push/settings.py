@@ -3,18 +3,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.push.directory import PushDirectory, PushSeal, TenantPush
 from tidings.model.push import ContentRule, PushSettings
+from tidings.model.push_refusals import PushBusy
 from tidings.model.refusals import Invalid
 from tidings.ports.people import Tenants
 from tidings.ports.push import ProviderName, PushCredentials, PushProviders, PushStore
 from tidings.ports.world import Clock
 
+_CHANGES_MAX: Final = 5
+"""How often a change of settings is tried while others change them."""
 PROVIDERS: tuple[ProviderName, ...] = get_args(ProviderName)
 
 
@@ -61,27 +64,27 @@ class TenantPushSettings:
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.
             Invalid: The credentials of a provider are malformed.
+            PushBusy: Others change the settings at the same time.
         """
         await listing_owner(self.tenants, caller, tenant)
-        self.directory.changed(tenant)  # an outdated secret must not be stored again
-        stored = await self.directory.tenant(tenant)
-        accepted = await self._accepted(given, stored)
-        settings = PushSettings(
-            tenant=tenant,
-            content=content,
-            providers=tuple(accepted),
-            box=self.seal.seal_credentials(tenant, accepted),
-            updated_at=self.clock.now(),
-        )
-        await self.store.put_settings(settings)
-        self.directory.changed(tenant)
-        shown = await self._shown(TenantPush(content, accepted, settings.updated_at))
-        for name in given:
-            known = (given[name], stored.credentials.get(name, {}))
-            secret = accepted[name].get("secret")
-            if all(secret != one.get("secret") for one in known):
-                shown.providers[name] = {**shown.providers[name], "secret": secret}
-        return shown
+        for _ in range(_CHANGES_MAX):
+            # A secret that another request has just made must not be replaced by an outdated one.
+            before = await self.store.settings(tenant)
+            stored = self.directory.opened(before)
+            accepted = await self._accepted(given, stored)
+            settings = PushSettings(
+                tenant=tenant,
+                content=content,
+                providers=tuple(accepted),
+                box=self.seal.seal_credentials(tenant, accepted),
+                updated_at=self.clock.now(),
+            )
+            is_stored = await self.store.put_settings(settings, before)
+            self.directory.changed(tenant)
+            if is_stored:
+                shown = await self._shown(TenantPush(content, accepted, settings.updated_at))
+                return _with_made_secrets(shown, given, stored, accepted)
+        raise PushBusy
 
     async def _accepted(
         self, given: Mapping[ProviderName, PushCredentials], stored: TenantPush
@@ -102,3 +105,18 @@ class TenantPushSettings:
             if (provider := await self.providers.get(name)) is not None:
                 providers[name] = provider.shown(credentials)
         return ShownPush(settings.content, providers, settings.updated_at)
+
+
+def _with_made_secrets(
+    shown: ShownPush,
+    given: Mapping[ProviderName, PushCredentials],
+    stored: TenantPush,
+    accepted: Mapping[str, PushCredentials],
+) -> ShownPush:
+    """Return the settings with the secrets that the server has just made."""
+    for name in given:
+        known = (given[name], stored.credentials.get(name, {}))
+        secret = accepted[name].get("secret")
+        if all(secret != one.get("secret") for one in known):
+            shown.providers[name] = {**shown.providers[name], "secret": secret}
+    return shown

@@ -102,9 +102,12 @@ class DynamoPushStore:
         found = sorted(map(to_registration, items), key=lambda one: (one.user_id, one.device))
         return Listed(found, end)
 
-    async def put_settings(self, settings: PushSettings) -> None:
-        change = Put("tenants", push_settings_item(settings))
-        await self._append([settings.tenant], settings.updated_at, [change])
+    async def put_settings(self, settings: PushSettings, before: PushSettings | None) -> bool:
+        is_as_before, values = "attribute_not_exists(#pk)", dict[str, Any]()
+        if before is not None:
+            is_as_before, values = "#box = :box", {":box": before.box}
+        change = Put("tenants", push_settings_item(settings), is_as_before, values)
+        return await self._append([settings.tenant], settings.updated_at, [change])
 
     async def settings(self, tenant: str) -> PushSettings | None:
         item = await self._dynamo.get(READ_PUSH_SETTINGS, _settings_key(tenant))

@@ -23,6 +23,7 @@ _TAKE_OVER: Final = "DELETE FROM push_devices WHERE digest = ? RETURNING user_id
 _REMOVE: Final = """
 DELETE FROM push_devices WHERE user_id = ?1 AND device = ?2 AND digest = coalesce(?3, digest)
 """
+_SETTINGS_BOX: Final = "SELECT box FROM push_settings WHERE tenant = ?"
 # The semicolon follows the colon, which separates the tenant from the user.
 _OF_TENANT: Final = f"""
 SELECT {columns(PushRegistration)} FROM push_devices
@@ -81,15 +82,21 @@ class SqlitePushStore:
 
         return listed(await self._readers.read(read), limit, _position)
 
-    async def put_settings(self, settings: PushSettings) -> None:
-        def write(db: apsw.Connection) -> None:
+    async def put_settings(self, settings: PushSettings, before: PushSettings | None) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            stored = db.execute(
+                "SELECT box FROM push_settings WHERE tenant = ?", (settings.tenant,)
+            )
+            if stored.get != (None if before is None else before.box):
+                return False
             db.execute(PUT_PUSH_SETTINGS, push_settings_row(settings))
             # Replaced credentials must not stay in the write-ahead log.
             self._writer.empty_log_after_commit()
             told = Revocation(kind="push", subject=settings.tenant, at=settings.updated_at)
             revoked(db, told)
+            return True
 
-        await self._writer.write(write)
+        return await self._writer.write(write)
 
     async def settings(self, tenant: str) -> PushSettings | None:
         def read(db: apsw.Connection) -> PushSettings | None:
