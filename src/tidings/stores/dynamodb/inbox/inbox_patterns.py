@@ -121,12 +121,6 @@ ACT_ON_NOTIFICATION: Final = Pattern(
 DROP_BROADCAST_STATES: Final = Pattern(
     "drop_broadcast_states", "DeleteItem", _INBOX, "states of a broadcast that the marks imply"
 )
-FORGET_BROADCAST_STATES: Final = Pattern(
-    "forget_broadcast_states",
-    "BatchWriteItem",
-    _INBOX,
-    "states of broadcasts of a deleted user",
-)
 
 # Jobs.
 
