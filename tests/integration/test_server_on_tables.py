@@ -172,8 +172,12 @@ async def test_processes_that_start_at_once_on_empty_tables_share_their_secrets(
 
 async def test_the_embedded_server_loads_nothing_of_the_others(tmp_path: Path) -> None:
     look = (
-        "import sys, tidings.assembly.server, tidings.cli\n"
-        "heavy = {'aiobotocore', 'botocore', 'aiokafka', 'redis', 'aiohttp'}\n"
+        "import sys\n"
+        "from tidings.cli.command_line import make_parser\n"
+        "make_parser(is_server=True).parse_args(['serve', '--demo'])\n"
+        "import tidings.assembly.server\n"
+        "heavy = {'aiobotocore', 'botocore', 'aiokafka', 'redis', 'aiohttp', 'httpx',\n"
+        "    'tidings.cli.server_access', 'tidings.cli.backup', 'tidings.doctor'}\n"
         "print(*sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)

@@ -21,6 +21,7 @@ from tests.unit.stub_server import Asked, stub_server
 from tidings import __version__
 from tidings.assembly.system import SystemChance
 from tidings.cli import main
+from tidings.cli.command_line import make_parser
 from tidings.cli.server_access import running_server
 from tidings.config import Config
 from tidings.keyrings import FileKeyring, ensure_root_key
@@ -363,3 +364,11 @@ async def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "in use by another Tidings process" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_server_understands_its_options_without_the_other_commands() -> None:
+    words = ["serve", "--host", "::1", "--port", "0", "--roles", "api", "--data", "x", "--demo"]
+    alone = vars(make_parser(is_server=True).parse_args(words))
+    among_others = vars(make_parser().parse_args(words))
+    assert alone.pop("run") and among_others.pop("run")
+    assert alone == among_others

@@ -9,36 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
-from tidings.cli import backup, export, keys, verify
-from tidings.cli.admin import (
-    add_job_options,
-    add_jobs_options,
-    add_list_options,
-    add_tenant_options,
-    add_token_options,
-    add_user_options,
-    administer,
-    jobs,
-)
-from tidings.cli.api_request import add_api_options, api
-from tidings.cli.bench import add_bench_options, bench
-from tidings.cli.capacity import add_capacity_options, capacity
-from tidings.cli.chat import add_chat_options, chat
-from tidings.cli.doctor import add_doctor_options, doctor
-from tidings.cli.listen import add_listen_options, listen
-from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
-from tidings.cli.schema import add_schema_options, schema
+from tidings.cli.environment import TENANT_KEY
 from tidings.cli.serve import serve
-from tidings.cli.server_access import print_row
-from tidings.cli.state import (
-    add_audit_options,
-    add_connections_options,
-    add_explain_options,
-    add_reports_options,
-    add_state_options,
-    add_trace_options,
-    show,
-)
 from tidings.config import FILE_NAME, ROLES, Config, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -54,7 +26,8 @@ _FLAGS: Final = ("host", "port", "data", "roles")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code."""
-    options = make_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = make_parser(is_server="serve" in words[:1]).parse_args(words)
     try:
         exit_code: int = options.run(options)
         return exit_code
@@ -83,6 +56,8 @@ def _given(options: argparse.Namespace) -> tuple[dict[str, str | None], dict[str
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    from tidings.cli.doctor import doctor
+
     return doctor(*_given(options), options)
 
 
@@ -97,6 +72,8 @@ def _check(_config: Config, _options: argparse.Namespace) -> int:
 
 
 def _show(config: Config, _options: argparse.Namespace) -> int:
+    from tidings.cli.server_access import print_row
+
     for setting in config.settings:
         value = "(secret)" if setting.is_secret else setting.value or "(none)"
         print_row(setting.name, value, setting.source)
@@ -108,8 +85,12 @@ def _fail(reason: str, exit_code: int) -> int:
     return exit_code
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands. The reference page is generated from it."""
+def make_parser(*, is_server: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of all commands. The reference page is generated from it.
+
+    Each group of commands imports its modules when it is added. A server is started often and has
+    to start fast: with `is_server`, the parser has only the group with `serve`.
+    """
     parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
     parser.add_argument("--version", action="version", version=f"tidings {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -123,6 +104,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     _add_server_commands(commands, address, folder)
+    if is_server:
+        return parser
+    _add_operator_commands(commands, address, folder)
     _add_admin_commands(commands, folder)
     _add_state_commands(commands, folder)
     _add_client_commands(commands, folder)
@@ -155,6 +139,14 @@ def _add_server_commands(
         parents=[address, folder],
         help="list the settings in effect with their sources, without starting",
     ).set_defaults(run=_with_settings(_show))
+
+
+def _add_operator_commands(
+    commands: "_Commands", address: argparse.ArgumentParser, folder: argparse.ArgumentParser
+) -> None:
+    from tidings.cli import keys
+    from tidings.cli.doctor import add_doctor_options
+
     examined = commands.add_parser(
         "doctor",
         parents=[address, folder],
@@ -173,6 +165,18 @@ def _add_server_commands(
 
 
 def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    from tidings.cli.admin import (
+        add_job_options,
+        add_jobs_options,
+        add_list_options,
+        add_tenant_options,
+        add_token_options,
+        add_user_options,
+        administer,
+        jobs,
+    )
+    from tidings.cli.api_request import add_api_options, api
+
     tenant = commands.add_parser("tenant", help="create or delete a tenant, or create a key")
     add_tenant_options(tenant, folder)
     token = commands.add_parser("token", parents=[folder], help="print a token for a user")
@@ -201,6 +205,16 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
 
 
 def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    from tidings.cli.state import (
+        add_audit_options,
+        add_connections_options,
+        add_explain_options,
+        add_reports_options,
+        add_state_options,
+        add_trace_options,
+        show,
+    )
+
     state = commands.add_parser(
         "state", parents=[folder], help="show the processes, the store and the newest backup"
     )
@@ -230,6 +244,11 @@ def _add_state_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
 
 
 def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    from tidings.cli.bench import add_bench_options, bench
+    from tidings.cli.chat import add_chat_options, chat
+    from tidings.cli.listen import add_listen_options, listen
+    from tidings.cli.notify import add_notify_options, notify
+
     talk = commands.add_parser("chat", parents=[folder], help="interactive demo chat")
     talk.set_defaults(run=_with_settings(chat))
     add_chat_options(talk)
@@ -249,6 +268,10 @@ def _add_client_commands(commands: "_Commands", folder: argparse.ArgumentParser)
 
 
 def _add_data_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    from tidings.cli import export, keys
+    from tidings.cli.capacity import add_capacity_options, capacity
+    from tidings.cli.schema import add_schema_options, schema
+
     tables = commands.add_parser("schema", help="manage the tables on DynamoDB")
     tables.set_defaults(run=schema)  # has settings of its own
     add_schema_options(tables)
@@ -273,6 +296,8 @@ def _add_data_commands(commands: "_Commands", folder: argparse.ArgumentParser) -
 
 
 def _add_backup_commands(commands: "_Commands", folder: argparse.ArgumentParser) -> None:
+    from tidings.cli import backup, verify
+
     saved = commands.add_parser(
         "backup", parents=[folder], help="back up the embedded store while the server runs"
     )

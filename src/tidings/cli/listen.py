@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.notify import TENANT_KEY
+from tidings.cli.environment import TENANT_KEY
 from tidings.cli.server_access import (
     NoRedirects,
     Row,

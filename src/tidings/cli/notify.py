@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidings.cli.environment import TENANT_KEY
 from tidings.cli.server_access import known_root_key, need_client, server_url
 from tidings.cli.terminal import ProgressLine, bar
 from tidings.config import Config
@@ -24,8 +25,6 @@ from tidings.model.setup_error import SetupError
 HEADINGS: Final = ("user_id", "uid")
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Character that some spreadsheets write at the start of a file."""
-TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
-"""Environment variable for a tenant key, for operators who do not have the root key."""
 LOOK_SECONDS: Final = 0.25
 UNFINISHED: Final = 1
 _KEY: Final = re.compile("[!-~]{1,200}")
