@@ -3,6 +3,7 @@
 them."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -64,9 +65,9 @@ from tidings.api.audit import Recorder
 from tidings.api.callers import Authenticating, Guard
 from tidings.api.documents import make_document, make_socket_document
 from tidings.api.endpoints import Endpoint, LargeBodies, OperationResponder, Responder
-from tidings.api.health import METHODS, Page, PageResponder
+from tidings.api.health import METHODS, DocumentResponder, Page, PageResponder
 from tidings.api.metrics import MetricsResponder, MetricsText
-from tidings.api.operations import JSON, Operation
+from tidings.api.operations import Operation
 from tidings.api.sign_in import SignIn
 from tidings.api.web_app import ASSET_PATH, WebApp, WebAppResponder
 from tidings.ports.world import Chance
@@ -154,9 +155,10 @@ def make_app(
     large_bodies = LargeBodies()
     recorder = Recorder(audit_trail, chance)
     responders: dict[str, dict[str, Responder]] = {
-        path: dict.fromkeys(METHODS, PageResponder(page, guard))
-        for path, page in _files(pages).items()
+        path: dict.fromkeys(METHODS, PageResponder(page, guard)) for path, page in pages.items()
     }
+    for path, make in _DOCUMENTS.items():
+        responders[path] = dict.fromkeys(METHODS, DocumentResponder(make, guard))
     for path in web_app.pages:
         responders[path] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard, path))
     responders[ASSET_PATH] = dict.fromkeys(METHODS, WebAppResponder(web_app, guard))
@@ -189,10 +191,17 @@ def make_metrics_app(metrics_text: MetricsText, chance: Chance) -> Router:
     return _make_router({metrics.PATH: {"GET": responder}}, chance, Access())
 
 
-def _files(pages: Mapping[str, Page]) -> dict[str, Page]:
-    document = msgspec.json.encode(make_document(OPERATIONS))
-    socket = msgspec.json.encode(make_socket_document())
-    return {**pages, "/openapi.json": (JSON, document), "/asyncapi.json": (JSON, socket)}
+@cache
+def _openapi() -> bytes:
+    return msgspec.json.encode(make_document(OPERATIONS))
+
+
+@cache
+def _asyncapi() -> bytes:
+    return msgspec.json.encode(make_socket_document())
+
+
+_DOCUMENTS: Final = {"/openapi.json": _openapi, "/asyncapi.json": _asyncapi}
 
 
 def _make_router(

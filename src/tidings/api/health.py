@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations for health checks, and the static pages that the process serves."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -9,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tidings.api.callers import Guard
-from tidings.api.operations import operation
+from tidings.api.operations import JSON, operation
 from tidings.model.refusals import Unavailable
 from tidings.ports.processes import Trouble
 
@@ -94,12 +96,37 @@ class PageResponder:
     """Answers the requests for one page."""
 
     def __init__(self, page: Page, guard: Guard) -> None:
-        media_type, content = page
-        headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
         self._guard = guard
-        self._response = Response(content, 200, headers, media_type)
+        self._response = _response(page)
 
     async def __call__(self, request: Request) -> Response:
         """Return the page, unless the client is over its rate limit."""
         await self._guard.admit(request.scope, None)
         return self._response
+
+
+class DocumentResponder:
+    """Answers the requests for one document that describes the API.
+
+    The first request makes the document, in a thread: a server starts faster without it.
+    """
+
+    def __init__(self, make: Callable[[], bytes], guard: Guard) -> None:
+        self._guard = guard
+        self._make = make
+        self._making = asyncio.Lock()
+        self._response: Response | None = None
+
+    async def __call__(self, request: Request) -> Response:
+        """Return the document, unless the client is over its rate limit."""
+        await self._guard.admit(request.scope, None)
+        async with self._making:
+            if self._response is None:
+                self._response = _response((JSON, await asyncio.to_thread(self._make)))
+        return self._response
+
+
+def _response(page: Page) -> Response:
+    media_type, content = page
+    headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
+    return Response(content, 200, headers, media_type)
