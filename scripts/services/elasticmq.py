@@ -24,7 +24,9 @@ generate-node-address = false
 def obtain(folder: Path = FOLDER) -> Path:
     """Return the folder with the jars in `libs`; download them if necessary."""
     version = version_of("elasticmq-server_2.13", POM)
-    return kept(folder / f"elasticmq-{version}", lambda part: copy_jars(POM, DIGESTS, part))
+    return kept(
+        folder / f"elasticmq-{version}", lambda part: copy_jars(POM, DIGESTS, part), "maven"
+    )
 
 
 class ElasticMQ(ServiceProcess):

@@ -66,7 +66,7 @@ _CORRELATION_ID: Final = 7
 def obtain(folder: Path = FOLDER) -> Path:
     """Return the folder with the jars in `libs`, and an empty, formatted data folder in
     `formatted`."""
-    home = kept(folder / f"kafka-{version()}", _build)
+    home = kept(folder / f"kafka-{version()}", _build, "maven")
     _archive_classes(home)
     return home
 

@@ -29,7 +29,7 @@ def obtain(package: Path = CLIENT) -> Path:
         digest.update((package / name).read_bytes())
     node()
     folder = FOLDER / f"node-tools-{digest.hexdigest()[:12]}"
-    return kept(folder, partial(_build, package)) / "node_modules" / ".bin"
+    return kept(folder, partial(_build, package), "npm") / "node_modules" / ".bin"
 
 
 def node() -> str:

@@ -37,15 +37,16 @@ def must_be_had() -> bool:
     return os.environ.get("CI", "") in {"1", "true"}
 
 
-def kept(folder: Path, build: Callable[[Path], None]) -> Path:
+def kept(folder: Path, build: Callable[[Path], None], tool: str = "") -> Path:
     """Return the folder; build it if it does not exist. An existing folder is always complete.
 
-    If two processes call this at the same time, one builds the folder and the other waits.
+    Folders that one tool builds are built one after the other, even by several processes: not
+    every tool can run twice at the same time.
     """
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder.parent):
+    with _alone(folder.parent, tool):
         if not folder.is_dir():
             part = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(part, ignore_errors=True)  # left by an interrupted run
@@ -119,8 +120,8 @@ def read_digests(path: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / "lock").open("w") as file:
+def _alone(folder: Path, tool: str) -> Iterator[None]:
+    with (folder / f"{tool}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -105,6 +105,20 @@ def test_two_that_ask_at_once_build_it_once(tmp_path: Path) -> None:
     assert len(builds) == 1
 
 
+def test_one_tool_need_not_wait_for_another(tmp_path: Path) -> None:
+    both_build = threading.Barrier(2, timeout=60)
+    threads = [
+        threading.Thread(target=kept, args=(tmp_path / tool, lambda _: both_build.wait(), tool))
+        for tool in ("npm", "apt")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not both_build.broken
+    assert (tmp_path / "npm").is_dir() and (tmp_path / "apt").is_dir()
+
+
 def test_a_command_that_fails_leaves_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="no such package"):
         run([sys.executable, "-c", "raise SystemExit('no such package')"], tmp_path)

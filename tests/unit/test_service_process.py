@@ -87,7 +87,7 @@ def test_a_service_that_never_answers_is_one_line_and_no_traceback(
         with Silent(tmp_path / "obtain"):
             return tmp_path
 
-    monkeypatch.setattr(services, "_OBTAIN", {"Sleeper": obtain})
+    monkeypatch.setattr(services, "_OBTAIN", ({"Sleeper": obtain},))
     monkeypatch.setattr(running, "services", lambda: [Silent(tmp_path / "start", guarded=False)])
     for verb in ("obtain", "start"):
         monkeypatch.setattr(sys, "argv", ["services", verb])
