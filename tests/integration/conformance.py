@@ -5,6 +5,7 @@ import re
 from typing import Any, Final
 
 import httpx
+import requests
 import schemathesis
 
 from tidings.api.app import OPERATIONS
@@ -15,6 +16,9 @@ OF_NO_OPERATION: Final = frozenset({"not_found", "method.not_allowed", "server.f
 """Codes of answers that no operation gave: the request did not get that far, or fell over."""
 
 _SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT)
+_NO_REQUEST: Final = requests.Request("GET", "http://tidings/").prepare()
+"""Stands for the request of an answer. To convert the real one, which only an error shows, takes
+several times as long as to check the answer."""
 _ROUTES: Final = [
     (one.method, re.compile(re.sub(r"{\w+}", "[^/]+", one.path)), one.path) for one in OPERATIONS
 ]
@@ -34,7 +38,21 @@ def check_answer(answer: httpx.Response) -> None:
     assert all(name in answer.headers for name in declared.get("headers", {})), answer.headers
     if _code(answer) is not None:
         assert f"`{_code(answer)}`" in declared["description"], f"{method} {path}: {answer.text}"
-    _SCHEMA[path][method].validate_response(answer)
+    operation = _SCHEMA[path][method]
+    if not operation.is_valid_response(_converted(answer)):
+        operation.validate_response(answer)
+
+
+def _converted(answer: httpx.Response) -> schemathesis.Response:
+    return schemathesis.Response(
+        status_code=answer.status_code,
+        headers={name: [text] for name, text in answer.headers.items()},
+        content=answer.content,
+        request=_NO_REQUEST,
+        elapsed=0.0,
+        verify=False,
+        encoding=answer.encoding,
+    )
 
 
 def _operation_path(request: httpx.Request) -> str | None:
