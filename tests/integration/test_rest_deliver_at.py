@@ -11,6 +11,7 @@ from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Json, Rest
 from tests.integration.test_rest_scheduled import pass_time
 from tidings.actions.inbox import late_delivery
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.model.ids import rfc3339
 from tidings.model.scheduled import SCHEDULE_MS_MAX, SETTLE_MS
 from tidings.ports.due import Due
@@ -107,6 +108,37 @@ async def test_a_broadcast_keeps_the_id_of_its_post(rest: Rest) -> None:
     assert acted["action"] == "yes"
     question = f"/v1/tenants/{room.tenant}/explain?user_id=ann&notification_id={name}"
     assert (await room.actor.ok("GET", question))["code"] == "read"
+
+
+async def test_another_process_may_have_just_delivered_a_broadcast(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process has not read the log since, and the user changes the broadcast here."""
+    room = await open_newsroom(rest, "elsewhere")
+    ann = await room.user("ann")
+    more: Json = {"actions": [{"id": "yes", "label": "Yes"}]}
+    names = [await schedule(room, title, **more) for title in ("put away", "read", "acted")]
+    monkeypatch.setattr(type(rest.core.store.notifications), "broadcasts_age_ms", 60_000)
+    monkeypatch.setattr(LogViews, "learn", lambda *_: None)
+    rest.clock.time += MINUTE
+    path = f"/v1/inboxes/{room.inbox}"
+
+    async def deliver(name: str) -> None:
+        (found,) = await rest.core.store.notifications.get(room.tenant, room.inbox, [name])
+        await rest.core.due_work["inbox"].do(due_of_notification(found, rest.clock.time))
+
+    away, read, acted = names
+    await deliver(away)
+    counts = await ann.actor.ok("PUT", f"{path}/state", {"ids": [away], "archived": True})
+    assert counts["unread"] == 0
+    assert await ann.all_ids(10) == []
+    await deliver(read)
+    assert (await ann.read(ids=[read]))["total"] == 0
+    await deliver(acted)
+    chosen = await ann.actor.ok("POST", f"{path}/notifications/{acted}/actions/yes")
+    assert chosen["action"] == "yes"
+    assert (await ann.unread())["total"] == 0
+    assert await ann.all_ids(10) == [acted, read]
 
 
 async def test_a_broadcast_is_retracted_by_its_first_id_afterwards(rest: Rest) -> None:

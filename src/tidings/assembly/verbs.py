@@ -155,7 +155,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
         ),
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
         read=MarkRead(configs, copies, find_listed, move, bus, clock),
-        states=ChangeStates(configs, copies, states, find_listed, move, room, unread, bus, clock),
+        states=ChangeStates(configs, copies, states, find_listed, move, room, bus, clock),
         act=ActOnNotification(
             configs, copies, states, find_listed, showing, room, base.tenant_events, bus, clock
         ),

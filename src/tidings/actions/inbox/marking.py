@@ -71,13 +71,28 @@ class MoveMarks:
         A mark that does not move forward has no effect on notifications from which the user took
         the state away. The same holds for the read marks of the broadcasts `ids`.
         """
-        look = await self.count.look(user, inbox)
+        look = await self.look(user, inbox, ids)
         is_settled = True
         for kind in kinds:
             is_settled &= await self._settle(user, inbox, look, kind, mark, ids)
         if not is_settled:
             look = await self.count.look(user, inbox)
         return count_unread(*look)
+
+    async def look(self, user: UserKey, inbox: str, ids: Collection[str]) -> InboxLook:
+        """Read the data from which counts are computed, including the listed broadcasts.
+
+        The id of a scheduled broadcast looks like that of a copy. An id that is unknown here may be
+        one that another process has just delivered: the log is then read again.
+        """
+        look = await self.count.look(user, inbox)
+        copies = {copy.notification_id for copy in look.copies}
+        unknown = [name for name in ids if name not in copies and not look.view.broadcast(name)]
+        if unknown:
+            view = await self.views.get(tenant_of(user), inbox, age_ms=0)
+            if any(view.broadcast(name) for name in unknown):
+                look = await self.count.look(user, inbox)
+        return look
 
     async def _settle(
         self,
@@ -171,7 +186,7 @@ class MarkRead:
             sequences = [each.sequence for each in broadcasts]
             await self.copies.read_broadcasts(user, inbox, sequences, now)
         self.bus.publish(InboxRead(user, inbox))
-        ids = {each.notification_id for each in broadcasts}
+        ids = {*copy_ids, *(each.notification_id for each in broadcasts)}
         return await self.move.settle(user, inbox, ("read",), ids=ids)
 
     async def before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:

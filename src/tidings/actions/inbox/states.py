@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.marking import FindListed, MoveMarks
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader
 from tidings.actions.webhooks.events import TenantEvents
 from tidings.model.ids import UserKey, rfc3339, tenant_of, user_id
-from tidings.model.inbox_reading import UnreadCount
+from tidings.model.inbox_reading import UnreadCount, count_unread
 from tidings.model.limits import SECOND_MS
 from tidings.model.notification_states import (
     BROADCAST_STATES_MAX,
@@ -71,7 +70,6 @@ class ChangeStates:
     find: FindListed
     move: MoveMarks
     room: BroadcastRoom
-    count: CountUnread
     bus: Bus
     clock: Clock
 
@@ -96,7 +94,11 @@ class ChangeStates:
             await self.states.change_copies(user, inbox, copy_ids, change, state, now)
         ids = (*copy_ids, *(each.notification_id for each in broadcasts))
         self.bus.publish(StatesChanged(user, inbox, change, ids=ids))
-        return await self.count(user, inbox)
+        look = await self.move.look(user, inbox, copy_ids)
+        if late := [name for name in copy_ids if look.view.broadcast(name)]:
+            # They are no copies: another process has just delivered them to everyone.
+            return await self.some(user, inbox, late, change)
+        return count_unread(*look)
 
     async def _change_broadcasts(
         self,
@@ -172,11 +174,10 @@ class ActOnNotification:
         await self.configs.get(tenant_of(user), inbox)
         if NOTIFICATION.fullmatch(notification_id) is None:
             raise NotificationNotFound
-        copy_ids, broadcasts = await self.find(user, inbox, [notification_id])
-        if copy_ids:
+        if await self._has_copy(user, inbox, notification_id):
             acted = await self._on_copy(user, inbox, notification_id, action)
         else:
-            acted = await self._on_broadcast(user, inbox, broadcasts, action)
+            acted = await self._on_broadcast(user, inbox, notification_id, action)
         change = StatesChanged(user, inbox, READ, ids=(notification_id,), acted=acted)
         self.bus.publish(change)
         # A repeat raises the event again, because the first request may have failed to do so.
@@ -196,9 +197,17 @@ class ActOnNotification:
         }
         await self.events(tenant_of(user), "notification.acted", data)
 
+    async def _has_copy(self, user: UserKey, inbox: str, notification_id: str) -> bool:
+        copy_ids, _ = await self.find(user, inbox, [notification_id])
+        if not copy_ids:
+            return False
+        if await self.copies.holders([user], inbox, notification_id):
+            return True
+        # It may be a broadcast that another process has just delivered.
+        await self.find.views.get(tenant_of(user), inbox, age_ms=0)
+        return False
+
     async def _on_copy(self, user: UserKey, inbox: str, notification_id: str, action: str) -> Acted:
-        if not await self.copies.holders([user], inbox, notification_id):
-            raise NotificationNotFound
         shown = await self.showing.copy_text(tenant_of(user), inbox, notification_id)
         if shown is None:
             raise NotificationNotFound
@@ -211,8 +220,9 @@ class ActOnNotification:
         return acted
 
     async def _on_broadcast(
-        self, user: UserKey, inbox: str, broadcasts: Sequence[Broadcast], action: str
+        self, user: UserKey, inbox: str, notification_id: str, action: str
     ) -> Acted:
+        _, broadcasts = await self.find(user, inbox, [notification_id])
         shown = await self.showing.broadcast_text(broadcasts[0]) if broadcasts else None
         if shown is None:
             raise NotificationNotFound
