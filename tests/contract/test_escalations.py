@@ -15,7 +15,7 @@ from tests.support.clock import NOW
 from tidings.model.escalations import Escalation
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notification_states import StateChange
-from tidings.model.notifications import NOTHING_READ
+from tidings.model.notifications import EMAIL_DECIDED, NOTHING_READ
 from tidings.ports.due import Due
 from tidings.ports.escalations import due_of_escalation, portion_of
 
@@ -63,9 +63,24 @@ async def test_a_portion_is_replaced_and_dropped(store: Store) -> None:
     await store.escalations.put([first], NOW)
     await store.escalations.put([later], NOW)
     assert await get(store, first) == later
+    await store.escalations.drop(first)  # another process has replaced it
+    assert await get(store, first) == later
     for _ in range(2):
-        await store.escalations.drop(first)
+        await store.escalations.drop(later)
     assert await get(store, first) is None
+
+
+async def test_only_a_portion_that_is_as_it_was_is_replaced(store: Store) -> None:
+    first = portion(0, NOW, new_id())
+    later = msgspec.structs.replace(first, users=("bob",), at=NOW + 9, attempt=1)
+    other = msgspec.structs.replace(first, users=("ann",), at=NOW + 8)
+    assert not await store.escalations.replace(first, later, NOW)
+    assert await get(store, first) is None
+    await store.escalations.put([first], NOW)
+    assert await store.escalations.replace(first, later, NOW)
+    assert not await store.escalations.replace(first, other, NOW)
+    assert await get(store, first) == later
+    assert due_of_escalation(later, NOW) in await due(store, later.at)
 
 
 async def copy(store: Store, user: UserKey, name: str) -> None:
@@ -84,6 +99,21 @@ async def test_only_the_first_claim_holds_until_it_is_released(store: Store) -> 
     assert not await claims.claim(ANN, INBOX, name, NOW + 2)
     await claims.release(ANN, INBOX, name, NOW)
     assert await claims.claim(ANN, INBOX, name, NOW + 2)
+
+
+async def test_a_claim_whose_outcome_is_known_stays(store: Store) -> None:
+    name = new_id()
+    await copy(store, ANN, name)
+    claims = store.escalations
+    assert await claims.claim(ANN, INBOX, name, NOW)
+    for claimed_at, kept in ((NOW + 1, NOW), (NOW, EMAIL_DECIDED), (NOW, EMAIL_DECIDED)):
+        await claims.finish(ANN, INBOX, name, claimed_at)
+        found = await claims.copies([ANN], INBOX, name)
+        assert found[ANN].escalated_at == kept
+    await claims.release(ANN, INBOX, name, NOW)
+    assert not await claims.claim(ANN, INBOX, name, NOW + 2)
+    await claims.finish(BOB, INBOX, name, NOW)
+    assert await claims.copies([BOB], INBOX, name) == {}
 
 
 async def test_what_is_read_archived_or_unknown_is_not_claimed(store: Store) -> None:

@@ -246,6 +246,7 @@ async def test_who_is_deactivated_or_has_a_strange_address_gets_nothing(news: Es
         "a nn@example.org",
         "ann@example.org\r\nBcc: x@y.z",
         "ä@b.c",
+        "=?utf-8?q?a=0d=0aBcc=3ax?=@example.org",
     ],
 )
 async def test_unusual_addresses_are_refused(news: Escalation, address: str) -> None:

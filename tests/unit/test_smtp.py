@@ -103,6 +103,15 @@ async def test_each_answer_says_whether_it_was_sent(
     assert server.received == []
 
 
+async def test_what_cannot_be_written_as_a_message_is_refused(
+    server: TestMailServer, tls: ServiceTls
+) -> None:
+    odd = msgspec.structs.replace(LETTER, recipient="=?utf-8?q?a=0d=0aBcc=3ax?=@example.org")
+    async with mailer(server, tls.authority).connect() as connection:
+        assert [await connection.send(one) for one in (odd, LETTER)] == ["refused", "sent"]
+    assert [got.recipient for got in server.received] == [LETTER.recipient]
+
+
 async def test_a_refusal_does_not_end_the_connection(
     server: TestMailServer, tls: ServiceTls
 ) -> None:

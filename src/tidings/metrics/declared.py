@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares all metrics. The reference page, the dashboard and the alert rules are made from this.
+"""Declares all metrics; those of the first question are in `speed`. The reference page, the
+dashboard and the alert rules are made from this.
 
 Labels are names from the code or the configuration, so their number is bounded. No label contains a
 tenant, a user, a chat or a connection. A histogram of seconds measures up to the time at which the
@@ -10,8 +11,11 @@ from functools import partial
 from typing import Final
 
 from tidings.metrics.meters import AMOUNTS, LATE_SECONDS, declare
+from tidings.metrics.speed import delivery_seconds as delivery_seconds
+from tidings.metrics.speed import hello_seconds as hello_seconds
+from tidings.metrics.speed import received_seconds as received_seconds
+from tidings.metrics.speed import send_seconds as send_seconds
 
-_fast = partial(declare, question="Is it fast?")
 _whole = partial(declare, question="Is it whole?")
 _there = partial(declare, question="Who is there?")
 _done = partial(declare, question="What do they do?")
@@ -22,41 +26,6 @@ _runs = partial(declare, question="What runs?")
 FLEET: Final = "`bus = kafka`"
 BACKUPS: Final = "`store = sqlite`, and a backup"
 TABLES: Final = "`store = dynamodb`"
-
-send_seconds = _fast(
-    "tidings_send_seconds",
-    "histogram",
-    "Time from the arrival of a message until it is durable, for messages that were accepted. On a "
-    "socket, one message at a time is timed.",
-    "via",
-    source="gateway, api",
-    starts=("rest", "socket"),
-)
-delivery_seconds = _fast(
-    "tidings_delivery_seconds",
-    "histogram",
-    "Age of an entry, since its created_at, when it is written to a socket. The path is local if "
-    "this process appended the entry, or read it in order to append after it; bus if a worker "
-    "handed it over; or catch_up if it was read from the log for a device, which includes the time "
-    "for which the device was offline. One live entry at a time is timed in each chat of a "
-    "connection.",
-    "path",
-    source="gateway",
-    starts=("local", "bus", "catch_up"),
-)
-received_seconds = _fast(
-    "tidings_received_seconds",
-    "histogram",
-    "Age of an entry, since its created_at, when a device acknowledges it. One entry at a time is "
-    "timed in each chat of a connection, and none of a catch-up.",
-    source="gateway",
-)
-hello_seconds = _fast(
-    "tidings_hello_seconds",
-    "histogram",
-    "Time from hello until the connection is live.",
-    source="gateway",
-)
 
 relay_late = _whole(
     "tidings_relay_late_total",
@@ -371,6 +340,16 @@ spans = _outside(
     needs="`otlp`",
     starts=("exported", "failed", "dropped", "limited"),
 )
+emails = _outside(
+    "tidings_emails_total",
+    "counter",
+    "E-mails about unread notifications by outcome: taken by the mail server (sent), to be tried "
+    "again (later), refused for good, given up after many attempts (failed), or of unknown outcome "
+    "because the connection broke. Without a mail server, an escalation is off.",
+    "outcome",
+    source="worker",
+    starts=("sent", "later", "refused", "failed", "unknown", "off"),
+)
 
 build_info = _runs(
     "tidings_build_info",
@@ -397,4 +376,3 @@ backup_age = _runs(
     source="all roles",
     needs=BACKUPS,
 )
-from tidings.metrics.emails import emails as emails  # noqa: E402 - pages have this order

@@ -8,13 +8,14 @@ import msgspec
 
 SUBJECT_CHARS_MAX: Final = 200
 EMAIL: Final = re.compile(
-    r"(?=.{1,64}@)(?=.{1,254}\Z)"
+    r"(?=.{1,64}@)(?=.{1,254}\Z)(?!.*=\?)"
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+"
     r"[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 )
 """An address that needs neither quotes nor an extension of SMTP. Quoted and international names
-exist, but programs disagree about what they mean."""
+exist, but programs disagree about what they mean, as they do about `=?`, which begins an encoded
+word in a header."""
 
 EmailOutcome = Literal["sent", "later", "refused", "unknown"]
 """What became of an e-mail: the mail server took it, or asks to try again; it refuses it for good;

@@ -142,6 +142,9 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
         return f"b{self.sequence}"
 
 
+EMAIL_DECIDED: Final = 0
+
+
 class Copy(NotificationStates, frozen=True, kw_only=True):
     """A user's reference to a notification, and its states for this user."""
 
@@ -153,7 +156,8 @@ class Copy(NotificationStates, frozen=True, kw_only=True):
     collapse: str | None = None
     """Digest of the collapse key; None if there is no key."""
     escalated_at: int | None = None
-    """When an e-mail about the copy was claimed, because it was still unread; None if none was."""
+    """When an e-mail about the copy was claimed, because it was still unread; None if none was, and
+    `EMAIL_DECIDED` when its outcome is known."""
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as MAIL_POLICY
@@ -109,7 +110,10 @@ class _Connection:
         self._clock = clock
 
     async def send(self, email: Email) -> EmailOutcome:
-        content = to_bytes(email, self._sender, self._clock.now())
+        try:
+            content = to_bytes(email, self._sender, self._clock.now())
+        except (ValueError, MessageError):
+            return "refused"  # it cannot be written as a message, so trying again does not help
         refusal = await self._envelope(email.recipient)
         if refusal is not None:
             return await self._refused(refusal)

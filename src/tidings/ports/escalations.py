@@ -65,8 +65,16 @@ class Escalations(Protocol):
         """Return a portion, from a strong read."""
         ...
 
+    async def replace(self, before: Escalation, after: Escalation, now: int) -> bool:
+        """Store `after` with its due item, if the stored portion is still as it was in `before`.
+
+        Returns False if it is not, because another process worked on the same portion.
+        """
+        ...
+
     async def drop(self, escalation: Escalation) -> None:
-        """Remove a portion, for whose users everything is decided."""
+        """Remove a portion, for whose users everything is decided, unless it was replaced since it
+        was read."""
         ...
 
     async def copies(
@@ -85,4 +93,8 @@ class Escalations(Protocol):
 
     async def release(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
         """Take back a claim made at `now`, because the mail server did not take the e-mail."""
+        ...
+
+    async def finish(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
+        """Store that the outcome of the claim made at `now` is known: `EMAIL_DECIDED`."""
         ...

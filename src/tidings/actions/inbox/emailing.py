@@ -170,6 +170,8 @@ class SendEmails:
             "email": result,
         }
         await self._raise(portion.tenant, "notification.escalated", data)
+        # A repeat after a crash, or another process, must not raise the event again.
+        await self._escalations.finish(user, portion.inbox, portion.notification_id, claimed_at)
 
     async def _is_unread(self, to: Recipient, inbox: str, now: int) -> bool:
         state = await self._copies.read_state(to.user, inbox)

@@ -14,7 +14,7 @@ from tidings.actions.inbox.showing import NotificationReader
 from tidings.model.emails import EMAIL
 from tidings.model.escalations import MINUTE_MS, Escalation
 from tidings.model.ids import UserKey, user_id
-from tidings.model.notifications import Copy, InboxConfig
+from tidings.model.notifications import EMAIL_DECIDED, Copy, InboxConfig
 from tidings.model.refusals import InboxNotFound
 from tidings.model.scheduled import SETTLE_MS
 from tidings.ports.due import Due
@@ -25,6 +25,9 @@ from tidings.ports.tenant_jobs import NotYet
 from tidings.ports.world import Clock
 
 RETRY_MS_MAX: Final = 60 * MINUTE_MS
+CLAIM_MS: Final = 3 * MINUTE_MS
+"""After this time nobody sends a claimed e-mail any more: a mail server has half a minute for each
+of four answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,25 @@ class Escalate:
                 await self.escalations.drop(portion)
             else:
                 later = msgspec.structs.replace(left, at=max(left.at, due.at + 1))
-                await self.escalations.put([later], self.clock.now())
+                await self._keep(portion, later)
 
     async def give_up(self, due: Due) -> None:
         """Remove the portion, because it failed unexpectedly several times, or nobody needs it."""
         portion = await self.escalations.get(due.tenant, due.subject, *portion_of(due))
         if portion is not None:
             await self.escalations.drop(portion)
+
+    async def _keep(self, portion: Escalation, left: Escalation) -> None:
+        """Store who is left of a portion. If another process has worked on the same portion
+        meanwhile, those whom it has left are left too."""
+        name, number = portion.notification_id, portion.number
+        found: Escalation | None = portion
+        while found is not None:
+            if await self.escalations.replace(found, left, self.clock.now()):
+                return
+            found = await self.escalations.get(portion.tenant, portion.inbox, name, number)
+            left = left if found is None else _united(found, left)
+        await self.escalations.put([left], self.clock.now())
 
     async def _config(self, portion: Escalation) -> InboxConfig | None:
         """Return the settings of the inbox; None if nobody is to see the notification."""
@@ -98,21 +113,29 @@ class Escalate:
         profiles = await self.users.get_all(unread)
         reached = [user for user in unread if _has_address(profiles.get(user))]
         times = await self.reachable.times("email", reached, portion.inbox, portion.category, now)
+        times = {user: max(at, _undecided_until(copies[user])) for user, at in times.items()}
         ready = [user for user in times if times[user] <= now]
         unsent = await self.send(portion, config, _recipients(ready, copies, profiles))
         again = [user_id(one.user) for one in unsent.recipients]
-        quiet = {user_id(user): at for user, at in times.items() if at > now}
+        waiting = {user_id(user): at for user, at in times.items() if at > now}
         now = self.clock.now()
         left = msgspec.structs.replace(portion, users=tuple(again), at=now)
         if unsent.is_trouble:
             left = _tried_again(portion, again, now) or msgspec.structs.replace(left, users=())
-        return _joined(left, quiet)
+        return _joined(left, waiting)
 
 
 def _may_be_open(copy: Copy) -> bool:
     """Return True if the copy itself does not say that it is read or archived, or if an e-mail was
-    claimed whose outcome nobody knows."""
-    return copy.escalated_at is not None or (copy.read_at is None and copy.archived_at is None)
+    claimed whose outcome is not known."""
+    if copy.escalated_at is not None:
+        return copy.escalated_at != EMAIL_DECIDED
+    return copy.read_at is None and copy.archived_at is None
+
+
+def _undecided_until(copy: Copy) -> int:
+    """Return until when another process may be sending an e-mail about the copy."""
+    return 0 if copy.escalated_at is None else copy.escalated_at + CLAIM_MS
 
 
 def _has_address(user: User | None) -> bool:
@@ -138,9 +161,16 @@ def _tried_again(portion: Escalation, users: Sequence[str], now: int) -> Escalat
     )
 
 
-def _joined(left: Escalation, quiet: Mapping[str, int]) -> Escalation | None:
+def _joined(left: Escalation, waiting: Mapping[str, int]) -> Escalation | None:
     """Return one portion of all users who are left, due when the first of them is."""
-    times = [*quiet.values(), *([left.at] if left.users else [])]
+    times = [*waiting.values(), *([left.at] if left.users else [])]
     if not times:
         return None
-    return msgspec.structs.replace(left, users=(*left.users, *quiet), at=min(times))
+    return msgspec.structs.replace(left, users=(*left.users, *waiting), at=min(times))
+
+
+def _united(one: Escalation, other: Escalation) -> Escalation:
+    """Return the portion of the users of two portions, due when the first of them is."""
+    users = tuple(dict.fromkeys((*one.users, *other.users)))
+    at, attempt = min(one.at, other.at), max(one.attempt, other.attempt)
+    return msgspec.structs.replace(one, users=users, at=at, attempt=attempt)

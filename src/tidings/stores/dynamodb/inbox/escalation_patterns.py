@@ -16,6 +16,9 @@ PUT_ESCALATIONS: Final = Pattern(
 READ_ESCALATION: Final = Pattern(
     "read_escalation", "GetItem", _INBOX, "the users of a portion that is due", strong=True
 )
+REPLACE_ESCALATION: Final = Pattern(
+    "replace_escalation", "PutItem", _INBOX, "some users of a portion are decided, others later"
+)
 DROP_ESCALATION: Final = Pattern(
     "drop_escalation", "DeleteItem", _INBOX, "all users of a portion are decided"
 )
@@ -23,5 +26,8 @@ READ_COPIES: Final = Pattern(
     "read_copies", "BatchGetItem", _INBOX, "which users have not read a notification"
 )
 CLAIM_EMAIL: Final = Pattern(
-    "claim_email", "UpdateItem", _INBOX, "an e-mail about a copy is claimed, or its claim released"
+    "claim_email",
+    "UpdateItem",
+    _INBOX,
+    "an e-mail about a copy is claimed, its claim is released, or its outcome is known",
 )

@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.model.escalations import Escalation
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Copy
+from tidings.model.notifications import EMAIL_DECIDED, Copy
 from tidings.ports.due import Due
 from tidings.ports.escalations import Escalations, due_of_escalation, portion_of
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
@@ -29,6 +29,8 @@ _IS_OPEN: Final = (
     f"{IS_THERE} AND attribute_not_exists(#escalated_at) AND attribute_not_exists(#read_at)"
     " AND attribute_not_exists(#archived_at)"
 )
+_IS_CLAIMED: Final = "#escalated_at = :now"
+_IS_SAME: Final = "#json = :before"
 _escalation = msgspec.json.Decoder(Escalation)
 
 
@@ -65,8 +67,20 @@ class DynamoEscalations:
         item = await self._dynamo.get(patterns.READ_ESCALATION, key)
         return None if item is None else to_escalation(item)
 
+    async def replace(self, before: Escalation, after: Escalation, now: int) -> bool:
+        await self._put([due_item(due_of_escalation(after, now), now)])
+        item, values = escalation_item(after), {":before": _json(before)}
+        try:
+            await self._dynamo.put(patterns.REPLACE_ESCALATION, item, _IS_SAME, values)
+        except ConditionFailed as failed:
+            # The first attempt may have been stored, although its answer was lost.
+            return failed.item is not None and failed.item["json"] == item["json"]
+        return True
+
     async def drop(self, escalation: Escalation) -> None:
-        await self._dynamo.delete(patterns.DROP_ESCALATION, _key_of(escalation))
+        key, values = _key_of(escalation), {":before": _json(escalation)}
+        with suppress(ConditionFailed):
+            await self._dynamo.delete(patterns.DROP_ESCALATION, key, _IS_SAME, values)
 
     async def copies(
         self, users: Sequence[UserKey], inbox: str, notification_id: str
@@ -90,9 +104,15 @@ class DynamoEscalations:
 
     async def release(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
         key, values = copy_key(user, inbox, notification_id), {":now": now}
-        update, condition = "REMOVE #escalated_at", "#escalated_at = :now"
+        update = "REMOVE #escalated_at"
         with suppress(ConditionFailed):
-            await self._dynamo.update(patterns.CLAIM_EMAIL, key, update, condition, values)
+            await self._dynamo.update(patterns.CLAIM_EMAIL, key, update, _IS_CLAIMED, values)
+
+    async def finish(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
+        key, values = copy_key(user, inbox, notification_id), {":now": now, ":end": EMAIL_DECIDED}
+        update = "SET #escalated_at = :end"
+        with suppress(ConditionFailed):
+            await self._dynamo.update(patterns.CLAIM_EMAIL, key, update, _IS_CLAIMED, values)
 
 
 async def drop_overdue(dynamo: Dynamo, due: Due) -> None:
@@ -103,13 +123,17 @@ async def drop_overdue(dynamo: Dynamo, due: Due) -> None:
 
 def escalation_item(escalation: Escalation) -> Item:
     """Convert a portion of users to its item."""
-    content = {"json": msgspec.json.encode(escalation).decode()}
-    return {**_key_of(escalation), **content, TTL: ttl_seconds(escalation.expires_at)}
+    content = {"json": _json(escalation), TTL: ttl_seconds(escalation.expires_at)}
+    return {**_key_of(escalation), **content}
 
 
 def to_escalation(item: Item) -> Escalation:
     """Convert the item of a portion of users to the portion."""
     return _escalation.decode(item["json"])
+
+
+def _json(escalation: Escalation) -> str:
+    return msgspec.json.encode(escalation).decode()
 
 
 def _key_of(one: Escalation) -> Item:

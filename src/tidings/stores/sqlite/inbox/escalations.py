@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.model.escalations import Escalation
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Copy
+from tidings.model.notifications import EMAIL_DECIDED, Copy
 from tidings.ports.escalations import Escalations, due_of_escalation
 from tidings.stores.sqlite.chat.scheduled import PUT_DUE, due_row
 from tidings.stores.sqlite.engine.connections import Readers
@@ -21,6 +21,7 @@ PUT_ESCALATION: Final = f"""
 INSERT OR REPLACE INTO escalations ({columns(Escalation)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ONE: Final = "tenant = ? AND inbox = ? AND notification_id = ? AND number = ?"
+_SAME: Final = f"{_ONE} AND users = ? AND at = ? AND attempt = ?"
 _COPY: Final = "user_id = ? AND inbox = ? AND notification_id = ?"
 _COPIES: Final = f"""
 SELECT user_id, {columns(Copy)} FROM copies
@@ -30,7 +31,7 @@ _CLAIM: Final = f"""
 UPDATE copies SET escalated_at = ? WHERE {_COPY}
     AND escalated_at IS NULL AND read_at IS NULL AND archived_at IS NULL
 """
-_RELEASE: Final = f"UPDATE copies SET escalated_at = NULL WHERE {_COPY} AND escalated_at = ?"
+_END: Final = f"UPDATE copies SET escalated_at = ? WHERE {_COPY} AND escalated_at = ?"
 
 _users = msgspec.json.Decoder(tuple[str, ...])
 
@@ -63,12 +64,24 @@ class SqliteEscalations:
 
         return await self._readers.read(read)
 
+    async def replace(self, before: Escalation, after: Escalation, now: int) -> bool:
+        same, row = _same(before), escalation_row(after)
+        due = due_row(due_of_escalation(after, now))
+
+        def write(db: apsw.Connection) -> bool:
+            if not db.execute(f"SELECT 1 FROM escalations WHERE {_SAME}", same).get:
+                return False
+            db.execute(PUT_ESCALATION, row)
+            db.execute(PUT_DUE, due)
+            return True
+
+        return await self._writer.write(write, rows=2)
+
     async def drop(self, escalation: Escalation) -> None:
-        one = escalation
-        key = (one.tenant, one.inbox, one.notification_id, one.number)
+        same = _same(escalation)
 
         def write(db: apsw.Connection) -> None:
-            db.execute(f"DELETE FROM escalations WHERE {_ONE}", key)
+            db.execute(f"DELETE FROM escalations WHERE {_SAME}", same)
 
         await self._writer.write(write, rows=1)
 
@@ -91,16 +104,31 @@ class SqliteEscalations:
         return await self._writer.write(write, rows=1)
 
     async def release(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
+        await self._end(None, user, inbox, notification_id, now)
+
+    async def finish(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
+        await self._end(EMAIL_DECIDED, user, inbox, notification_id, now)
+
+    async def _end(self, end: int | None, *claim: str | int) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(_RELEASE, (user, inbox, notification_id, now))
+            db.execute(_END, (end, *claim))
 
         await self._writer.write(write, rows=1)
 
 
 def escalation_row(escalation: Escalation) -> tuple[Any, ...]:
     """Convert a portion of users to a row."""
-    users = msgspec.json.encode(escalation.users).decode()
+    users = _column(escalation.users)
     return msgspec.structs.astuple(msgspec.structs.replace(escalation, users=users))
+
+
+def _column(users: tuple[str, ...]) -> str:
+    return msgspec.json.encode(users).decode()
+
+
+def _same(one: Escalation) -> tuple[str | int, ...]:
+    key = (one.tenant, one.inbox, one.notification_id, one.number)
+    return (*key, _column(one.users), one.at, one.attempt)
 
 
 def to_escalation(row: tuple[Any, ...]) -> Escalation:
