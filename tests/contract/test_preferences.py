@@ -24,6 +24,18 @@ async def test_preferences_are_what_was_put_last(store: Store) -> None:
     assert (await store.copies.read_state(ANN, "other")).preferences is None
 
 
+async def test_only_those_that_are_as_they_were_are_replaced(store: Store) -> None:
+    other = Preferences(uncategorized_email=False)
+    await store.copies.read_before(BOB, INBOX, NOW, 1)
+    for user in (ANN, BOB):  # one without an item, and one with marks
+        assert not await store.preferences.replace(user, INBOX, SOME, other)
+        assert (await store.copies.read_state(user, INBOX)).preferences is None
+        assert await store.preferences.replace(user, INBOX, None, SOME)
+        assert not await store.preferences.replace(user, INBOX, None, other)
+        assert await store.preferences.replace(user, INBOX, SOME, other)
+        assert (await store.copies.read_state(user, INBOX)).preferences == other
+
+
 async def test_those_of_some_users_are_found_at_once(store: Store) -> None:
     await store.preferences.put(ANN, INBOX, SOME)
     await store.copies.read_before(BOB, INBOX, NOW, 1)

@@ -2,7 +2,9 @@
 """Unsubscribing from e-mails with one click, without a login, and for nobody else."""
 
 import re
+from collections.abc import Awaitable, Callable
 from itertools import count
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +19,7 @@ from tests.integration.inbox_world import Reader
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Json
 from tidings.model.ids import user_key
+from tidings.model.notifications import ReadState
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,6 +89,63 @@ async def test_other_choices_of_the_user_stay(news: Escalation) -> None:
     assert after["categories"]["offers"] == off
     assert after["categories"]["x"]["in_app"] is False
     assert after["quiet_hours"] == quiet
+
+
+def in_between(
+    news: Escalation, monkeypatch: pytest.MonkeyPatch, other: Callable[[], Awaitable[object]]
+) -> None:
+    """Let something happen right after the next time that the preferences of a user are read."""
+    copies = type(news.rest.core.store.copies)
+    read, waiting = copies.read_state, [other]
+
+    async def read_state(*place: Any) -> ReadState:
+        state = await read(*place)
+        if waiting:
+            await waiting.pop()()
+        return state
+
+    monkeypatch.setattr(copies, "read_state", read_state)
+
+
+async def test_what_another_device_chooses_meanwhile_stays(
+    news: Escalation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await news.user("ann")
+    await emailed(news, "ann", category="offers")
+    own = f"/v1/inboxes/{ann.inbox}/preferences"
+    quiet = {"from": "03:00", "to": "03:01", "timezone": "UTC"}
+    in_between(news, monkeypatch, lambda: ann.actor.ok("PUT", own, {"quiet_hours": quiet}))
+    assert (await click(news, link(news))).status_code == 200
+    after = await preferences(ann)
+    assert after["categories"]["offers"]["email"] is False
+    assert after["quiet_hours"] == quiet
+
+
+async def test_a_change_of_other_choices_meanwhile_does_not_undo_it(
+    news: Escalation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await news.user("ann")
+    await emailed(news, "ann")
+    own, path = f"/v1/inboxes/{ann.inbox}/preferences", link(news)
+    await ann.actor.ok("PUT", own, {"categories": {}})
+    news.rest.clock.time += 2_000  # the settings of an inbox are cached for a second
+    in_between(news, monkeypatch, lambda: click(news, path))
+    after = await ann.actor.ok("PUT", own, {"categories": {"offers": {"push": False}}})
+    assert after["uncategorized"] == {"email": False}
+    assert await preferences(ann) == after
+
+
+async def test_a_default_that_is_switched_on_later_does_not_undo_it(news: Escalation) -> None:
+    ann = await news.user("ann")
+    await emailed(news, "ann", category="offers")
+    path = link(news)
+    for is_on in (False, True):
+        rules = {"offers": {"email": is_on}}
+        await news.room.actor.ok("PUT", news.room.path, {"title": "News", "category_rules": rules})
+        news.rest.clock.time += 2_000  # the settings of an inbox are cached for a second
+        if not is_on:
+            await click(news, path)
+    assert (await preferences(ann))["categories"]["offers"]["email"] is False
 
 
 async def test_opening_the_page_changes_nothing(news: Escalation) -> None:

@@ -20,6 +20,15 @@ class PreferenceStore(Protocol):
         """Replace the user's preferences."""
         ...
 
+    async def replace(
+        self, user: UserKey, inbox: str, before: Preferences | None, after: Preferences
+    ) -> bool:
+        """Store `after` if the user's preferences are still those in `before`.
+
+        Returns False if they are not, and stores nothing.
+        """
+        ...
+
     async def begin(self, tenant: str, inbox: str) -> bool:
         """Store that some users of the inbox have preferences; return False if there is no such
         inbox.

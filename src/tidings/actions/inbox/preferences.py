@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Get and replace a user's preferences in an inbox, and find out whom a notification may reach."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,12 +23,11 @@ from tidings.model.preferences import (
     is_on,
     quiet_until,
 )
-from tidings.model.refusals import InboxNotFound, Invalid
+from tidings.model.refusals import InboxNotFound, Invalid, StoreUnavailable
 from tidings.ports.bus import Bus, InboxRead
 from tidings.ports.inboxes import Copies
 from tidings.ports.preferences import PreferenceStore
 
-UNSUBSCRIBE_ATTEMPTS_MAX: Final = 3
 NOBODY_CHOSE: Final[Mapping[UserKey, Preferences]] = {}
 
 
@@ -78,17 +77,17 @@ class OwnPreferences:
             InboxNotFound: There is no such inbox.
             Invalid: A category is not one of the inbox, or the quiet hours are malformed.
             PreferencesRequired: A category that is required would be switched off.
+            StoreUnavailable: Other devices change them all the time, or the store does not answer.
         """
         config = await self.configs.get(tenant_of(user), inbox)
         _check(preferences, config)
-        if uncategorized_email is None and config.has_preferences:
-            before = (await self.copies.read_state(user, inbox)).preferences
-            uncategorized_email = before is None or before.uncategorized_email
-        preferences = msgspec.structs.replace(
-            preferences, uncategorized_email=uncategorized_email is not False
-        )
-        await self._store(user, inbox, config, preferences)
-        return _effective(config, preferences)
+
+        def change(before: Preferences) -> Preferences:
+            kept = uncategorized_email
+            is_on = before.uncategorized_email if kept is None else kept
+            return msgspec.structs.replace(preferences, uncategorized_email=is_on)
+
+        return _effective(config, await self._change(user, inbox, config, change))
 
     async def unsubscribe(self, user: UserKey, inbox: str, category: str | None) -> None:
         """Switch off e-mails to the user about a category, or about notifications without one.
@@ -101,22 +100,33 @@ class OwnPreferences:
         rules = config.category_rules or {}
         if category is not None:
             _check_required(category, CategoryChoice(email=False), rules.get(category))
-        for _ in range(UNSUBSCRIBE_ATTEMPTS_MAX):
-            chosen = (await self.copies.read_state(user, inbox)).preferences or Preferences()
-            if not is_on("email", category, rules, chosen):
-                return
-            # Another device may replace all preferences meanwhile, so this is read again.
-            await self._store(user, inbox, config, _without_email(chosen, category))
+        chosen = await self._chosen(user, inbox)
+        if chosen is None or chosen != _without_email(chosen, category):
+            await self._change(user, inbox, config, lambda before: _without_email(before, category))
 
-    async def _store(
-        self, user: UserKey, inbox: str, config: InboxConfig, preferences: Preferences
-    ) -> None:
+    async def _change(
+        self,
+        user: UserKey,
+        inbox: str,
+        config: InboxConfig,
+        change: Callable[[Preferences], Preferences],
+    ) -> Preferences:
+        """Change the user's preferences, again if another device does so meanwhile."""
         if not config.has_preferences:
             # This comes first: otherwise delivery might not ask for preferences that are stored.
             await self._begin(tenant_of(user), inbox)
-        await self.store.put(user, inbox, preferences)
-        # Broadcasts that are hidden now do not count.
-        self.bus.publish(InboxRead(user, inbox, by_reading=False))
+        before = await self._chosen(user, inbox) if config.has_preferences else None
+        for _ in range(limits.SLOT_ATTEMPTS_MAX):
+            after = change(before or Preferences())
+            if await self.store.replace(user, inbox, before, after):
+                # Broadcasts that are hidden now do not count.
+                self.bus.publish(InboxRead(user, inbox, by_reading=False))
+                return after
+            before = await self._chosen(user, inbox)
+        raise StoreUnavailable
+
+    async def _chosen(self, user: UserKey, inbox: str) -> Preferences | None:
+        return (await self.copies.read_state(user, inbox)).preferences
 
     async def _begin(self, tenant: str, inbox: str) -> None:
         is_there = await self.store.begin(tenant, inbox)

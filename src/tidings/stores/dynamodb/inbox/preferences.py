@@ -42,6 +42,22 @@ class DynamoPreferences:
             values={":preferences": preferences_to_attribute(preferences)},
         )
 
+    async def replace(
+        self, user: UserKey, inbox: str, before: Preferences | None, after: Preferences
+    ) -> bool:
+        stored = preferences_to_attribute(after)
+        values, condition = {":preferences": stored}, "attribute_not_exists(#preferences)"
+        if before is not None:
+            values[":before"] = preferences_to_attribute(before)
+            condition = "#preferences = :before"
+        key, update = marks_key(user, inbox), "SET #preferences = :preferences"
+        try:
+            await self._dynamo.update(PUT_PREFERENCES, key, update, condition, values)
+        except ConditionFailed as failed:
+            # The first attempt may have been stored, although its answer was lost.
+            return failed.item is not None and failed.item.get(PREFERENCES) == stored
+        return True
+
     async def begin(self, tenant: str, inbox: str) -> bool:
         key, values = config_key(tenant, inbox), {":true": True}
         update = "SET #has_preferences = :true"

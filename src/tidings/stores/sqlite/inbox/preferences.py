@@ -17,6 +17,7 @@ _PUT: Final = """
 INSERT INTO read_states (user_id, inbox, before, announced, preferences) VALUES (?, ?, 0, 0, ?)
 ON CONFLICT DO UPDATE SET preferences = excluded.preferences
 """
+_PRESENT: Final = "SELECT preferences FROM read_states WHERE user_id = ? AND inbox = ?"
 _BEGIN: Final = "UPDATE inboxes SET has_preferences = 1 WHERE tenant = ? AND inbox = ?"
 _OF: Final = """
 SELECT user_id, preferences FROM read_states WHERE preferences IS NOT NULL
@@ -39,6 +40,19 @@ class SqlitePreferences:
             db.execute(_PUT, row)
 
         await self._writer.write(write, rows=1)
+
+    async def replace(
+        self, user: UserKey, inbox: str, before: Preferences | None, after: Preferences
+    ) -> bool:
+        row, stored = (user, inbox, preferences_to_column(after)), preferences_to_column(before)
+
+        def write(db: apsw.Connection) -> bool:
+            if db.execute(_PRESENT, row[:2]).get != stored:
+                return False
+            db.execute(_PUT, row)
+            return True
+
+        return await self._writer.write(write, rows=1)
 
     async def begin(self, tenant: str, inbox: str) -> bool:
         def write(db: apsw.Connection) -> bool:
