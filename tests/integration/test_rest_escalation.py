@@ -18,6 +18,7 @@ from tidings.actions.inbox.emailing import ATTEMPTS_MAX
 from tidings.metrics import declared
 from tidings.model.ids import rfc3339, user_key
 from tidings.model.notifications import ESCALATE_MINUTES_MAX
+from tidings.ports.people import ProfileFields
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -254,6 +255,26 @@ async def test_unusual_addresses_are_refused(news: Escalation, address: str) -> 
     answer = await news.room.actor.call("PUT", path, {"email": address})
     assert (answer.status_code, answer.json()["code"]) == (400, "request.invalid")
     assert answer.json()["errors"][0]["pointer"] == "/email"
+
+
+async def test_an_unusual_address_from_before_can_be_sent_back(news: Escalation) -> None:
+    """Such addresses were accepted once. They get no e-mails, but a tenant sends whole users."""
+    old = '"ann"@example.org'
+    user, path = user_key(news.room.tenant, "ann"), f"/v1/tenants/{news.room.tenant}/users/ann"
+    await news.rest.core.store.users.put(
+        user,
+        display_name="Ann",
+        phone_number=None,
+        now=news.rest.clock.time,
+        fields=ProfileFields(email=old),
+    )
+    put = await news.room.actor.ok("PUT", path, {"email": old, "display_name": "Anna"})
+    assert (put["email"], put["display_name"]) == (old, "Anna")
+    other = await news.room.actor.call("PUT", path, {"email": '"bob"@example.org'})
+    assert other.status_code == 400
+    await news.tell("ann")
+    await news.pass_time()
+    assert (news.mailed, await news.raised()) == ([], [])
 
 
 async def test_portions_of_users_are_escalated_one_by_one(news: Escalation) -> None:

@@ -90,6 +90,7 @@ class PutUser:
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)
+        fields = await without_known_email(self.writer.users, user_key(tenant, user_id), fields)
         check_profile(display_name, fields)
         number = normal_form(phone_number) if isinstance(phone_number, str) else None
         if await self.tenants.get(tenant) is None:
@@ -239,6 +240,20 @@ def check_profile(display_name: str | None, fields: ProfileFields) -> None:
         raise Invalid(f"metadata must be at most {limits.METADATA_BYTES_MAX} bytes", "/metadata")
     if isinstance(email, str) and EMAIL.fullmatch(email) is None:
         raise Invalid("email must be an e-mail address, such as ann@example.org", "/email")
+
+
+async def without_known_email(
+    users: UserStore, user: UserKey, fields: ProfileFields
+) -> ProfileFields:
+    """Leave out an unusual e-mail address that the user has already.
+
+    It is from before addresses were checked strictly, and may be sent back with other fields.
+    """
+    if isinstance(fields.email, str) and EMAIL.fullmatch(fields.email) is None:
+        found = await users.get(user)
+        if found is not None and found.email == fields.email:
+            return msgspec.structs.replace(fields, email=msgspec.UNSET)
+    return fields
 
 
 def _is_web_address(text: str) -> bool:
