@@ -153,8 +153,10 @@ async def test_a_killed_server_pushes_no_message_twice(
     async with some_engine(engine, endpoint) as settings:
         allow = {"TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
         environment = {**NO_LIMITS, **allow, **as_environment(settings)}
-        async with ServerProcess(tmp_path / "data", environment=environment) as server:
-            await kill_run(server, say, rounds=10, kills=3)
+        async with ServerProcess(
+            tmp_path / "data", environment=environment, waits="pushes"
+        ) as server:
+            await kill_run(server, say, rounds=8, kills=2)
 
 
 @pytest.mark.soak

@@ -78,10 +78,12 @@ async def test_a_killed_server_delivers_what_is_due_once(
 
     async with some_engine(engine, endpoint) as settings:
         environment = {**NO_LIMITS, **as_environment(settings)}
-        async with ServerProcess(tmp_path / "data", environment=environment) as server:
+        async with ServerProcess(
+            tmp_path / "data", environment=environment, waits="due_items"
+        ) as server:
             town_of = partial(Town, server.url, server.root_key)
             await kill_run(
-                town_of, [server], say, due=400, lead_seconds=6, spread_seconds=4, kills=2
+                town_of, [server], say, due=300, lead_seconds=3, spread_seconds=3, kills=2
             )
 
 

@@ -27,6 +27,7 @@ from tidings.ports.push import PushNotice
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+PHONE = "/v1/me/devices/phone/push"
 _numbers = count(1)
 
 
@@ -101,7 +102,7 @@ class Pushing:
 
 async def register(user: Actor, token: str, **more: Any) -> None:
     body = {"provider": "fcm", "token": token, "app": "news", **more}
-    await user.ok("PUT", "/v1/me/devices/phone/push", body)
+    await user.ok("PUT", PHONE, body)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "dynamodb"])
@@ -330,7 +331,7 @@ async def test_a_browser_shows_every_notice_so_none_is_taken_back(pushing: Pushi
 
 async def test_without_a_device_nothing_is_claimed(pushing: Pushing) -> None:
     ann, bob, chat = await pushing.people()
-    await bob.ok("DELETE", "/v1/me/devices/phone/push")
+    await bob.ok("DELETE", PHONE)
     await ann.send(chat, "m1")
     await register(bob, "later")
     await ann.send(chat, "m2")
@@ -338,7 +339,10 @@ async def test_without_a_device_nothing_is_claimed(pushing: Pushing) -> None:
     assert notice.data["sequence"] == "3"
 
 
-@pytest.mark.parametrize("meanwhile", ["read", "redacted", "muted", "blocked", "nothing"])
+@pytest.mark.parametrize(
+    "meanwhile",
+    ["read", "redacted", "muted", "blocked", "unregistered", "given away", "nothing"],
+)
 async def test_another_attempt_is_made_only_if_there_is_still_something_to_notify_of(
     pushing: Pushing, meanwhile: str
 ) -> None:
@@ -351,6 +355,8 @@ async def test_another_attempt_is_made_only_if_there_is_still_something_to_notif
         "redacted": (ann, "DELETE", f"/v1/chats/{chat}/messages/2", None),
         "muted": (bob, "PUT", f"/v1/chats/{chat}/mute", {"until": later}),
         "blocked": (bob, "PUT", "/v1/me/blocks/ann", {}),
+        "unregistered": (bob, "DELETE", PHONE, None),
+        "given away": (ann, "PUT", PHONE, {"provider": "fcm", "token": "busy", "app": "news"}),
         "nothing": (bob, "GET", "/v1/me", None),
     }
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.integration.test_webhook_owing import an_endpoint, owed, owing
@@ -12,6 +13,7 @@ from tests.support.delivery import DeliveryDeployment, open_delivery
 from tests.support.dynamo_tables import some_tables
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
+from tidings.actions.webhooks.owing import RECENT_MS
 from tidings.assembly.delivery import owe_before_head_copies
 from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX
 from tidings.delivery.relay import Republisher
@@ -87,3 +89,28 @@ async def test_a_head_that_is_read_again_after_a_restart_owes_nothing(
         second.store.heads.looked(chat, Head(sequence=head))
         await second.store.heads.settled(chat)
         assert await owed(second, endpoint, chat) is None
+
+
+async def test_an_endpoint_that_is_enabled_again_does_not_get_old_entries_once_more(
+    dynamodb_endpoint: str, prefix: str, tmp_path: Path
+) -> None:
+    async with a_process(dynamodb_endpoint, prefix, tmp_path) as first:
+        endpoint = await an_endpoint(first, "alone")
+        chat = await first.chat(ANN, BOB)
+        head = (await first.send(ANN, chat)).sequence
+        await first.store.heads.settled(chat)
+    disabled = msgspec.structs.replace(endpoint, enabled=False, revision=2)
+    async with open_delivery(dynamodb_endpoint, prefix, tmp_path, is_alone=True) as second:
+        owe, webhooks = owing(second), second.store.webhooks
+        owe_before_head_copies(second.store.deliveries, owe)
+        await second.store.webhook_queue.advance(endpoint.place, OwedStream(chat, head, head))
+        second.clock.time += 2 * RECENT_MS
+        assert await webhooks.change(endpoint, disabled)
+        missed = (await second.send(ANN, chat)).sequence
+        await second.store.heads.settled(chat)
+        assert await webhooks.change(disabled, msgspec.structs.replace(endpoint, revision=3))
+        await owe.catch_up(endpoint)
+        assert await owed(second, endpoint, chat) == OwedStream(chat, head, missed)
+        sent = (await second.send(ANN, chat)).sequence
+        await second.store.heads.settled(chat)
+        assert await owed(second, endpoint, chat) == OwedStream(chat, head, sent)

@@ -17,11 +17,14 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly import foundation
 from tidings.buses import kafka_feed
+from tidings.delivery import timer
+from tidings.delivery.push_queue import PushQueue
 from tidings.gateway import totals
 from tidings.model import limits
 from tidings.model import webhooks as webhook_model
 from tidings.ports.sessions import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
+from tidings.stores.dynamodb.inbox import due
 
 SHORT_WAITS: Final = "SHORT_WAITS"
 """Environment variable with the names of the waits, separated by spaces."""
@@ -78,6 +81,17 @@ def webhooks() -> None:
     vars(webhook_model).update(waits)
 
 
+def pushes() -> None:
+    """Gather the messages of a burst for a short time before the next push notice."""
+    _set_defaults(PushQueue, gather_seconds=0.5)
+
+
+def due_items() -> None:
+    """Let the next process do what is due soon after one was killed."""
+    vars(timer).update(RENEW_MS=limits.SECOND_MS)
+    vars(due).update(LEASE_MS=3 * limits.SECOND_MS)
+
+
 def shorten_waits() -> None:
     """Shorten the waits that the environment names."""
     known = (
@@ -89,6 +103,8 @@ def shorten_waits() -> None:
         unread_totals,
         kafka_groups,
         webhooks,
+        pushes,
+        due_items,
     )
     waits = {wait.__name__: wait for wait in known}
     for name in os.environ.get(SHORT_WAITS, "").split():

@@ -3,13 +3,22 @@
 
 import asyncio
 from collections.abc import Sequence
+from zlib import crc32
 
 import pytest
 
 from tests.support.clock import NOW, ManualClock
 from tests.support.waiting import until
 from tidings.delivery import timer as module
-from tidings.delivery.timer import FAILURES_MAX, RENEW_MS, RETRY_MS_MAX, USUAL_PACE, Pace, Timer
+from tidings.delivery.timer import (
+    FAILURES_MAX,
+    RENEW_MS,
+    RETRY_MS_MAX,
+    SEARCH_MS,
+    USUAL_PACE,
+    Pace,
+    Timer,
+)
 from tidings.metrics import declared
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.due import Due, DueItems, DueKind, DueWork
@@ -17,20 +26,25 @@ from tidings.ports.tenant_jobs import NotYet
 
 
 class MemoryItems:
-    """Items in memory, in one shard."""
+    """Items in memory, in one shard or several."""
 
     def __init__(self, *items: Due) -> None:
         self.items = {item.name: item for item in items}
         self.leases = 0
         self.given_back = 0
         self.is_down = False
+        self.shards = 1
+        self.shard_of: dict[str, int] = {}
+        """Shards of some items; the others are divided evenly."""
+        self.searches = 0
+        """How often items were read without those of large tenants."""
 
     async def put(self, due: Due, now: int) -> None:
         self.items[due.name] = due
 
     async def lease(self, kind: DueKind, holder: str, now: int) -> Sequence[int]:
         self.leases += 1
-        return (0,)
+        return range(self.shards)
 
     async def read(
         self,
@@ -43,11 +57,16 @@ class MemoryItems:
     ) -> list[Due]:
         if self.is_down:
             raise StoreUnavailable
+        self.searches += bool(without)
         due = [item for item in self.items.values() if item.at <= now and item.kind == kind]
+        due = [item for item in due if self._shard(item) == shard]
         due = [item for item in due if after is None or item.name > after.name]
         return sorted((one for one in due if one.tenant not in without), key=lambda one: one.name)[
             :limit
         ]
+
+    def _shard(self, due: Due) -> int:
+        return self.shard_of.get(due.item_id, crc32(due.item_id.encode()) % self.shards)
 
     async def drop(self, due: Due) -> None:
         self.items.pop(due.name, None)
@@ -151,11 +170,43 @@ async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(*many, *few, pace=Pace(at_once=1))
     world.work.may_go.clear()
     await world.timer.look()
-    assert world.timer.depths() == {"held": 12, "running": 1}
+    assert world.timer.depths() == {"held": 7, "running": 1}
     world.work.may_go.set()
     await world.settled()
     assert set(world.work.did[:3]) == {"many00", "small0", "small1"}
-    assert len(world.work.did) == 12
+    assert len(world.work.did) == 7
+
+
+async def test_no_tenant_fills_the_memory_from_several_shards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("READ_MAX", 10), ("TENANT_HELD_MAX", 5), ("HELD_MAX", 20)):
+        monkeypatch.setattr(module, name, value)
+    many = [an_item(f"many{number:02}") for number in range(200)]
+    world = World(*many, an_item("small", tenant="b"))
+    world.items.shards = 4
+    world.items.shard_of = {"small": 0}
+    world.work.may_go.clear()
+    assert await world.timer.look()
+    assert world.timer.depths()["held"] == 6
+    world.work.may_go.set()
+    await world.settled()
+    assert "small" in world.work.did
+
+
+async def test_a_large_tenant_is_passed_by_once_in_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("READ_MAX", 10), ("TENANT_HELD_MAX", 5)):
+        monkeypatch.setattr(module, name, value)
+    world = World(*(an_item(f"many{number:02}") for number in range(90)))
+    for _ in range(3):
+        await world.pass_time(0)
+    assert world.items.searches == 1
+    await world.items.put(an_item("small", tenant="b"), NOW)
+    await world.pass_time(SEARCH_MS)
+    assert world.items.searches == 2
+    assert "small" in world.work.did
 
 
 async def test_what_must_wait_hides_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:

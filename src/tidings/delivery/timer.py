@@ -34,9 +34,12 @@ READ_MAX: Final = 500
 """Items of one shard that are read at once."""
 HELD_MAX: Final = 2_000
 """Items of one kind that a process has in memory, so that no kind waits for another."""
-TENANT_HELD_MAX: Final = 200
-"""If a tenant has this many items in memory, and more of its items are due than were read, the
+TENANT_HELD_MAX: Final = 500
+"""Items of one kind and one tenant that a process has in memory. If more of them are due, the
 process reads further for the items of other tenants."""
+SEARCH_MS: Final = 1 * SECOND_MS
+"""How often a process reads further for other tenants in a shard. Such a read may pass by all items
+of the large tenant."""
 AT_ONCE: Final = 64
 """Items whose work is done concurrently."""
 
@@ -88,8 +91,10 @@ class Timer:
         self._failures: dict[Name, int] = {}
         """Number of unexpected failures of items that are tried again."""
         self._turns: TenantRoundRobin[Due] = TenantRoundRobin()
-        self._of_tenants: Counter[str] = Counter()
+        self._of_tenants: Counter[tuple[DueKind, str]] = Counter()
         self._of_kinds: Counter[DueKind] = Counter()
+        self._searched: dict[tuple[DueKind, int], int] = {}
+        """When a shard was last read further for other tenants."""
         self._looks = 0
         self._enough = 0
         """Number of items in memory with which the next look need not wait any more."""
@@ -178,29 +183,45 @@ class Timer:
         at once, so reading continues behind them.
         """
         now, has_more = self._clock.now(), False
+        may_search = now >= self._searched.get((kind, shard), 0) + SEARCH_MS
         crowded: list[str] = []
         last: Due | None = None
         while self._of_kinds[kind] < HELD_MAX:
             found = await self._due.read(kind, shard, now, READ_MAX, crowded, last)
-            self._take(found, now)
+            has_more |= self._take(found, now)
             if len(found) < READ_MAX:
-                return has_more or self._of_kinds[kind] == HELD_MAX
-            last = found[-1]
-            crowded = [name for name, count in self._of_tenants.items() if count >= TENANT_HELD_MAX]
-            has_more = has_more or bool(crowded)
+                return has_more
+            last, crowded = found[-1], self._crowded(kind)
+            if crowded:
+                if not may_search:
+                    return True
+                self._searched[kind, shard] = now
+                has_more = True
         return True
 
-    def _take(self, found: list[Due], now: int) -> None:
+    def _crowded(self, kind: DueKind) -> list[str]:
+        """Return the tenants who have as many items of a kind in memory as they may."""
+        counts = self._of_tenants.items()
+        return [name for (one, name), count in counts if one == kind and count >= TENANT_HELD_MAX]
+
+    def _take(self, found: list[Due], now: int) -> bool:
+        """Keep items in memory as far as there is room; return True if some have to wait."""
+        has_more = False
         for due in found:
-            name = due.name
+            name, owner = due.name, (due.kind, due.tenant)
+            if name in self._held or self._paused.get(name, 0) > now:
+                continue
             if self._of_kinds[due.kind] >= HELD_MAX:
-                return
-            if name not in self._held and self._paused.get(name, 0) <= now:
-                self._held.add(name)
-                self._paused.pop(name, None)
-                self._of_tenants[due.tenant] += 1
-                self._of_kinds[due.kind] += 1
-                self._turns.put(due.tenant, due)
+                return True
+            if self._of_tenants[owner] >= TENANT_HELD_MAX:
+                has_more = True
+                continue
+            self._held.add(name)
+            self._paused.pop(name, None)
+            self._of_tenants[owner] += 1
+            self._of_kinds[due.kind] += 1
+            self._turns.put(due.tenant, due)
+        return has_more
 
     def _go_on(self) -> None:
         most = self._pace.at_once
@@ -230,9 +251,10 @@ class Timer:
     def _let_go(self, due: Due) -> None:
         self._held.discard(due.name)
         self._of_kinds[due.kind] -= 1
-        self._of_tenants[due.tenant] -= 1
-        if not self._of_tenants[due.tenant]:
-            del self._of_tenants[due.tenant]
+        owner = due.kind, due.tenant
+        self._of_tenants[owner] -= 1
+        if not self._of_tenants[owner]:
+            del self._of_tenants[owner]
         if len(self._held) <= self._enough:
             self._has_room.set()
 

@@ -129,7 +129,8 @@ class SendPush:
         if provider is None or target is None or device.provider not in settings.credentials:
             outcome = _UNKNOWN_PROVIDER
         else:
-            send = partial(self._attempts, provider, settings, target, notice, still)
+            again = partial(self._may_repeat, device, still)
+            send = partial(self._attempts, provider, settings, target, notice, again)
             outcome = await self._to_valid(device, send)
         if outcome is _ENDED or outcome.kind == "gone":
             await self._remove(device)
@@ -178,6 +179,15 @@ class SendPush:
             if still is not None and not await _is_wanted(still):
                 return _OUTDATED
         return await provider.send(credentials, target, notice)
+
+    async def _may_repeat(self, device: PushRegistration, still: StillWanted | None) -> bool:
+        """Return True if another attempt may be made: the notice is still wanted, the device has
+        not been registered for somebody else, and its session has not ended."""
+        if still is not None and not await still():
+            return False
+        known = await self.directory.devices(device.user_id)
+        is_known = any((one.device, one.digest) == (device.device, device.digest) for one in known)
+        return is_known and await self._is_valid(device)
 
     async def _is_valid(self, device: PushRegistration) -> bool:
         """Return True if the user is active, and the session that registered the device is

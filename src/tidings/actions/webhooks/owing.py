@@ -29,8 +29,19 @@ class _Unowed(NamedTuple):
     at: int
     tenant: str
     chat: ChatId
-    first: int
+    first: int | None
+    """None if this process does not know it."""
     last: int
+
+    def first_for(self, endpoint: WebhookEndpoint) -> int:
+        """Return the first entry to owe to an endpoint that this process did not know.
+
+        A courier skips the entries from before the endpoint began. An endpoint that began long ago
+        was enabled again, and a job finds what it has missed. It must not get all of a chat again.
+        """
+        if self.first is not None:
+            return self.first
+        return 1 if endpoint.since >= self.at - RECENT_MS else self.last
 
 
 class OweEntries:
@@ -103,7 +114,8 @@ class OweEntries:
         if not await self._followers(tenant):
             if until:  # what they miss is found by the job that enables one of them
                 self._owed_until.put(chat, last)
-            self._recent.append(_Unowed(self._clock.now(), tenant, chat, until + 1, last))
+            first = until + 1 if until else None
+            self._recent.append(_Unowed(self._clock.now(), tenant, chat, first, last))
             return
         if not until:
             until = (await reached([chat])).get(chat, 0)
@@ -127,7 +139,7 @@ class OweEntries:
         since = self._clock.now() - RECENT_MS
         for one in list(self._recent):
             if one.tenant == endpoint.tenant and one.at >= since:
-                await self._owe(endpoint, one.chat, one.first, one.last)
+                await self._owe(endpoint, one.chat, one.first_for(endpoint), one.last)
 
     async def _owe(self, endpoint: WebhookEndpoint, chat: ChatId, first: int, last: int) -> None:
         if not self._queue.is_fed_by_log:

@@ -23,7 +23,6 @@ _TAKE_OVER: Final = "DELETE FROM push_devices WHERE digest = ? RETURNING user_id
 _REMOVE: Final = """
 DELETE FROM push_devices WHERE user_id = ?1 AND device = ?2 AND digest = coalesce(?3, digest)
 """
-_SETTINGS_BOX: Final = "SELECT box FROM push_settings WHERE tenant = ?"
 # The semicolon follows the colon, which separates the tenant from the user.
 _OF_TENANT: Final = f"""
 SELECT {columns(PushRegistration)} FROM push_devices
