@@ -156,7 +156,7 @@ async def test_a_killed_server_pushes_no_message_twice(
         async with ServerProcess(
             tmp_path / "data", environment=environment, waits="pushes"
         ) as server:
-            await kill_run(server, say, rounds=8, kills=2)
+            await kill_run(server, say, rounds=8, kills=3)
 
 
 @pytest.mark.soak

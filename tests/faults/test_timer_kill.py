@@ -83,7 +83,7 @@ async def test_a_killed_server_delivers_what_is_due_once(
         ) as server:
             town_of = partial(Town, server.url, server.root_key)
             await kill_run(
-                town_of, [server], say, due=300, lead_seconds=3, spread_seconds=3, kills=2
+                town_of, [server], say, due=150, lead_seconds=3, spread_seconds=3, kills=2
             )
 
 
