@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inbox of the web app: put away and brought back on all devices, preferences, sounds."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -8,7 +9,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.browser.test_account import token_of
 from tests.browser.test_keyboard import pick, press
@@ -127,6 +128,38 @@ async def test_what_is_put_away_is_gone_and_back_on_all_devices(
         await expect(panel.region.get_by_text("Nothing is archived")).to_be_visible()
         await panel.leave()
         await expect(panel.row("Parcel sent")).to_be_visible()
+
+
+async def test_changes_that_come_during_a_reload_share_the_next_one(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    alice = await open_panel(visitors, demo, "Alice")
+    titles = [f"Change {number}" for number in range(4)]
+    for title in titles:
+        await post(demo, "alice", title)
+        await expect(alice.row(title)).to_be_visible()
+    asked, may_answer = list[str](), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.append(route.request.url)
+        await may_answer.wait()
+        await route.continue_()
+
+    page = alice.app.page
+    await page.clock.install()
+    await page.route("**/notifications?snoozed=true*", hold)
+    token = await token_of(demo, "alice")
+    found = (await call(demo, "GET", f"{INBOX}/notifications", key=token))["data"]
+    ids = {one["message"]["title"]: one["id"] for one in found}
+    for title in titles:
+        state = {"ids": [ids[title]], "archived": True}
+        await call(demo, "PUT", f"{INBOX}/state", state, token)
+        await expect(alice.row(title)).to_have_count(0)
+        await page.clock.fast_forward(1_000)
+        await until(lambda: len(asked))
+    assert len(asked) == 1
+    may_answer.set()
+    await until(lambda: len(asked) > 1)
 
 
 async def test_a_snooze_lasts_until_a_time_of_the_users_day(

@@ -17,13 +17,17 @@ export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 const REFRESH_MS = 300;
 const WAKE_MS_MIN = 10_000;
-const WAKE_MS_MAX = 86_400_000;
+const WAKE_MS_MAX = 3_600_000;
+const DAY_MS = 86_400_000;
 
 export class TidingsInbox extends TidingsElement {
   static observedAttributes = ["inbox"];
   #category = "";
   #trouble = "";
   #hadFocus = false;
+  #isLoading = false;
+  #isStale = false;
+  #pause = WAKE_MS_MIN;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #refreshing;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -99,11 +103,17 @@ export class TidingsInbox extends TidingsElement {
   /** Load everything again that is shown, once for all changes of a moment. */
   refresh() {
     clearTimeout(this.#refreshing);
-    this.#refreshing = setTimeout(() => {
-      void this.view?.reload().catch(() => {});
-      this.#more.value?.load();
-      void this.#wake();
-    }, REFRESH_MS);
+    this.#isStale = true;
+    this.#refreshing = setTimeout(() => this.#isLoading || void this.#load(), REFRESH_MS);
+  }
+
+  /** Load it; what changes meanwhile is loaded after that, and never at the same time. */
+  async #load() {
+    this.#isLoading = true;
+    this.#isStale = false;
+    await Promise.allSettled([this.view?.reload(), this.#more.value?.load(), this.#wake()]);
+    this.#isLoading = false;
+    if (this.#isStale && this.isConnected) this.refresh();
   }
 
   /** Load it again when the next snooze ends: the server does not say so. */
@@ -115,7 +125,9 @@ export class TidingsInbox extends TidingsElement {
     const left = Math.min(...ends, Infinity) - Date.now();
     clearTimeout(this.#waking);
     if (this.tidings !== tidings || !this.isConnected) return;
-    const ms = Math.min(Math.max(left, WAKE_MS_MIN), WAKE_MS_MAX);
+    const ms = Math.min(Math.max(left, this.#pause), ends.length ? WAKE_MS_MAX : DAY_MS);
+    // A browser whose clock is ahead asks less and less often.
+    this.#pause = left > 0 ? WAKE_MS_MIN : ms * 2;
     this.#waking = setTimeout(() => this.refresh(), ms);
   }
 

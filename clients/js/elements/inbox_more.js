@@ -117,13 +117,13 @@ export class InboxMore {
     this.#page = page;
     this.#items = this.#cursor = null;
     if (page === "preferences") void this.#element.attempt(this.#preferences.load());
-    this.load();
+    void this.load();
     this.#element.update();
   }
 
   /** Load the list of the open page, if it has one. Preferences stay as the user leaves them. */
-  load() {
-    if (this.#page && this.#page !== "preferences") void this.#element.attempt(this.#fetch(""));
+  async load() {
+    if (this.#page && this.#page !== "preferences") await this.#element.attempt(this.#fetch(""));
   }
 
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
