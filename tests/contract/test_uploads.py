@@ -104,6 +104,17 @@ async def test_a_message_takes_its_uploads_once(store: Store) -> None:
     ]
 
 
+async def test_an_expiring_message_has_its_files_alone_and_on_a_page(store: Store) -> None:
+    state = await a_chat(store)
+    sent = with_files(await stored(store), expires_at=NOW + DAY_MS)
+    assert await append(store, state, sent) == Kept()
+    one = await store.log.message(state.chat_id, ANN, 2)
+    page = await store.log.page(state.chat_id, ANN, after=1, limit=10)
+    for found in (one, page):
+        assert found is not None
+        assert [entry.files for entry in found.entries] == [sent.files]
+
+
 async def test_what_loses_its_content_is_visited(store: Store) -> None:
     state = await a_chat(store)
     kept, gone = await stored(store), await stored(store)

@@ -181,10 +181,14 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
     }
     if named:
         for body in await dynamo.batch_get(READ_BODIES, [body_key(*name) for name in named]):
-            entry = named[body["chat_id"], body["body_id"]]
-            entry.box, entry.box_key = body["box"], body["box_key"]
-            entry.files = body.get("files")
+            take_body(named[body["chat_id"], body["body_id"]], body)
     return entries
+
+
+def take_body(entry: Entry, body: Item) -> None:
+    """Give an expiring message its content and its files, which are in an item of their own."""
+    entry.box, entry.box_key = body["box"], body["box_key"]
+    entry.files = body.get("files")
 
 
 async def entries_at(

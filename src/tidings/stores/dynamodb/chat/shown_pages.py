@@ -31,6 +31,7 @@ from tidings.stores.dynamodb.chat.pages import (
     items_at,
     members_of,
     membership_row,
+    take_body,
     to_entries,
 )
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -176,7 +177,7 @@ def _shown(item: Item, rest: Mapping[str, Sequence[Item]]) -> Entry:
     its content."""
     entry = to_entry(item)
     for body in rest["bodies"]:
-        entry.box, entry.box_key = body["box"], body["box_key"]
+        take_body(entry, body)
     entry.mine = tuple(sorted(to_reaction(row)[0] for row in rest["reactions"]))
     return entry
 
