@@ -148,10 +148,18 @@ class FileRules(Ground):
         data = b"".join([piece async for piece in download.data])
         return download.name, data
 
-    @rule(later=st.sampled_from([0, ERASED_FILES_MS, DAY_MS + LATE_BYTES_MS]))
-    def sweep_files(self, later: int) -> None:
+    @precondition(lambda self: self.tenancy.shelf.uploads)
+    @rule(
+        later=st.sampled_from([0, ERASED_FILES_MS, DAY_MS + LATE_BYTES_MS]),
+        pick=picks,
+        is_redacted=st.booleans(),
+    )
+    def sweep_files(self, later: int, pick: int, is_redacted: bool) -> None:
         """Bytes that nobody can read are deleted a while later, and no others."""
         self.move_clock(self.now + later)
+        if is_redacted and (sent := self.sent_files()):
+            chat, sequence, _ = sent[pick % len(sent)]
+            self._redact_by_sender(chat, sequence)
         before = {name for name, upload in self.tenancy.shelf.uploads.items() if upload.is_removed}
         self.product.run(self.product.deployment.sweep())
         for line in self._expired_lines() if self.product.is_swept else ():
@@ -165,6 +173,16 @@ class FileRules(Ground):
             assert not (is_there and name in before)
             upload.is_removed = not is_there
             self.happened["bytes deleted"] += not is_there and name not in before
+
+    def compare_uploads(self) -> None:
+        """Those that no message has: whether each is reserved, and until when it can be sent."""
+        find = self.product.deployment.core.store.uploads.get
+        for name, upload in self.tenancy.shelf.uploads.items():
+            if upload.place is None and not upload.is_removed:
+                found = self.product.run(find(UserKey(upload.owner), name))
+                assert found is not None
+                assert (found.scheduled_id is None) == (upload.reserved is None)
+                assert found.expires_at == upload.expires_at
 
     def _expired_lines(self) -> list[Line]:
         return [

@@ -217,6 +217,7 @@ class InboxTenant(RuleBasedStateMachine):
             name: (
                 None if post.is_redacted else post.title,
                 not post.is_redacted and (post.deliver_at or 0) > self.now,
+                post.expires_at,
             )
             for name, post in {**box.posts, **waiting}.items()
             if post.expires_at > self.now
@@ -236,7 +237,11 @@ class InboxTenant(RuleBasedStateMachine):
         return [
             (
                 one.posted.notification_id,
-                (one.text and one.text.message["title"], one.is_scheduled),
+                (
+                    one.text and one.text.message["title"],
+                    one.is_scheduled,
+                    one.posted.expires_at,
+                ),
             )
             for one in found
         ]

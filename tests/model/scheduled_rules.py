@@ -167,12 +167,15 @@ class ScheduledRules(FileRules):
             self.product.verbs.scheduling.cancel(user, name),
         )
         self.happened["cancelled"] += both is not None
+        self.compare_uploads()
 
     def _scheduled(self, pick: int) -> tuple[UserKey, str]:
         """A scheduled message, which is not forgotten yet; now and then none."""
         known = [draft for draft in self.drafts.all.values() if draft.is_kept(self.now)]
         if pick % 8 == 0 or not known:
             return UserKey("acme:ann"), UNKNOWN
+        if pick % 2:  # as a rule one with files, if there is any
+            known = [draft for draft in known if draft.files] or known
         draft = known[-1 - pick // 8 % len(known)]
         return UserKey(draft.user), draft.name
 
@@ -207,6 +210,7 @@ class ScheduledRules(FileRules):
             self.move_clock(min(later))
         self.product.switch()
         self.product.run(self._work(is_dropped=not dies))
+        self.compare_uploads()
         for draft in self.drafts.all.values():
             assert draft.state != "pending" or draft.send_at > self.now
 
@@ -217,6 +221,7 @@ class ScheduledRules(FileRules):
         for shard in await due.lease("message", HOLDER, self.now):
             found += await due.read("message", shard, self.now, 100)
         for one in sorted(found, key=lambda item: (item.at, item.item_id)):
+            assert one.at <= self.now
             draft = next(d for d in self.drafts.all.values() if d.name == one.item_id)
             if draft.state == "pending" and draft.send_at == one.at:
                 self._fire(draft)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
-from tests.model.ground import Ground, users
+from tests.model.ground import USERS, Ground, picks, users
 from tests.model.lines import Line
+from tests.support.canary import canary
 from tidings.actions.search.searching import Asked
 from tidings.model.ids import ChatId, UserKey, user_key
 
@@ -55,7 +56,8 @@ class SearchRules(Ground):
         is_indexed: bool,
     ) -> None:
         """In all chats, with the index as it happens to be."""
-        reader = user or asker
+        blockers = sorted(who for who, _ in self.blocks)
+        reader = user or UserKey((blockers or [asker])[0])
         self._prepare(is_indexed)
         expected = {
             (chat, sequence)
@@ -70,13 +72,21 @@ class SearchRules(Ground):
         self.happened["found a file"] += query in ("almond", "hazel png") and len(expected) > 0
 
     @rule(chat=Ground.chats, user=users, query=queries, limit=st.sampled_from([1, 100]),
-          is_indexed=st.booleans())  # fmt: skip
+          is_indexed=st.booleans(), edited=st.none() | picks)  # fmt: skip
     def search_in(
-        self, chat: ChatId, user: UserKey, query: str, limit: int, is_indexed: bool
+        self,
+        chat: ChatId,
+        user: UserKey,
+        query: str,
+        limit: int,
+        is_indexed: bool,
+        edited: int | None,
     ) -> None:
-        """In one chat, whoever is a member of it."""
+        """In one chat, whoever is a member of it; perhaps just after a message was edited."""
         self._prepare(is_indexed)
         room = self.rooms[chat]
+        if edited is not None:
+            self._edit_one(chat, edited, "two" if query.startswith("tw") else "one")
 
         def expect() -> set[tuple[ChatId, int]]:
             room.member(user)
@@ -90,6 +100,16 @@ class SearchRules(Ground):
         both = self.same(expect, self._pages(user, asked, limit))
         assert both is None or both[0] == set(both[1])
         assert both is None or len(both[0]) == len(both[1])
+
+    def _edit_one(self, chat: ChatId, pick: int, word: str) -> None:
+        room, target = self.room(chat), self.target(chat, pick)
+        is_there = 1 <= target <= len(room.log)
+        sender = UserKey(room.log[target - 1].sender) if is_there else USERS[0]
+        text = canary(word)
+        self.same(
+            lambda: room.edit(sender, target, text, self.now),
+            self.product.verbs.edit(sender, chat, target, text),
+        )
 
     def _prepare(self, is_indexed: bool) -> None:
         self.product.switch()

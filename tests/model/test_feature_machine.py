@@ -33,13 +33,14 @@ SAFETY: Final = ("reported", "reported again", "UserBanned", "report: redact", "
                  "report: ban", "redacted, yet reported")  # fmt: skip
 EVERYTHING: Final = {*FILES, *LATER, *SEARCHES, *SAFETY}
 """What a run that tests anything has met at least once."""
-MAIN: Final = ("sent with files", "bytes deleted", "sent late with files", "found", "reported")
+MAIN: Final = ("sent with files", "sent late with files", "found", "reported")
 FLEET: Final = ("sent with files", "sent when due")
-SEEDS: Final = (3, 10)
+SEEDS: Final = (4, 11)
 """Together they meet everything, as long as the rules are the same."""
-SHORT_SEEDS: Final = (8,)
-FLEET_SEEDS: Final = (11,)
+SHORT_SEEDS: Final = (11,)
+FLEET_SEEDS: Final = (1,)
 FEW: Final = settings(SHORT, max_examples=6)
+FEWER: Final = settings(SHORT, max_examples=5)
 
 
 class FeatureRules(ScheduledRules, SearchRules, ModerationRules):
@@ -101,7 +102,7 @@ def test_features_are_so_in_two_processes(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
     engine = engine_of("dynamodb")
-    happened = run_until(FLEET, FeatureFleetMachine, engine, tmp_path, FEW, FLEET_SEEDS)
+    happened = run_until(FLEET, FeatureFleetMachine, engine, tmp_path, FEWER, FLEET_SEEDS)
     assert {what for what in FLEET if not happened[what]} == set()
 
 
