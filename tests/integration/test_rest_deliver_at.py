@@ -209,6 +209,26 @@ async def test_a_process_that_dies_in_it_delivers_it_once(
     assert (await ann.unread())["total"] == 1
 
 
+async def test_a_broadcast_is_listed_once_if_a_process_dies_before_its_retraction(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await open_newsroom(rest, "double")
+    name = await schedule(room, "once")
+    (found,) = await rest.core.store.notifications.get(room.tenant, room.inbox, [name])
+    rest.clock.time += MINUTE
+
+    async def die(*_: object) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(type(rest.core.store.scheduled_notifications), "finish", die)
+        with pytest.raises(ConnectionError):
+            await rest.core.due_work["inbox"].do(due_of_notification(found, rest.clock.time))
+    await room.redact(name)
+    page = await room.actor.ok("GET", f"{room.path}/notifications")
+    assert [one["id"] for one in page["data"]] == [name]
+
+
 @pytest.mark.parametrize("uids", [["ann"], None])
 async def test_a_delivery_that_is_given_up_shows_as_failed(
     rest: Rest, uids: list[str] | None

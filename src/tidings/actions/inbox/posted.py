@@ -16,6 +16,7 @@ from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
 from tidings.model.ids import UserKey, ulid_time
+from tidings.model.inbox_reading import LogView
 from tidings.model.notifications import (
     NOTIFICATION,
     Broadcast,
@@ -301,7 +302,7 @@ class ListPosted:
         shown = [
             await self._with_text(one, view.is_retracted(one.notification_id))
             for one in page
-            if one.expires_at > now and not _is_double(one)
+            if one.expires_at > now and not _is_double(one, view)
         ]
         if len(found) <= limit or page[-1].posted_at < now - _KEPT_MS_MAX:
             return shown, None
@@ -340,11 +341,12 @@ class ListPosted:
         )
 
 
-def _is_double(posted: Notification | Broadcast) -> bool:
+def _is_double(posted: Notification | Broadcast, view: LogView) -> bool:
     """Return True if this is a retraction, or a scheduled broadcast that the log has too."""
     if isinstance(posted, Broadcast):
         return posted.target is not None
-    return posted.sequence is not None
+    # A process may die before it stores the sequence.
+    return posted.sequence is not None or view.broadcast(posted.notification_id) is not None
 
 
 def _time_of(posted: Notification | Broadcast) -> int:
