@@ -5,7 +5,7 @@ import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Rest
-from tests.integration.webhook_town import a_town
+from tests.integration.webhook_town import Town, a_town
 from tests.integration.webhook_town import receiver as receiver
 from tests.integration.webhook_town import rest as rest
 from tests.support.waiting import until
@@ -270,15 +270,23 @@ async def test_a_secret_is_replaced_within_a_day(rest: Rest, receiver: WebhookRe
     assert (await town.put("message.created"))["secret"] not in (old, new)
 
 
-async def test_what_a_deleted_endpoint_was_owed_is_removed(
-    rest: Rest, receiver: WebhookReceiver
-) -> None:
-    town = await a_town(rest, "leaves", receiver)
+async def a_town_that_is_owed(
+    rest: Rest, tenant: str, receiver: WebhookReceiver
+) -> tuple[Town, webhooks.WebhookEndpoint]:
+    """A town with a message that its endpoint does not take, and the endpoint."""
+    town = await a_town(rest, tenant, receiver)
     await town.put("message.created")
     receiver.answer = lambda _: 503
     ann, _ = await town.users("ann", "bob")
     await ann.send(await ann.group("bob"), "m1")
     [endpoint] = await rest.core.store.webhooks.of(town.tenant)
+    return town, endpoint
+
+
+async def test_what_a_deleted_endpoint_was_owed_is_removed(
+    rest: Rest, receiver: WebhookReceiver
+) -> None:
+    town, endpoint = await a_town_that_is_owed(rest, "leaves", receiver)
     queue = rest.core.store.webhook_queue
 
     async def owed() -> int:
@@ -298,12 +306,7 @@ async def test_what_a_deleted_endpoint_was_owed_is_removed(
 async def test_a_job_removes_nothing_of_an_endpoint_that_was_not_deleted(
     rest: Rest, receiver: WebhookReceiver
 ) -> None:
-    town = await a_town(rest, "stays", receiver)
-    await town.put("message.created")
-    receiver.answer = lambda _: 503
-    ann, _ = await town.users("ann", "bob")
-    await ann.send(await ann.group("bob"), "m1")
-    [endpoint] = await rest.core.store.webhooks.of(town.tenant)
+    town, endpoint = await a_town_that_is_owed(rest, "stays", receiver)
     queue = rest.core.store.webhook_queue
     await until(lambda: receiver.asked)  # the message, which stays; the row of the group does not
     await rest.core.start_job(town.tenant, "webhook.delete", "main", "j1", endpoint.place)

@@ -34,10 +34,10 @@ async def disabled_town(
     return town, ann, chat
 
 
-async def test_a_process_may_die_after_it_has_enabled_an_endpoint(
-    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+async def enable_and_die(
+    town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    town, ann, chat = await disabled_town(rest, "died", receiver)
+    """Enable the endpoint in a process that dies before it has started the job."""
 
     async def die(*_: object) -> None:
         raise RuntimeError("the process dies")
@@ -46,6 +46,13 @@ async def test_a_process_may_die_after_it_has_enabled_an_endpoint(
         patched.setattr(ResumeEndpoints, "__call__", die)
         body = {"url": receiver.url, "events": ["message.created"]}
         assert (await town.backend.call("PUT", town.path(), body)).status_code == 500
+
+
+async def test_a_process_may_die_after_it_has_enabled_an_endpoint(
+    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, ann, chat = await disabled_town(rest, "died", receiver)
+    await enable_and_die(town, receiver, monkeypatch)
     assert (await town.get())["enabled"] is True
     rest.clock.time += STARTED_MS
     await ann.send(chat, "m2")
@@ -61,14 +68,7 @@ async def test_a_repeated_request_starts_the_job_that_the_first_did_not(
     rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     town, _, chat = await disabled_town(rest, "repeated", receiver)
-
-    async def die(*_: object) -> None:
-        raise RuntimeError("the process dies")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ResumeEndpoints, "__call__", die)
-        body = {"url": receiver.url, "events": ["message.created"]}
-        assert (await town.backend.call("PUT", town.path(), body)).status_code == 500
+    await enable_and_die(town, receiver, monkeypatch)
     await town.put("message.created")
     await run_jobs(rest, town.tenant)
     await town.got((chat, 2))
