@@ -64,6 +64,15 @@ async def test_who_read_it_and_when(rest: Rest, talk: Talk) -> None:
     assert listed["as_of"] == rfc3339(rest.clock.time)
 
 
+async def test_nobody_reads_a_message_before_it_is_sent(rest: Rest, talk: Talk) -> None:
+    chat, ann, ben = talk
+    rest.clock.time = rest.clock.time // 1_000 * 1_000 + 900
+    sent = await ann.send(chat, "now")
+    await read(ben, chat, sent["sequence"])
+    (row,) = (await ann.ok("GET", f"/v1/chats/{chat}/messages/{sent['sequence']}/receipts"))["data"]
+    assert (row["delivered_at"], row["read_at"]) == (sent["created_at"], sent["created_at"])
+
+
 async def test_who_joined_later_is_left_out_and_pages_follow(rest: Rest, talk: Talk) -> None:
     chat, ann, ben = talk
     await rest.users("cat", "dan", "eve")

@@ -97,7 +97,7 @@ async def list_message_receipts(
     earliest joined first. In chats of more than 64 members, the answer is up to 30 seconds old."""
     found = await verbs.message_receipts(user, chat, sequence_in_path, asked.cursor, asked.limit)
     return MessageReceiptList(
-        [_record(member, sequence_in_path) for member in found.page],
+        [_record(member, sequence_in_path, found.sent_at) for member in found.page],
         found.delivered,
         found.read,
         rfc3339(found.as_of),
@@ -153,19 +153,23 @@ async def get_unread(user: UserKey, verbs: ChatVerbs) -> UnreadTotalRecord:
     return UnreadTotalRecord(**total_fields(await verbs.count_total(user)))
 
 
-def _record(member: ReceiptWithTimes, sequence: int) -> MessageReceipt:
+def _record(member: ReceiptWithTimes, sequence: int, sent_at: int) -> MessageReceipt:
     receipt = member.receipt
     return MessageReceipt(
         user_id(receipt.user),
         receipt.delivered >= sequence,
-        _time(member.delivered_at(sequence)),
+        _time(member.delivered_at(sequence), sent_at),
         receipt.read >= sequence,
-        _time(member.read_at(sequence)),
+        _time(member.read_at(sequence), sent_at),
     )
 
 
-def _time(time_ms: int | None) -> str | None:
-    return None if time_ms is None else rfc3339(time_ms)
+def _time(time_ms: int | None, sent_at: int) -> str | None:
+    """Format the time of a receipt.
+
+    Receipts store whole seconds, rounded down, so the second may begin before the message was sent.
+    """
+    return None if time_ms is None else rfc3339(max(time_ms, sent_at))
 
 
 OPERATIONS: Final = (list_message_receipts, mark_unread, hide_chat, get_unread)

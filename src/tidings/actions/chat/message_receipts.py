@@ -34,6 +34,7 @@ class MessageReceipts(msgspec.Struct, frozen=True, kw_only=True):
     """A page of the members to whom a message was sent, and how many of all such members have
     received and read it."""
 
+    sent_at: int
     page: list[ReceiptWithTimes]
     cursor: str | None
     delivered: int
@@ -83,6 +84,7 @@ class ListMessageReceipts:
         rest = [member for member in concerned if after is None or _position(member) > after]
         end = _position(rest[limit - 1]) if len(rest) > limit else None
         return MessageReceipts(
+            sent_at=message.created_at,
             page=rest[:limit],
             cursor=self._cursors.after(purpose, reader, end),
             delivered=sum(member.receipt.delivered >= sequence for member in concerned),
