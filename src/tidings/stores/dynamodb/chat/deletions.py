@@ -157,8 +157,24 @@ class DynamoDeletions:
         return msgspec.structs.replace(job, phase="keys_removed") if is_over else job
 
     async def _empty_entries(self, job: Deletion, now: int) -> Deletion:
-        chat = job.chat_id
-        items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
+        items = await items_after(self._dynamo, job.chat_id, job.emptied, BATCH_WRITE_MAX)
+        if not await self._forget_answers(job.chat_id, items):
+            return job
+        await self._forget_links(job.chat_id, items)
+        # A visit before the message is empty would find that it can still be read.
+        visits = [
+            visit
+            for item in items
+            for visit in visits_of(item["sender"], item.get("files"), now + ERASED_FILES_MS)
+        ]
+        await self._dynamo.batch_write(KEEP_VISITS, puts=visits)
+        await self._empty_content(job, items)
+        last = items[-1]["sequence"] if items else job.entries
+        phase = "done" if last >= job.entries else job.phase
+        return msgspec.structs.replace(job, phase=phase, emptied=last)
+
+    async def _forget_answers(self, chat: ChatId, items: list[Item]) -> bool:
+        """Delete some reactions and replies to messages; return True if none is left."""
         # A redaction deletes the reactions to its message in the background, which can fail.
         partitions = [
             reactions_of(chat, item["sequence"])
@@ -168,22 +184,20 @@ class DynamoDeletions:
         partitions += [
             replies_of(chat, item["sequence"]) for item in items if "reply_count" in item
         ]
-        if not all(
+        return all(
             await gather_bounded(partial(self._forget_partition, name) for name in partitions)
-        ):
-            return job
+        )
+
+    async def _forget_links(self, chat: ChatId, items: list[Item]) -> None:
+        """Delete the items that list messages among pins and mentions."""
         pins = [pin_key(chat, item["pinned"]) for item in items if "pinned" in item]
         await self._dynamo.batch_write(FORGET_REACTIONS, deletes=pins)
         mentions = [key for item in items for key in _mention_keys(item)]
         await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=mentions)
-        # A visit before the message is empty would find that it can still be read.
-        visits = [
-            visit
-            for item in items
-            for visit in visits_of(item["sender"], item.get("files"), now + ERASED_FILES_MS)
-        ]
-        await self._dynamo.batch_write(KEEP_VISITS, puts=visits)
-        bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
+
+    async def _empty_content(self, job: Deletion, items: list[Item]) -> None:
+        """Delete the bodies of messages, and overwrite the messages themselves."""
+        bodies = [body_key(job.chat_id, item[BODY]) for item in items if BODY in item]
         await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
         alone = [item for item in items if item["kind"] != "deleted" and IN_PACK not in item]
         await gather_bounded(partial(self._empty, job, item["sequence"]) for item in alone)
@@ -192,9 +206,6 @@ class DynamoDeletions:
             if IN_PACK in item:
                 packs.setdefault(item[IN_PACK].first, []).append(item)
         await gather_bounded(partial(self._empty_pack, job, *pack) for pack in packs.items())
-        last = items[-1]["sequence"] if items else job.entries
-        phase = "done" if last >= job.entries else job.phase
-        return msgspec.structs.replace(job, phase=phase, emptied=last)
 
     async def _empty(self, job: Deletion, sequence: int) -> None:
         values = {":nobody": tenant_itself(job.tenant), ":yes": True}
