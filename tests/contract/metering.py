@@ -107,10 +107,10 @@ class Devices:
     """Who is connected."""
 
     def __init__(self) -> None:
-        self.by_user: dict[UserKey, CountingReader] = {}
+        self.by_user: dict[UserKey, tuple[CountingReader, ...]] = {}
 
     def of(self, user: UserKey) -> Iterable[CountingReader]:
-        return (self.by_user[user],) if user in self.by_user else ()
+        return self.by_user.get(user, ())
 
 
 class Process:
@@ -181,7 +181,7 @@ class Process:
         for start in range(0, len(readers), _READERS_AT_ONCE):
             some = readers[start : start + _READERS_AT_ONCE]
             for user in some:
-                self.devices.by_user[user] = CountingReader()
+                self.devices.by_user[user] = (CountingReader(),)
             if is_small:
                 await self._received_by(some, entry)
             interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
@@ -196,7 +196,7 @@ class Process:
         await until(lambda: self.meter.requests.get("move_receipt", 0) >= wanted)
 
     def _are_told(self, readers: Sequence[UserKey]) -> bool:
-        return all(self.devices.by_user[user].recounts for user in readers)
+        return all(self.devices.by_user[user][0].recounts for user in readers)
 
     async def rest(self, user: UserKey) -> None:
         """Wait until heads and own marks of the user, who sent all there is, are written."""

@@ -347,7 +347,7 @@ async def test_many_messages_of_another_process_do_not_hold_up_the_event_loop(
                 pass
             turns.append(turn)
 
-    monkeypatch.setattr(bench.hub, "of", lambda user: (Slow(),) if user == BOB else ())
+    monkeypatch.setattr(bench.hub, "by_user", {BOB: (Slow(),)})
     bench.core.bus.publish(Learnt(await bench.core.store.log.tail(chat, 1), state))
     while len(turns) < 3:
         turn += 1

@@ -2,9 +2,9 @@
 """Sends chat events to the connections of this process. A frame is encoded once for all users."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, get_args
 
 import msgspec
 
@@ -18,16 +18,9 @@ from tidings.model.refusals import Unavailable
 from tidings.ports.bus import (
     Appended,
     Bus,
-    ChatChanged,
-    Event,
     Expired,
-    InboxEvent,
-    Invited,
     Learnt,
-    PresenceSwitched,
-    ProfileChanged,
     ReceiptMoved,
-    ScheduledFailed,
     Typing,
 )
 from tidings.tasks import Tasks, TurnBudget
@@ -39,6 +32,9 @@ from tidings.wire.frames import (
     UnreadFrame,
     encode,
 )
+
+_Notice = Learnt | ReceiptMoved | Typing | Expired
+"""The events besides `Appended` that are sent to connections here."""
 
 
 class ReceiptPace:
@@ -95,6 +91,11 @@ class Receiver(Protocol):
 class LocalConnections(Protocol):
     """Finds the connections of users in this process."""
 
+    @property
+    def by_user(self) -> Mapping[UserKey, Sequence[Receiver]]:
+        """The connections of each user who has one."""
+        ...
+
     def of(self, user: UserKey) -> Iterable[Receiver]:
         """Return the user's connections."""
         ...
@@ -129,7 +130,8 @@ class FanOut:
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
         self._is_closed = False
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_appended, Appended)
+        bus.subscribe(self._on_event, *get_args(_Notice))
 
     async def close(self) -> None:
         """Cancel running work, and ignore later events."""
@@ -137,21 +139,18 @@ class FanOut:
         self._pace.close()
         await self._tasks.close()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_appended(self, event: Appended) -> None:
+        if self._is_closed:
+            return
+        if event.span is None:
+            self._deliver(event.entry, event.state)
+        else:
+            self._deliver_traced(event.span, event.entry, event.state)
+
+    def _on_event(self, event: _Notice) -> None:
         if self._is_closed:
             return  # the last receipts are stored after the connections are closed
-        if isinstance(event, InboxEvent):
-            return  # handled by `InboxFrames`
         match event:
-            case Invited() | ChatChanged() | ScheduledFailed():
-                return  # handled by `OwnFrames`
-            case ProfileChanged() | PresenceSwitched():
-                return  # handled by `ProfileFrames`
-            case Appended():
-                if event.span is None:
-                    self._deliver(event.entry, event.state)
-                else:
-                    self._deliver_traced(event.span, event.entry, event.state)
             case Learnt():
                 self._later(self._learnt(event))
             case ReceiptMoved():
@@ -186,10 +185,10 @@ class FanOut:
         self._deliver(*learnt)
 
     def _deliver(self, entry: Entry, state: ChatState) -> None:
-        of, is_small = self._connections.of, state.is_small
+        connections_of, is_small = self._connections.by_user.get, state.is_small
         frame = None
         for user in _concerned(entry, state):
-            for connection in of(user):
+            for connection in connections_of(user, ()):
                 if frame is None:
                     frame = encode_entry(entry)
                 connection.deliver(entry, frame, is_small=is_small)

@@ -4,15 +4,22 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
-from tidings.gateway.hub import PING_FRAME, PONG_FRAME, TEXT, backlog, header, may_be_sent
+from tidings.gateway.hub import (
+    PING_FRAME,
+    PONG_FRAME,
+    backlog,
+    header,
+    may_be_sent,
+    text_header,
+)
 from tidings.gateway.metering import LOST, NO_CODE, SENT, count_closed, slot_of
-from tidings.gateway.progress import DeliveryProgress, Offer
+from tidings.gateway.progress import DeliveryProgress
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.metrics import declared
@@ -75,6 +82,7 @@ class Connection(WSListener):
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
         self.stream = Stream(context, self)
+        self.deliver: Final = self.stream.offer
         self.requests = Requests(context, self)
 
     @property
@@ -183,10 +191,6 @@ class Connection(WSListener):
 
     # Calls from the rest of the gateway.
 
-    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """Send a new entry of one of the user's chats, or mark the chat as behind."""
-        self.stream.offer(entry, frame, is_small=is_small)
-
     def notice(self, chat: ChatId, frame: bytes) -> None:
         """Send a frame that has no sequence, if the connection follows the chat."""
         if self.progress.get(chat) is not None:
@@ -213,7 +217,16 @@ class Connection(WSListener):
         if self._saw is not None:
             self._saw(frame)
         SENT[frame[7] + 4 * frame[10]] += 1  # this is `slot_of`, without the cost of a call
-        self._queue(TEXT, frame)
+        unwritten = self._unwritten
+        if not unwritten:
+            if self._transport is None:
+                return
+            self._context.writes.defer(Connection.flush, self)
+        size = len(frame)
+        unwritten += (text_header(size), frame)
+        self._unwritten_bytes += size
+        if self._unwritten_bytes > WRITE_BYTES_MAX:
+            self.flush()
 
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:
         """Call `saw` with every frame for this connection from now on."""
@@ -234,7 +247,8 @@ class Connection(WSListener):
         transport, frames = self._transport, self._unwritten
         if not frames:
             return
-        if transport is not None and self._context.write_lease.is_expired:
+        lease = self._context.write_lease
+        if transport is not None and lease.now() > lease.until:
             self._defer_or_disconnect(transport)
             return
         self._unwritten, self._unwritten_bytes = [], 0

@@ -150,7 +150,8 @@ class WriteLease:
         self._blind_seconds_max = blind_seconds_max
         self._awake_until = now() + pause_seconds_max
         self._sees_until = now() + blind_seconds_max
-        self._until = min(self._awake_until, self._sees_until)
+        self.until = min(self._awake_until, self._sees_until)
+        """When the lease ends, by `now`."""
         self._deferred: dict[Callable[[], None], None] = {}
         """Writes that wait until the revocation feed is read again, in order."""
 
@@ -162,7 +163,7 @@ class WriteLease:
     @property
     def is_expired(self) -> bool:
         """Whether the lease has ended, so that nothing may be written to sockets."""
-        return self.now() > self._until
+        return self.now() > self.until
 
     def close_code(self) -> Close:
         """Return the code for closing sockets after the lease has ended."""
@@ -179,12 +180,12 @@ class WriteLease:
     def renew_awake(self) -> None:
         """Record that the process is running now."""
         self._awake_until = self.now() + self._pause_seconds_max
-        self._until = min(self._awake_until, self._sees_until)
+        self.until = min(self._awake_until, self._sees_until)
 
     def renew_feed(self, at: float) -> None:
         """Record that all revocations up to this time were read, and run the deferred writes."""
         self._sees_until = at + self._blind_seconds_max
-        self._until = min(self._awake_until, self._sees_until)
+        self.until = min(self._awake_until, self._sees_until)
         deferred, self._deferred = self._deferred, {}
         for write in deferred:
             write()

@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from picows import WSTransport
@@ -118,6 +119,12 @@ def header(kind: int, size: int) -> bytes:
     return bytes((kind, 127)) + size.to_bytes(8)
 
 
+@lru_cache(maxsize=4_096)
+def text_header(size: int) -> bytes:
+    """Return the header of a text frame. Frames have few different sizes."""
+    return header(TEXT, size)
+
+
 def backlog(transport: WSTransport) -> int:
     """Return the bytes that the socket has not sent yet."""
     return transport.underlying_transport.get_write_buffer_size()
@@ -136,7 +143,8 @@ class Hub:
     goes."""
 
     def __init__(self) -> None:
-        self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
+        self.by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
+        """The connections of each user who has one."""
         self._all: set[ClientConnection] = set()
         self._watchers: list[Callable[[UserKey, bool], None]] = []
         self._ticking: asyncio.TimerHandle | None = None
@@ -160,7 +168,7 @@ class Hub:
     @property
     def users(self) -> int:
         """Number of users who have a connection."""
-        return len(self._by_user)
+        return len(self.by_user)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -183,10 +191,10 @@ class Hub:
 
         The registry counts the user's connections in other processes.
         """
-        present = self._by_user.get(user, _NONE)
+        present = self.by_user.get(user, _NONE)
         if len(present) >= limits.USER_CONNECTIONS_MAX:
             return False
-        self._by_user[user] = (*present, connection)
+        self.by_user[user] = (*present, connection)
         if not present:
             self._notify_watchers(user, True)
         return True
@@ -217,24 +225,24 @@ class Hub:
         self._all.discard(connection)
         if not self._all and self._empty is not None:
             self._empty.set()
-        if user is not None and user in self._by_user:
+        if user is not None and user in self.by_user:
             self._remove(connection, user)
 
     def _remove(self, connection: ClientConnection, user: UserKey) -> None:
-        left = tuple(other for other in self._by_user[user] if other is not connection)
+        left = tuple(other for other in self.by_user[user] if other is not connection)
         if left:
-            self._by_user[user] = left
+            self.by_user[user] = left
         else:
-            del self._by_user[user]
+            del self.by_user[user]
             self._notify_watchers(user, False)
 
     def of(self, user: UserKey) -> tuple[ClientConnection, ...]:
         """Return the user's connections in this process."""
-        return self._by_user.get(user, _NONE)
+        return self.by_user.get(user, _NONE)
 
     def online(self, users: Iterable[UserKey]) -> set[UserKey]:
         """Return the given users who have a connection in this process."""
-        return {user for user in users if user in self._by_user}
+        return {user for user in users if user in self.by_user}
 
     def of_tenant(self, tenant: str) -> list[UserKey]:
         """Return the tenant's users who have a connection in this process.
@@ -242,7 +250,7 @@ class Hub:
         With ten thousand users this takes a millisecond.
         """
         prefix = f"{tenant}:"
-        return [user for user in self._by_user if user.startswith(prefix)]
+        return [user for user in self.by_user if user.startswith(prefix)]
 
     def _notify_watchers(self, user: UserKey, is_online: bool) -> None:
         for changed in self._watchers:

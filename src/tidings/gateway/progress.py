@@ -137,7 +137,8 @@ class DeliveryProgress:
 
     def __init__(self, window: int = limits.WINDOW_ENTRIES) -> None:
         self.window: Final = window
-        self._positions: dict[ChatId, Position] = {}
+        self.positions: dict[ChatId, Position] = {}
+        """Progress of each chat that the connection follows."""
         self.unacknowledged = 0
         """Number of entries that were sent and that `received` has not confirmed yet."""
         self.unfollowed: dict[ChatId, Unfollowed] = {}
@@ -157,22 +158,22 @@ class DeliveryProgress:
 
     def get(self, chat: ChatId) -> Position | None:
         """Return the progress of a chat; None if the connection does not follow it."""
-        return self._positions.get(chat)
+        return self.positions.get(chat)
 
     def chats(self) -> list[ChatId]:
         """Return the chats of which the connection gets the entries or the head."""
-        return [*self._positions, *self.unfollowed]
+        return [*self.positions, *self.unfollowed]
 
     def start(self, chat: ChatId, have: int, head: int, *, is_small: bool) -> Position:
         """Follow a chat from the entry after `have`."""
         self.leave(chat)
         self.unfollowed.pop(chat, None)
-        position = self._positions[chat] = Position(have, head, is_small)
+        position = self.positions[chat] = Position(have, head, is_small)
         return position
 
     def leave(self, chat: ChatId) -> None:
         """Stop following a chat."""
-        if position := self._positions.pop(chat, None):
+        if position := self.positions.pop(chat, None):
             self.unacknowledged -= position.unacknowledged
 
     def is_early(self, position: Position, sequence: int) -> bool:
@@ -190,14 +191,14 @@ class DeliveryProgress:
         sequence of its log."""
         return {
             chat: position.head
-            for chat, position in self._positions.items()
+            for chat, position in self.positions.items()
             if position.sent < position.head and not position.is_behind
         }
 
     def fall_behind(self, awaited: Mapping[ChatId, int]) -> None:
         """Mark each chat as behind if the entries up to its sequence in `awaited` were not sent."""
         for chat, sequence in awaited.items():
-            position = self._positions.get(chat)
+            position = self.positions.get(chat)
             if position is not None and position.sent < sequence:
                 position.is_behind = True
 
@@ -216,6 +217,8 @@ class DeliveryProgress:
         """Record that an entry was sent."""
         assert sequence == position.sent + 1, f"{sequence} does not follow {position.sent}"
         position.sent = sequence
+        if sequence > position.head:
+            position.head = sequence
         position.unacknowledged += 1
         self.unacknowledged += 1
         if self.unacknowledged == self.window:
@@ -223,7 +226,7 @@ class DeliveryProgress:
 
     def sent_own(self, chat: ChatId, sequence: int) -> None:
         """Record the sequence of the client's own message, which is not sent to the client."""
-        position = self._positions.get(chat)
+        position = self.positions.get(chat)
         if position is not None and not position.is_behind and sequence == position.sent + 1:
             position.sent = sequence
             position.head = max(position.head, sequence)
@@ -250,11 +253,11 @@ class DeliveryProgress:
             return []
         chats = (
             (chat, position.received + 1, position.sent)
-            for chat, position in self._positions.items()
+            for chat, position in self.positions.items()
             if position.unacknowledged
         )
         return list(islice(chats, most))
 
     def behind(self) -> list[ChatId]:
         """Return the chats that have to be read from the log."""
-        return [chat for chat, position in self._positions.items() if position.is_behind]
+        return [chat for chat, position in self.positions.items() if position.is_behind]

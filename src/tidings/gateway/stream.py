@@ -50,6 +50,8 @@ class Stream:
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
+        self._conversation = connection.conversation
+        self._progress = connection.progress
         self._early: dict[ChatId, Early] | None = {}
         """Chats whose entries arrived during hello. None after hello."""
         self._is_same_epoch = True
@@ -217,44 +219,71 @@ class Stream:
     # Live.
 
     def offer(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """Send a new entry of one of the user's chats, or mark the chat as behind."""
+        """Send a new entry of one of the user's chats, or mark the chat as behind.
+
+        This decides only the usual case: the entry is the next one, and there is room for it. It
+        runs once for each member of a group, so it calls as little as possible.
+        """
+        progress, sequence = self._progress, entry.sequence
+        position = progress.positions.get(entry.chat_id)
+        if (
+            position is None
+            or sequence != position.sent + 1
+            or position.is_behind
+            or not position.timed
+            or progress.unacknowledged >= progress.window
+            or progress.is_paused
+            or self._early is not None
+            or self._conversation.blocked
+            or entry.kind in ENDING
+        ):
+            self._offer_unusual(entry, frame, position, is_small)
+            return
+        position.is_small = is_small
+        self._connection.send(frame)
+        progress.sent(position, sequence)
+
+    def _offer_unusual(
+        self, entry: Offer, frame: bytes, position: Position | None, is_small: bool
+    ) -> None:
         if self._early is not None:
             self._note(entry, is_small)
             return
-        chat, sequence = entry.chat_id, entry.sequence
-        progress = self._connection.progress
-        position = progress.get(chat)
+        progress, chat, sequence = self._progress, entry.chat_id, entry.sequence
         if position is None:
-            if self._connection.conversation.is_by_heads:
+            if self._conversation.is_by_heads:
                 self._unfollowed.offer(entry, is_small=is_small)
                 return
             if is_last(entry, self._user):
                 return  # the client knows it from the log, which was read before the event arrived
             position = self._follow_new(entry, is_small)
         position.is_small = is_small
+        if sequence <= position.sent:
+            return  # usually the client's own message
         if self._context.gap_seconds and progress.is_early(position, sequence):
             self._wait_for_others()
             self._context.journal.note(
                 self._connection, "waiting_for_earlier", chat, sequence, sequence
             )
             return
-        if blocked := self._connection.conversation.blocked:
+        self._send_or_keep(entry, frame, position)
+
+    def _send_or_keep(self, entry: Offer, frame: bytes, position: Position) -> None:
+        progress, sequence = self._progress, entry.sequence
+        if blocked := self._conversation.blocked:
             frame = without_content(frame, blocked)
-        match progress.offer(position, sequence):
-            case "send":
-                self._connection.send(frame)
-                progress.sent(position, sequence)
-                if not position.timed:
-                    self._time(position, entry)
-                if entry.kind in ENDING and is_last(entry, self._user):
-                    progress.leave(chat)
-            case "later":
-                if is_last(entry, self._user):
-                    position.kept = None  # the log shows where the user's view ends
-                position.keep(sequence, frame)
-                self.wake()
-            case "drop":
-                pass
+        if progress.offer(position, sequence) == "send":
+            self._connection.send(frame)
+            progress.sent(position, sequence)
+            if not position.timed:
+                self._time(position, entry)
+            if entry.kind in ENDING and is_last(entry, self._user):
+                progress.leave(entry.chat_id)
+        else:
+            if is_last(entry, self._user):
+                position.kept = None  # the log shows where the user's view ends
+            position.keep(sequence, frame)
+            self.wake()
 
     def _time(self, position: Position, entry: Offer) -> None:
         """Record the age of an entry that is being sent, and time when it is acknowledged.
