@@ -30,6 +30,7 @@ from bench import (
     search,
     stalls,
     throughput,
+    tls,
 )
 from bench.machine import BUSY_SHARE, Machine, Others, machine
 from bench.server import OUTPUT, own_folder, pin_load
@@ -68,6 +69,7 @@ PARTS: Final = {
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False
     ),
+    "tls": Part("TLS, here or in a proxy", tls.add_options, tls.run, is_in_all=False),
     "profile": Part(
         "where the microseconds go", profiling.add_options, profiling.run, is_in_all=False
     ),

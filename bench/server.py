@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tidings.certificates import trust_only
+
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
 START_SECONDS_MAX: Final = 60.0
@@ -113,11 +115,19 @@ async def ready(
 
 def _ready_at(data: Path) -> str | None:
     try:
-        url = str(json.loads((data / "server.json").read_text())["url"])
+        told = json.loads((data / "server.json").read_text())
     except (OSError, ValueError):
         return None
+    url = str(told["url"])
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    host = parts.hostname or ""
+    if parts.scheme == "https":
+        trust = trust_only(told["certificate"])
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, parts.port, timeout=5, context=trust
+        )
+    else:
+        connection = http.client.HTTPConnection(host, parts.port, timeout=5)
     try:
         connection.request("GET", "/readyz")
         return url if connection.getresponse().status == 200 else None

@@ -3,6 +3,4 @@
 
 from typing import Final
 
-NOT_APPLICABLE: Final[dict[str, str]] = {
-    "C19": "TLS is terminated in front of the port; a public server prints this at start-up.",
-}
+NOT_APPLICABLE: Final[dict[str, str]] = {}

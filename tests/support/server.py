@@ -63,7 +63,8 @@ class ServerProcess:
     @property
     def url(self) -> str:
         """The URL of the server."""
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "https" if "TIDINGS_TLS_CERT" in self.environment else "http"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     @property
     def root_key(self) -> str:

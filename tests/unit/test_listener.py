@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -59,8 +60,8 @@ class Visitors:
         self._port = door.port
         self._clients: list[Client] = []
 
-    async def comes(self, *said: bytes) -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+    async def comes(self, *said: bytes, tls: ssl.SSLContext | None = None) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=tls)
         client = Client(reader, writer)
         self._clients.append(client)
         for part in said:

@@ -85,7 +85,10 @@ def forwarded_for(scope: Scope) -> list[str]:
 
 
 def came_encrypted(scope: Scope, trusted: Networks) -> bool:
-    """Return True if a trusted proxy reports that the client used HTTPS."""
+    """Return True if the client used HTTPS: with this process, or with a trusted proxy, which
+    reports it."""
+    if scope["scheme"] == "https":
+        return True
     client = scope["client"]
     if not trusted or client is None or not is_trusted(client[0], trusted):
         return False

@@ -245,7 +245,8 @@ def is_local(request: Request) -> bool:
     hosts = headers.getlist("host")
     if len(hosts) != 1 or _OWN_HOST.fullmatch(hosts[0]) is None:
         return False
-    return all(origin == f"http://{hosts[0]}" for origin in headers.getlist("origin"))
+    own = f"{request.url.scheme}://{hosts[0]}"
+    return all(origin == own for origin in headers.getlist("origin"))
 
 
 def check_path(scope: Scope, template: str) -> None:

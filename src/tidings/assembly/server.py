@@ -8,6 +8,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 
 from tidings.actions.chat.deleting import Sweeper
 from tidings.api.access import Access
@@ -23,6 +24,7 @@ from tidings.assembly.push_queue import run_own_push
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.state import StateReporter
 from tidings.assembly.stores import make_local_tables
+from tidings.assembly.tls import port_certificate
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
@@ -101,7 +103,11 @@ class Server:
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
         has_sockets = self._sockets is not None
-        self._listener = Listener(self._http.protocol, connections, has_sockets=has_sockets)
+        self._certificate = port_certificate(network)
+        tls = self._certificate.context if self._certificate else None
+        self._listener = Listener(
+            self._http.protocol, connections, has_sockets=has_sockets, tls=tls
+        )
 
     async def open(self) -> str:
         """Start background tasks, listen on the port, and return the URL."""
@@ -125,22 +131,31 @@ class Server:
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
-        host = self._config.network.host
         if self._demo is not None:
             await make_demo(core, self._identity)
+        host = self._config.network.host
         await self._listener.open(host, self._config.network.port)
-        url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
+        scheme = "http" if self._certificate is None else "https"
+        url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
+        if self._certificate is not None:
+            self._certificate.reload_on_signal(partial(self._write_server_file, url))
         self._health.trouble = None
         self._tasks.repeat(self._reporter.report_when_due)
         return url
 
     def _write_server_file(self, url: str) -> None:
-        """Write the file atomically, because a command may be reading it."""
+        """Write the file atomically, because a command may be reading it.
+
+        It contains the certificate, so that commands on this machine trust it without a name.
+        """
+        content = {"url": url}
+        if self._certificate is not None:
+            content["certificate"] = self._certificate.pem
         self._config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._config.data / SERVER_FILE
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps({"url": url}))
+        fresh.write_text(json.dumps(content))
         fresh.replace(path)
 
     async def _resume_rotation(self) -> None:

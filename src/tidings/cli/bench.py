@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.server_access import server_url
+from tidings.cli.server_access import server_url, trust_of
 from tidings.cli.terminal import ProgressLine
 from tidings.config import Config
 from tidings.keyrings import read_root_key
@@ -93,7 +93,7 @@ async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "lis
     print(f"Durable 1:1 messages at {url}; users and chats stay in the tenant {options.tenant}.")
     print(line(HEAD), flush=True)
     results = []
-    async with Crowd(url, root_key, options.tenant) as crowd:
+    async with Crowd(url, root_key, options.tenant, trust=trust_of(url)) as crowd:
         # Users stay connected between runs. In ascending order, each run uses all of them, so none
         # is idle.
         for pairs in sorted(options.pairs):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
-from tidings.cli.server_access import known_root_key, need_client, server_url
+from tidings.cli.server_access import known_root_key, need_client, server_url, trust_of
 from tidings.cli.terminal import Terminal, open_terminal
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
@@ -60,11 +60,16 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
 
     headers = {"Authorization": f"Bearer {root_key}"}
     # No proxy is used, because only the given server may get the root key.
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
+    trust = trust_of(url)
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, trust_env=False, verify=trust or False
+    ) as http:
         await _token(http, tenant, other)
         token = partial(_token, http, tenant, me)
         name = f"tidings-chat/{__version__}"
-        async with Client(url, token=token, device="terminal", client_name=name) as client:
+        async with Client(
+            url, token=token, device="terminal", client_name=name, ssl_context=trust
+        ) as client:
             direct = await client.api.create_direct(other)
             with open_terminal() as terminal:
                 terminal.show(f"You are {me}, talking to {other} at {url}. /quit ends it.")

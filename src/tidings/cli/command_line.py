@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNREACHED: Final = 1
 """Exit code if a retry may succeed."""
 
-_FLAGS: Final = ("host", "port", "data", "roles")
+_FLAGS: Final = ("host", "port", "data", "roles", "tls_cert", "tls_key")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,13 +96,7 @@ def make_parser(*, is_server: bool = False) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--data", metavar="FOLDER", help="the data folder (./tidings-data)")
-    address = argparse.ArgumentParser(add_help=False)
-    address.add_argument("--host", help="the address to listen on (127.0.0.1)")
-    address.add_argument("--port", help="the port to listen on (8080)")
-    address.add_argument(
-        "--roles", help=f"roles of this process, separated by commas ({','.join(ROLES)})"
-    )
-
+    address = _address_options()
     _add_server_commands(commands, address, folder)
     if is_server:
         return parser
@@ -114,6 +108,22 @@ def make_parser(*, is_server: bool = False) -> argparse.ArgumentParser:
     _add_backup_commands(commands, folder)
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     return parser
+
+
+def _address_options() -> argparse.ArgumentParser:
+    address = argparse.ArgumentParser(add_help=False)
+    address.add_argument("--host", help="the address to listen on (127.0.0.1)")
+    address.add_argument("--port", help="the port to listen on (8080)")
+    address.add_argument(
+        "--tls-cert", metavar="FILE", help="the certificate with which the port speaks TLS (none)"
+    )
+    address.add_argument(
+        "--tls-key", metavar="FILE", help="its key, if that is in a file of its own"
+    )
+    address.add_argument(
+        "--roles", help=f"roles of this process, separated by commas ({','.join(ROLES)})"
+    )
+    return address
 
 
 def _add_server_commands(

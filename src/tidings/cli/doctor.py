@@ -12,7 +12,7 @@ import msgspec
 
 from tidings import __version__
 from tidings.assembly.system import SystemClock
-from tidings.cli.server_access import running_server
+from tidings.cli.server_access import certificate_of, running_server
 from tidings.config import FILE_NAME, WrongSettings, load_config
 from tidings.doctor.findings import EXIT_CODES, LEVELS, Finding, Subject
 
@@ -43,7 +43,13 @@ def doctor(
         from tidings.doctor.examination import examine
 
         server = running_server(config.data)
-        subject = Subject(config, SystemClock(), server=server, public_url=options.url)
+        subject = Subject(
+            config,
+            SystemClock(),
+            server=server,
+            public_url=options.url,
+            server_certificate=certificate_of(server),
+        )
         findings = asyncio.run(examine(subject))
     worst = findings[0].level
     print(_as_json(findings) if options.json else _as_text(findings))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings.cli.environment import TENANT_KEY
-from tidings.cli.server_access import known_root_key, need_client, server_url
+from tidings.cli.server_access import known_root_key, need_client, server_url, trust_of
 from tidings.cli.terminal import ProgressLine, bar
 from tidings.config import Config
 from tidings.model.ids import USER
@@ -162,7 +162,7 @@ async def _notify(
         collapse_key=options.collapse_key,
         expires_at=options.expires_at,
     )
-    async with TenantApi(url, options.tenant, access) as api:
+    async with TenantApi(url, options.tenant, access, ssl_context=trust_of(url)) as api:
         if users is None:
             posted = await api.post_to_everyone(options.inbox, notification, key=request_key)
             print(f"{posted.id}  everyone, about {_users(posted.recipients)}", flush=True)

@@ -81,7 +81,8 @@ The master key, which encrypts all content, comes from TIDINGS_MASTER_KEY.
 
 _IN_PUBLIC = """\
 Others can reach {host}, and this port speaks plain HTTP: tokens and content pass unencrypted.
-Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
+Name a certificate with TIDINGS_TLS_CERT, or put a proxy that speaks TLS in front of it and let
+nobody else reach the port.
 """
 
 
@@ -151,9 +152,12 @@ def welcome(
             f"  console  {url}/console (open it with the root key)",
             f"  API      {url}/docs",
         ]
-        try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
+        # Clients use the name in the certificate, which the address to listen on is not.
+        public_url = config.network.public_url if config.network.tls_cert else None
+        base = shlex.quote(public_url or url)
+        try_it = _TRY_IT.format(url=base, root_key=_read(root_key_source))
         lines += [f"  root key {root_key}", "", try_it]
-    if not config.network.is_loopback:
+    if not config.network.is_loopback and config.network.tls_cert is None:
         lines.append(_IN_PUBLIC.format(host=config.network.host))
     lines.append(_about_master_key(config, master_key_source))
     if has_demo:

@@ -4,21 +4,26 @@
 import argparse
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from tidings.certificates import trust_only
 from tidings.config import Config
 from tidings.data_folder import SERVER_FILE, is_in_use
 from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
 
 ANSWER_SECONDS_MAX: Final = 30.0
+
+_certificates: dict[str, str] = {}
+"""Certificate of each server that a data folder names, by host and port."""
 
 
 def running_server(folder: Path) -> str | None:
@@ -34,7 +39,28 @@ def running_server(folder: Path) -> str | None:
     except (OSError, ValueError):
         return None
     url = content.get("url") if isinstance(content, dict) else None
-    return url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return None
+    if "certificate" in content:
+        _certificates[urlsplit(url).netloc] = str(content["certificate"])
+    return url
+
+
+def certificate_of(url: str | None) -> str | None:
+    """Return the certificate of a server that a data folder names; None for any other."""
+    return None if url is None else _certificates.get(urlsplit(url).netloc)
+
+
+def trust_of(url: str) -> ssl.SSLContext | None:
+    """Return the TLS settings for requests to a server; None if it speaks plain HTTP.
+
+    A server that a data folder names has the certificate that is there, whatever its name is. Any
+    other must have one of an authority that this machine trusts, or that SSL_CERT_FILE names.
+    """
+    if not url.startswith("https:"):
+        return None
+    certificate = certificate_of(url)
+    return ssl.create_default_context() if certificate is None else trust_only(certificate)
 
 
 def need_client() -> None:
@@ -94,7 +120,10 @@ def ask(method: str, url: str, root_key: str, seconds_max: float, body: object =
         headers["Content-Type"], data = "application/json", json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers, method=method)
     # No proxy is used and no redirect is followed, because only the server may get the root key.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
+    handlers: list[type | urllib.request.BaseHandler] = [NoRedirects]
+    if (trust := trust_of(url)) is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *handlers)
     with opener.open(request, timeout=seconds_max) as response:
         content: bytes = response.read()
     return content

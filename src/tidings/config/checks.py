@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from tidings.certificates import CertificateFiles, make_context
 from tidings.config.building import CHOICES, make_keys, make_network
 from tidings.config.settings import ROLES, Network, is_local_url, is_this_machine
 from tidings.keyrings import MAKES_A_GOOD_ONE, read_root_key
@@ -18,6 +19,7 @@ _PAIRS: Final = (
     ("kafka_sasl", "kafka_username"),
     ("kafka_certificate", "kafka_certificate_key"),
     ("kafka_certificate_key", "kafka_certificate"),
+    ("tls_key", "tls_cert"),
     ("smtp_username", "smtp_password"),
     ("smtp_password", "smtp_username"),
 )
@@ -58,6 +60,7 @@ def combined_mistakes(settings: ParsedSettings) -> Iterator[str]:
     yield from _pairs(settings.given)
     yield from _blobs(settings)
     yield from _email(settings)
+    yield from _certificate(settings)
     if "redis_url" in values:
         yield from _redis(values, urlsplit(values["redis_url"]))
     yield from plain_connections(values)
@@ -115,6 +118,17 @@ def _email(settings: ParsedSettings) -> Iterator[str]:
         )
     if _is_plain(url, "http"):
         yield "TIDINGS_PUBLIC_URL is on another machine: use https://"
+
+
+def _certificate(settings: ParsedSettings) -> Iterator[str]:
+    """Yield a mistake if the port cannot speak TLS with the certificate and the key."""
+    certificate = settings.values.get("tls_cert")
+    if certificate is None or "tls_key" in settings.wrong:
+        return
+    try:
+        make_context(CertificateFiles(certificate, settings.values.get("tls_key")))
+    except SetupError as error:
+        yield f"TIDINGS_TLS_CERT: {error}"
 
 
 def _redis(values: Mapping[str, Any], url: SplitResult) -> Iterator[str]:

@@ -61,7 +61,7 @@ def load_config(
     mistakes: list[str] = []
     given = _from_file(file, mistakes)
     given |= _from_environment(environment, mistakes)
-    given |= {name: (f"--{name}", value) for name, value in flags.items() if value is not None}
+    given |= {name: (_flag(name), value) for name, value in flags.items() if value is not None}
     given = secrets_in_files(given, mistakes)
     for choice in CHOICES:
         if given.get(choice.setting, ("", ""))[1].lower() == choice.value:
@@ -81,6 +81,10 @@ def load_config(
 
 
 # --- Where settings come from ------------------------------------------------------------------
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _from_environment(

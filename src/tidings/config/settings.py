@@ -60,6 +60,10 @@ class Network(Section, frozen=True, kw_only=True):
     """Whether rate limits apply."""
     public_url: str | None = None
     """Address at which users reach the API, for links in e-mails."""
+    tls_cert: Path | None = None
+    """File with the certificate with which the port speaks TLS; None for plain HTTP."""
+    tls_key: Path | None = None
+    """File with the key; None if the key is in the file with the certificate."""
 
     @property
     def is_loopback(self) -> bool:

@@ -190,6 +190,8 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
     "public_url": addresses.url("https", "http"),
+    "tls_cert": addresses.readable,
+    "tls_key": addresses.readable,
     "email": _one_of("off", "smtp"),
     "smtp_url": addresses.mail_server,
     "smtp_sender": addresses.mail_address,

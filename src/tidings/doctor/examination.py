@@ -20,6 +20,7 @@ from tidings.doctor.host_checks import (
 )
 from tidings.doctor.network_checks import look_at_certificates, look_at_server
 from tidings.doctor.store_checks import look_at_database, look_at_tables
+from tidings.doctor.tls_checks import has_certificate, look_at_port_certificate
 from tidings.model.setup_error import SetupError
 
 CHECK_SECONDS_MAX: Final = 30.0
@@ -48,6 +49,7 @@ CHECKS: Final = (
     Check("attachments", look_at_attachments, has_attachments),
     Check("server", look_at_server),
     Check("clock", look_at_clock),
+    Check("tls", look_at_port_certificate, has_certificate),
     Check("certificates", look_at_certificates),
     Check("kafka", look_at_kafka, _is_cluster),
     Check("redis", look_at_redis, _is_cluster),

@@ -58,7 +58,9 @@ class Subject:
     server: str | None = None
     """URL of the server that has the data folder open."""
     public_url: str | None = None
-    """URL at which clients reach the deployment through its proxy."""
+    """URL at which clients reach the deployment, through its proxy if it has one."""
+    server_certificate: str | None = None
+    """Certificate that the server shows to clients, as PEM."""
 
 
 @dataclass(frozen=True, slots=True)

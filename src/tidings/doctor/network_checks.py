@@ -17,7 +17,9 @@ from typing import Final
 from cryptography import x509
 
 from tidings.assembly.jobs import kafka_servers
+from tidings.certificates import CertificateFiles, read_chain, trust_only
 from tidings.config import Config, DynamoDb, Webhook
+from tidings.config.settings import Network
 from tidings.doctor.findings import Finding, Subject, fault, fine, unknown, warning
 from tidings.doctor.host_checks import server_pid
 from tidings.doctor.reaching import CONNECT_SECONDS_MAX, address_of
@@ -35,8 +37,10 @@ async def look_at_server(subject: Subject) -> AsyncIterator[Finding]:
     config = subject.config
     network = config.network
     host, port = network.host, network.port
-    url = subject.server or f"http://{_bracketed(_EVERYWHERE.get(host, host))}:{port}"
-    state = await asyncio.to_thread(_ready, url) if subject.server or port else None
+    url = subject.server or _own_url(network)
+    state = None
+    if subject.server or port:
+        state = await asyncio.to_thread(_ready, url, _trust(subject))
     if state is not None:
         yield state
     elif server_pid(config.data) is not None:
@@ -53,10 +57,26 @@ async def look_at_server(subject: Subject) -> AsyncIterator[Finding]:
         )
 
 
-def _ready(url: str) -> Finding | None:
+def _own_url(network: Network) -> str:
+    host = _EVERYWHERE.get(network.host, network.host)
+    scheme = "http" if network.tls_cert is None else "https"
+    return f"{scheme}://{_bracketed(host)}:{network.port}"
+
+
+def _trust(subject: Subject) -> ssl.SSLContext | None:
+    """Return the TLS settings for requests to the server on this machine, whose certificate is
+    known and need not have the name of this machine."""
+    certificate, file = subject.server_certificate, subject.config.network.tls_cert
+    if certificate is None and file is not None:
+        certificate = read_chain(CertificateFiles(file))[0]
+    return None if certificate is None else trust_only(certificate)
+
+
+def _ready(url: str, trust: ssl.SSLContext | None = None) -> Finding | None:
     """Ask a server whether it is ready; return None if nothing listens there."""
     asked = f"{url.rstrip('/')}/readyz"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    handlers = [] if trust is None else [urllib.request.HTTPSHandler(context=trust)]
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *handlers)
     try:
         with opener.open(asked, timeout=CONNECT_SECONDS_MAX) as answer:
             status, body = answer.status, answer.read()

@@ -29,6 +29,14 @@ ACTIONS: Final[dict[str, Action]] = {
         "A proxy on this machine forwards requests, but `TIDINGS_TRUSTED_PROXIES` does not list "
         "it. Rate limits by address are therefore off. Logged once."
     ),
+    "certificate_loaded": Action(
+        "SIGHUP arrived, and new connections get the certificate that is in the file now.",
+        ("file",),
+    ),
+    "certificate_refused": Action(
+        "SIGHUP arrived, but the new certificate or its key cannot be used. The old one stays.",
+        ("error",),
+    ),
     "accept_failed": Action(
         "The server cannot accept new connections, most likely because it has no file descriptors "
         "left.",

@@ -4,6 +4,7 @@
 import asyncio
 import resource
 import secrets
+import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from time import perf_counter
@@ -183,15 +184,22 @@ class Crowd:
     """Pairs of connected users who send messages to each other."""
 
     def __init__(
-        self, url: str, root_key: str, tenant: str = TENANT, gateways: Sequence[str] = ()
+        self,
+        url: str,
+        root_key: str,
+        tenant: str = TENANT,
+        gateways: Sequence[str] = (),
+        trust: ssl.SSLContext | None = None,
     ) -> None:
         """Create a crowd without users.
 
         Users connect to the gateways in turn, so that the users of a pair are on two gateways.
+        `trust` has the trusted certificates, by default those of the system.
         """
+        self._trust = trust
         self.watch = Watch()
         self._gateways = gateways or (url,)
-        self._rest = Rest(url)
+        self._rest = Rest(url, trust)
         self._people = People(self._rest, root_key, tenant)
         self._talkers: list[Talker] = []
 
@@ -240,7 +248,10 @@ class Crowd:
         ]
         gateways = self._gateways
         await side_by_side(
-            [connect(talker, gateways[n % len(gateways)]) for n, talker in enumerate(made)],
+            [
+                connect(talker, gateways[n % len(gateways)], trust=self._trust)
+                for n, talker in enumerate(made)
+            ],
             CONNECTING_MAX,
         )
         if not await self.watch.until(

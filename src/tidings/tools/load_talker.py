@@ -3,6 +3,7 @@
 
 import asyncio
 import http.client
+import ssl
 import threading
 from array import array
 from collections.abc import Callable, Iterator
@@ -30,11 +31,14 @@ class LoadStopped(Exception):
 class Rest:
     """Client for the REST API of one deployment."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, trust: ssl.SSLContext | None = None) -> None:
+        """Set up the client; `trust` has the trusted certificates, by default those of the
+        system."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise LoadStopped(f"{url} is not an address such as http://127.0.0.1:8080")
         self._address = parts
+        self._trust = trust
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="rest")
         self._of_thread = threading.local()
         self._open: list[http.client.HTTPConnection] = []
@@ -76,11 +80,14 @@ class Rest:
         connection: http.client.HTTPConnection | None
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
-            is_secure = self._address.scheme == "https"
-            kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
             assert self._address.hostname is not None
             host, port = self._address.hostname, self._address.port
-            connection = kind(host, port, timeout=ANSWER_SECONDS_MAX)
+            if self._address.scheme == "https":
+                connection = http.client.HTTPSConnection(
+                    host, port, timeout=ANSWER_SECONDS_MAX, context=self._trust
+                )
+            else:
+                connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS_MAX)
             self._of_thread.connection = connection
             self._open.append(connection)
         return connection
@@ -264,8 +271,15 @@ class Talker(WSListener):
             transport.disconnect(False)
 
 
-async def connect(listener: WSListener, url: str, source: str | None = None) -> None:
+async def connect(
+    listener: WSListener,
+    url: str,
+    source: str | None = None,
+    trust: ssl.SSLContext | None = None,
+) -> None:
     """Open a socket for the listener, from the `source` address if it is given.
+
+    `trust` has the trusted certificates, by default those of the system.
 
     Raises:
         LoadStopped: The server cannot be reached, or refuses the connection.
@@ -277,6 +291,7 @@ async def connect(listener: WSListener, url: str, source: str | None = None) -> 
             address,
             websocket_handshake_timeout=HANDSHAKE_SECONDS_MAX,
             logger_name="load",
+            ssl_context=trust,
             local_addr=None if source is None else (source, 0),
         )
     except Exception as error:

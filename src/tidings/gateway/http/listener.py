@@ -3,7 +3,7 @@
 
 The listener peeks at the first bytes of each connection: `GET /v1/ws` is counted as a socket if the
 process serves sockets, anything else as HTTP. If there is no room for another connection, the
-client gets 503.
+client gets 503. On a port with a certificate, the first bytes after the handshake decide.
 
 The kernel wakes the process only when enough bytes for this decision have arrived. Therefore a
 client that sends one byte and waits costs nothing.
@@ -12,8 +12,10 @@ client that sends one byte and waits costs nothing.
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -25,6 +27,7 @@ from tidings.gateway.http.connection_limits import (
     Undecided,
     Waiting,
 )
+from tidings.gateway.http.encryption import Encryption, is_encrypted, refuse_plain
 from tidings.gateway.http.head import CONNECTIONS_TAKEN, SocketMaker
 from tidings.gateway.http.protocol import HttpProtocol
 from tidings.gateway.http.uvicorn_internals import ServerState
@@ -44,7 +47,7 @@ BACKLOG: Final = 2_048
 
 REFUSALS_PER_LOG_LINE: Final = 100
 
-ProtocolFactory = Callable[[Slot], asyncio.BaseProtocol]
+ProtocolFactory = Callable[[Slot], asyncio.Protocol]
 
 
 def nobody_is_root(_authorization: bytes) -> bool:
@@ -138,7 +141,17 @@ class Listener:
         *,
         has_sockets: bool,
         first_bytes_seconds_max: float = FIRST_BYTES_SECONDS_MAX,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
+        """Set up the port.
+
+        Args:
+            protocol: Makes the protocol of a connection.
+            limits: Limits on open connections.
+            has_sockets: Whether the process serves sockets.
+            first_bytes_seconds_max: Time for a client to send its first bytes.
+            tls: Returns the TLS settings for a new connection. If None, the port speaks plain HTTP.
+        """
         self._protocol = protocol
         self._limits = limits
         self._has_sockets = has_sockets
@@ -146,6 +159,9 @@ class Listener:
         self._refused = 0
         self._tasks = Tasks("listener")
         self._undecided = Undecided(limits.undecided_max, limits.undecided_of_address_max)
+        self._encryption = None
+        if tls is not None:
+            self._encryption = Encryption(tls, self._undecided, first_bytes_seconds_max)
         self._listeners: list[socket.socket] = []
 
     @property
@@ -191,6 +207,9 @@ class Listener:
                 connection.close()
                 return
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+            if self._encryption is not None:
+                await self._decrypt(self._encryption, connection, peer, start)
+                return
             kind = kind_of(start, has_sockets=self._has_sockets)
             slot = self._limits.enter(kind, peer)
             if slot is None:
@@ -205,6 +224,29 @@ class Listener:
             self._give_back(slot)
             raise
 
+    async def _decrypt(
+        self, encryption: Encryption, connection: socket.socket, peer: str, start: bytes
+    ) -> None:
+        if is_encrypted(start):
+            admit = partial(self._admit, peer)
+            await encryption.begin(connection, self._limits.address(peer), PEEK_BYTES, admit)
+        else:
+            refuse_plain(connection)
+
+    def _admit(self, peer: str, transport: asyncio.Transport, data: bytes) -> None:
+        """Give an encrypted connection, which has sent its first bytes, to the right protocol."""
+        kind = kind_of(data[:PEEK_BYTES], has_sockets=self._has_sockets)
+        slot = self._limits.enter(kind, peer)
+        if slot is None:
+            self._count_refusal()
+            transport.write(CONNECTIONS_TAKEN)
+            transport.close()
+            return
+        protocol = self._protocol(slot)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        protocol.data_received(data)
+
     async def _connect(self, connection: socket.socket, slot: Slot) -> None:
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: self._protocol(slot), connection)
@@ -215,14 +257,17 @@ class Listener:
 
     def _refuse(self, connection: socket.socket) -> None:
         """Send the refusal if the kernel accepts it without waiting, then close."""
+        self._count_refusal()
+        with suppress(OSError):
+            connection.send(CONNECTIONS_TAKEN)
+        connection.close()
+
+    def _count_refusal(self) -> None:
         if self._refused % REFUSALS_PER_LOG_LINE == 0:
             extra = {"action": "connections_refused", "count": self._refused + 1}
             log.warning("too many connections", extra=extra)
         self._refused += 1
         declared.sockets_refused.counts["connections"] += 1
-        with suppress(OSError):
-            connection.send(CONNECTIONS_TAKEN)
-        connection.close()
 
     async def _first_bytes(self, connection: socket.socket, address: str | None) -> bytes:
         """Return the first bytes, without consuming them; empty if the client sends none."""
