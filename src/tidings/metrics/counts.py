@@ -7,17 +7,8 @@ Most of them are zero in a healthy deployment. They are for questions that the o
 from collections.abc import Mapping
 from typing import Final
 
-from tidings.metrics.meters import declare, report
-
-internal = declare(
-    "tidings_internal_total",
-    "counter",
-    "Events inside a part of the server; the table below explains them.",
-    "part",
-    "event",
-    question="What happens inside?",
-    source="all roles",
-)
+from tidings.metrics.declared import internal
+from tidings.metrics.meters import report
 
 INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
     "worker": {

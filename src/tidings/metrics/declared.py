@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares all metrics; those of the first question are in `speed`. The reference page, the
-dashboard and the alert rules are made from this.
+"""Declares all metrics, except those in `speed`, which say whether the server is fast.
+
+The reference page, the dashboard and the alert rules are generated from both modules.
 
 Labels are names from the code or the configuration, so their number is bounded. No label contains a
 tenant, a user, a chat or a connection. A histogram of seconds measures up to the time at which the
@@ -262,6 +263,14 @@ loop_failures = _inside(
     "Failed steps of background loops that still run.",
     "group",
     "step",
+    source="all roles",
+)
+internal = _inside(
+    "tidings_internal_total",
+    "counter",
+    "Events inside a part of the server; the table below explains them.",
+    "part",
+    "event",
     source="all roles",
 )
 push = _outside(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares the metrics that say whether it is fast; `declared` has all others."""
+"""Declares the metrics that say whether the server is fast; `declared` has all others."""
 
 from functools import partial
 
