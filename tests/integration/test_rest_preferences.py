@@ -44,6 +44,7 @@ async def test_defaults_apply_until_a_user_chooses(rest: Rest) -> None:
             "offers": {"in_app": False, "push": True, "email": False, "required": False},
             "security": ALL_ON | {"required": True},
         },
+        "chosen": {},
         "quiet_hours": None,
     }
     shown = await room.actor.ok("GET", room.path)
@@ -54,7 +55,11 @@ async def test_defaults_apply_until_a_user_chooses(rest: Rest) -> None:
     assert chosen["quiet_hours"] == NIGHT
     assert chosen["categories"]["news"] == ALL_ON | {"push": False}
     assert chosen["categories"]["offers"] == ALL_ON | {"email": False}
-    assert await ann.actor.ok("PUT", path, chosen) == chosen
+    assert chosen["chosen"] == {"news": {"push": False}, "offers": {"in_app": True}}
+    # What is sent back as it was read applies as before, and is the user's choice from then on.
+    kept = await ann.actor.ok("PUT", path, chosen)
+    assert kept["categories"] == chosen["categories"]
+    assert kept["chosen"]["news"] == {"in_app": True, "push": False, "email": True}
     ben = await room.user("ben")
     assert await ben.actor.ok("GET", path) == found
 
@@ -67,7 +72,14 @@ async def test_what_was_read_can_be_sent_back_after_a_category_is_gone(rest: Res
     path = "/v1/inboxes/pref-gone/preferences"
     left = await ann.actor.ok("GET", path)
     assert left["categories"] == {"news": ALL_ON | {"push": False}}
-    assert await ann.actor.ok("PUT", path, left) == left
+    assert left["chosen"] == {"news": {"push": False}}
+    # What was chosen is stored again, and a default stays a default.
+    again = left | {"categories": left["chosen"]}
+    assert await ann.actor.ok("PUT", path, again) == left
+    rules = {"news": {"email": False}}
+    config = {"title": "News", "categories": ["news"], "category_rules": rules}
+    await room.actor.ok("PUT", room.path, config)
+    assert (await ann.actor.ok("GET", path))["categories"]["news"]["email"] is False
 
 
 async def test_what_is_off_is_neither_listed_nor_counted(rest: Rest) -> None:
@@ -126,6 +138,8 @@ async def test_a_required_category_cannot_be_switched_off(rest: Rest) -> None:
     await room.actor.ok("PUT", room.path, {"title": "News", "category_rules": rules})
     await tell(room, "copy", ["ann"], category="news")
     assert await ann.titles() == ["copy"]
+    found = await ann.actor.ok("GET", "/v1/inboxes/pref5/preferences")
+    assert found["chosen"] == {}  # a choice without an effect
 
 
 @pytest.mark.attack("D12")

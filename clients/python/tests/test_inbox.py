@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from clients.python.tests.screens import Screen
@@ -119,7 +120,9 @@ async def test_a_user_chooses_what_reaches_them(town: Town, tenant: TenantApi) -
         )
         assert chosen.categories["safety"].required
         assert await inbox.preferences() == chosen
-        assert await inbox.choose(chosen) == chosen
+        assert chosen.chosen == wish.categories
+        again = msgspec.structs.replace(chosen, categories=chosen.chosen)
+        assert await inbox.choose(again) == chosen
         off = InboxPreferences(categories={"safety": CategoryPreference(push=False)})
         with pytest.raises(Refused, match=r"preferences\.required"):
             await inbox.choose(off)

@@ -59,14 +59,18 @@ class PreferencesChange(Body, frozen=True, kw_only=True):
     quiet_hours: QuietHoursBody | None = None
     uncategorized: Uncategorized | None = None
     """Absent or null leaves it as it is."""
+    chosen: dict[Category, ChoiceBody] | None = None
+    """Ignored, so that what was read can be sent back."""
 
 
 class PreferencesRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What applies to the user, by category. The user cannot switch off a category that is
-    `required`. `uncategorized` is there if the user has unsubscribed from e-mails about
-    notifications without a category."""
+    `required`. `chosen` has only what the user has chosen; everything else in `categories` is a
+    default, which the tenant may change. `uncategorized` is there if the user has unsubscribed from
+    e-mails about notifications without a category."""
 
     categories: dict[str, CategoryRule]
+    chosen: dict[str, CategoryChoice]
     quiet_hours: QuietHours | None
     uncategorized: Uncategorized | None = None
 
@@ -79,7 +83,8 @@ class PreferencesRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusals=(InboxNotFound,),
 )
 async def get_preferences(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> PreferencesRecord:
-    """Return what applies to the caller: the caller's choices, and the defaults of the tenant."""
+    """Return what applies to the caller: the caller's choices, and the defaults of the tenant. To
+    change one choice, send `chosen` back as `categories`, with the change."""
     return _record(await inbox_verbs.preferences.get(user, inbox))
 
 
@@ -113,7 +118,10 @@ async def put_preferences(
 def _record(found: EffectivePreferences) -> PreferencesRecord:
     off = None if found.uncategorized_email else Uncategorized(email=False)
     return PreferencesRecord(
-        categories=found.categories, quiet_hours=found.quiet_hours, uncategorized=off
+        categories=found.categories,
+        chosen=found.chosen,
+        quiet_hours=found.quiet_hours,
+        uncategorized=off,
     )
 
 

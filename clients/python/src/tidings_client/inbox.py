@@ -177,6 +177,7 @@ class Inbox:
         cannot be switched off: the code is `preferences.required`.
         """
         body = msgspec.to_builtins(preferences)
+        del body["chosen"]  # servers before this field would refuse it
         return await self._rest.ask(InboxPreferences, "PUT", self._path("preferences"), body)
 
     async def _mark(self, change: dict[str, Any]) -> Unread:

@@ -36,3 +36,6 @@ class InboxPreferences(msgspec.Struct, frozen=True, kw_only=True):
     uncategorized: Uncategorized | None = None
     """Notifications without a category. It is here if the user has unsubscribed from e-mails about
     them; None in a request leaves it as it is."""
+    chosen: dict[str, CategoryPreference] = {}
+    """Only what the user has chosen, without defaults; ignored in a request. To change one choice,
+    send it back as `categories`, with the change."""

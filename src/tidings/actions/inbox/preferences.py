@@ -19,6 +19,7 @@ from tidings.model.preferences import (
     Preferences,
     PreferencesRequired,
     QuietHours,
+    Rules,
     check_quiet_hours,
     is_on,
     quiet_until,
@@ -37,6 +38,9 @@ class EffectivePreferences(msgspec.Struct, frozen=True, kw_only=True):
     categories: dict[str, CategoryRule]
     """Every category that the inbox declares. If it declares none, these are the categories for
     which the tenant has rules or the user has chosen something."""
+    chosen: dict[str, CategoryChoice]
+    """The user's own choices for these categories. Everything else is a default. A choice against a
+    required category is left out, because it has no effect."""
     quiet_hours: QuietHours | None
     uncategorized_email: bool
     """Whether the user gets e-mails about notifications without a category."""
@@ -215,6 +219,7 @@ def _effective(config: InboxConfig, chosen: Preferences) -> EffectivePreferences
     rules = config.category_rules or {}
     declared = config.categories
     names = dict.fromkeys([*rules, *chosen.categories] if declared is None else declared)
+    own = {name: _own(name, rules, chosen) for name in names}
     return EffectivePreferences(
         categories={
             name: CategoryRule(
@@ -225,9 +230,21 @@ def _effective(config: InboxConfig, chosen: Preferences) -> EffectivePreferences
             )
             for name in names
         },
+        chosen={name: choice for name, choice in own.items() if choice != CategoryChoice()},
         quiet_hours=chosen.quiet_hours,
         uncategorized_email=chosen.uncategorized_email,
     )
+
+
+def _own(category: str, rules: Rules, chosen: Preferences) -> CategoryChoice:
+    """Return what the user has chosen for a category, as far as it has an effect."""
+    choice = chosen.categories.get(category, CategoryChoice())
+    in_effect: dict[str, bool] = {
+        channel: own
+        for channel in CHANNELS
+        if (own := getattr(choice, channel)) is is_on(channel, category, rules, chosen)
+    }
+    return CategoryChoice(**in_effect)
 
 
 def _without_email(chosen: Preferences, category: str | None) -> Preferences:
