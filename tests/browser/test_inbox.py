@@ -37,9 +37,9 @@ AudioContext.prototype.createOscillator = function () {
   return create.call(this);
 };"""
 
-HAS_QUIET_HOURS: Final = """performance.getEntriesByType("resource")
-  .some(({ name }) => name.endsWith("/preferences"))"""
-"""Whether the page has asked for quiet hours, as the module that plays sounds does at its start."""
+QUIET_HOURS_ASKED: Final = """performance.getEntriesByType("resource")
+  .filter(({ name }) => name.endsWith("/preferences")).length"""
+"""How often the page has asked for quiet hours, as it does before each sound."""
 
 
 class Panel:
@@ -183,6 +183,27 @@ async def test_a_snooze_lasts_until_a_time_of_the_users_day(
     await expect(other.region.get_by_text("Nothing is snoozed")).to_be_visible()
     await expect(bob.row("Water the plants")).to_be_visible()
 
+    # By keys, until a time that the user types.
+    snooze = bob.row("Water the plants").get_by_role("button", name="Snooze", exact=True)
+    await snooze.focus()
+    await press(bob.app, "Enter")
+    await pick(bob.app, "Choose a time …")
+    field = bob.app.page.get_by_label("Snooze until", exact=True)
+    await expect(field).to_be_focused()
+    await press(bob.app, "Escape")
+    await expect(snooze).to_be_focused()
+    await press(bob.app, "Enter")
+    await pick(bob.app, "Choose a time …")
+    wanted = (datetime.now(ZoneInfo(ZONE)) + timedelta(days=40)).replace(second=0, microsecond=0)
+    await field.fill("2020-01-01T10:00")
+    await press(bob.app, "Enter")
+    await expect(field).to_be_visible()  # a time in the past is not taken
+    await field.fill(wanted.strftime("%Y-%m-%dT%H:%M"))
+    await press(bob.app, "Enter")
+    await expect(bob.row("Water the plants")).to_have_count(0)
+    (one,) = (await call(demo, "GET", f"{INBOX}/notifications?snoozed=true", key=token))["data"]
+    assert datetime.fromisoformat(one["snoozed_until"]) == wanted
+
 
 async def test_preferences_are_chosen_and_required_ones_are_fixed(
     visitors: Visitors, demo: ServerProcess
@@ -211,13 +232,17 @@ async def test_preferences_are_chosen_and_required_ones_are_fixed(
     assert found["categories"]["updates"] == {
         "required": False, "in_app": True, "push": True, "email": False,
     }  # fmt: skip
+    assert found["chosen"] == {"reminders": {"push": False}}
     other = await open_panel(visitors, demo, "Carol")
     await other.go("Preferences")
     await expect(other.box("reminders: Push")).not_to_be_checked()
     await expect(other.region.get_by_label("From", exact=True)).to_have_value("21:30")
     await other.box("Quiet hours, without push and e-mail").uncheck()
+    await other.box("updates: E-mail").check()
     await other.save()
-    assert (await call(demo, "GET", f"{INBOX}/preferences", key=token))["quiet_hours"] is None
+    found = await call(demo, "GET", f"{INBOX}/preferences", key=token)
+    assert found["quiet_hours"] is None
+    assert found["chosen"] == {"reminders": {"push": False}, "updates": {"email": True}}
 
 
 async def sounds(panel: Panel) -> float:
@@ -242,29 +267,23 @@ async def test_a_sound_is_played_if_the_user_wants_it(
     await write_to_bob(demo)
     await until(lambda: sounds(bob), equals=1)
 
-    # The browser remembers it, and quiet hours hold.
+    # The browser remembers it, and quiet hours hold at once if another device begins them.
     await page.reload()
-    await until(lambda: page.evaluate(HAS_QUIET_HOURS))
     await bob.app.button("Notifications").click()
     await expect(bob.row("Without a sound")).to_be_visible()
     await bob.go("Preferences")
     await expect(bob.box("Play a sound on this device, except in quiet hours")).to_be_checked()
     await bob.leave()
     await until(lambda: is_heard(bob, demo))
-    await bob.go("Preferences")
-    await bob.box("Quiet hours, without push and e-mail").check()
     now = datetime.now(UTC)
-    for label, hours in (("From", -1), ("To", 2)):
-        time = (now + timedelta(hours=hours)).strftime("%H:%M")
-        await bob.region.get_by_label(label, exact=True).fill(time)
-    await bob.save()
-    # A page that has just played is silent for a moment anyway, so another one listens.
-    await page.reload()
-    await until(lambda: page.evaluate(HAS_QUIET_HOURS))
-    await bob.app.button("Notifications").click()
-    await post(demo, "bob", "In quiet hours")
-    await expect(bob.row("In quiet hours")).to_be_visible()
-    assert await sounds(bob) == 0
+    clock = {name: f"{now + timedelta(hours=h):%H:%M}" for name, h in (("from", -1), ("to", 2))}
+    wish = {"quiet_hours": {**clock, "timezone": "UTC"}}
+    await call(demo, "PUT", f"{INBOX}/preferences", wish, await token_of(demo, "bob"))
+    heard = await sounds(bob)
+    # A page that has just played is silent for a moment anyway, so it hears of several.
+    asked = await page.evaluate(QUIET_HOURS_ASKED)
+    await until(lambda: is_asked(bob, demo, more_than=asked))
+    assert await sounds(bob) == heard
     await page.keyboard.press("Escape")
     await bob.app.button("Sign out").click()
     await expect(bob.app.button("Carol")).to_be_visible()
@@ -275,6 +294,12 @@ async def is_heard(bob: Panel, server: ServerProcess) -> bool:
     """Post a notification. A page is silent about what came before its socket."""
     await post(server, "bob", "Remembered")
     return await sounds(bob) > 0
+
+
+async def is_asked(bob: Panel, server: ServerProcess, more_than: int) -> bool:
+    """Post a notification, and return whether the page has asked if it may play a sound."""
+    await post(server, "bob", "In quiet hours")
+    return bool(await bob.app.page.evaluate(QUIET_HOURS_ASKED) > more_than)
 
 
 async def write_to_bob(server: ServerProcess) -> None:
@@ -320,7 +345,11 @@ async def pages(panel: Panel, away: str, later: str, here: str) -> AsyncIterator
     await panel.row(here).get_by_role("button", name="Snooze", exact=True).click()
     await expect(panel.app.page.get_by_role("menu")).to_be_visible()
     yield "snooze"
+    await panel.app.page.get_by_role("menuitem", name="Choose a time …", exact=True).click()
+    await expect(panel.app.page.get_by_label("Snooze until", exact=True)).to_be_visible()
+    yield "snooze until"
     await panel.app.page.keyboard.press("Escape")
+    await expect(panel.app.page.get_by_label("Snooze until", exact=True)).to_have_count(0)
     await expect(panel.app.page.get_by_role("menu")).to_have_count(0)
     for name, title in (("Archived", away), ("Snoozed", later)):
         await panel.go(name)

@@ -25,7 +25,10 @@ PHONE: Final = {"width": 390, "height": 760}
 SMALL: Final = {"width": 320, "height": 560}
 """A small phone, or a desktop at four times the size."""
 SERIOUS: Final = ("serious", "critical")
-PICTURES: Final = ("sign-in", "conversation", "notifications", "members", "files", "settings")
+PICTURES: Final = (
+    *("sign-in", "conversation", "notifications", "members", "files", "settings"),
+    *("snooze", "preferences"),
+)
 TOKEN: Final = """fetch("/demo/tokens", {
   method: "POST",
   headers: { "content-type": "application/json" },
@@ -155,12 +158,27 @@ async def account(app: WebApp) -> AsyncIterator[str]:
     await as_alice(app, "me/blocks/carol")
     await app.button("Settings").click()
     dialog = app.page.get_by_role("dialog", name="Settings", exact=True)
-    await expect(dialog.get_by_role("button", name="Unblock", exact=True)).to_be_visible()
+    await expect(dialog.get_by_text("Carol", exact=True)).to_be_visible()
     await expect(dialog.get_by_text("Shall we go again").first).to_be_visible()
     yield "settings"
     await dialog.get_by_role("button", name="Unblock", exact=True).click()
     await expect(dialog.get_by_text("You have blocked nobody")).to_be_visible()
     await app.page.keyboard.press("Escape")
+
+
+async def inbox(app: WebApp) -> AsyncIterator[str]:
+    """Open what the inbox loads later; `test_inbox` examines these views."""
+    await app.button("Notifications").click()
+    region = app.page.get_by_role("region", name="Notifications", exact=True)
+    await region.get_by_role("button", name="Snooze", exact=True).first.click()
+    await expect(app.page.get_by_role("menuitem", name="Next week")).to_be_visible()
+    yield "snooze"
+    await app.page.keyboard.press("Escape")
+    await region.get_by_role("button", name="Notification options", exact=True).click()
+    await app.page.get_by_role("menuitem", name="Preferences", exact=True).click()
+    await region.get_by_label("Quiet hours, without push and e-mail").check()
+    await expect(region.get_by_label("From", exact=True)).to_be_visible()
+    yield "preferences"
 
 
 def gradient(width: int, height: int) -> bytes:
@@ -279,7 +297,8 @@ async def test_pictures_are_made(
     profile = await visitors.profile(viewport=size, color_scheme=scheme, reduced_motion="reduce")
     page = await profile.new_page()
     async with ServerProcess(tmp_path / "data", options=["--demo"]) as fresh:
-        async for view in views(page, fresh.url):
-            if view in PICTURES:
-                made = await page.screenshot(path=folder / f"{view}-{request.node.callspec.id}.png")
-                assert len(made) > 5_000
+        for walk in (views(page, fresh.url), inbox(WebApp(page))):
+            async for view in walk:
+                if view in PICTURES:
+                    path = folder / f"{view}-{request.node.callspec.id}.png"
+                    assert len(await page.screenshot(path=path)) > 5_000

@@ -11,7 +11,7 @@ const KEY = "tidings language";
 const ENGLISH = {
   signIn: "Sign in",
   welcome: "Chat and notifications",
-  pick: "Continue as one of the people of the demo.",
+  pick: "Sign in as one of the demo users.",
   byPhone: "With a phone number",
   byToken: "With a token",
   tenant: "Tenant",

@@ -11,7 +11,7 @@ import { menuOf } from "./menu.js";
 import { OwnReactions } from "./own_reactions.js";
 import { People } from "./people.js";
 import { Quotes } from "./quotes.js";
-import { ago, face, filled, said } from "./text.js";
+import { ago, chatFace, filled, said } from "./text.js";
 import { h } from "./view.js";
 
 export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
@@ -218,7 +218,7 @@ export class TidingsChat extends ChatActions {
         { class: "round back", "aria-label": strings.back, onclick: () => this.open("") },
         icon("back"),
       ),
-      face(title, record?.type === "direct" ? record.others?.[0]?.avatar_url : null, chat.id),
+      record ? chatFace(title, record) : null,
       h("div", { class: "grow lines" }, [
         h("h2", { class: "cut" }, h("bdi", null, title)),
         h("span", { class: "faint cut", role: "status" }, this.#subtitle(chat)),

@@ -3,7 +3,7 @@
 
 import { icon } from "./icons.js";
 import { Search } from "./search.js";
-import { brief, face, filled, said } from "./text.js";
+import { brief, chatFace, face, filled, said } from "./text.js";
 import { h } from "./view.js";
 
 /** @typedef {import("../src/chats_view.js").ChatRecord} ChatRecord */
@@ -35,12 +35,12 @@ export class ChatList {
     const found = chats.filter((chat) => this.#matches(chat));
     const shown = this.#ordered(found.filter((chat) => !chat.hidden || this.#showsHidden));
     const isMore = hasMore || shown.length < found.length;
-    const empty = this.#query ? strings.noMatches : isLoaded ? strings.noChats : strings.loading;
+    const empty = isLoaded ? strings.noChats : strings.loading;
     return h("nav", { class: "list", part: "list", "aria-label": strings.chats }, [
       h("slot", { name: "head" }),
       this.#head(),
       this.#invited(),
-      shown.length ? null : h("p", { class: "empty" }, empty),
+      shown.length || this.#query ? null : h("p", { class: "empty" }, empty),
       h(
         "ul",
         {
@@ -140,7 +140,7 @@ export class ChatList {
     );
   }
 
-  /** Offer people whom the user has no chat of two with. */
+  /** Offer people with whom the user has no direct chat. */
   #people() {
     const { people, tidings } = this.#element;
     const wanted = this.#query.trim().toLocaleLowerCase();
@@ -177,7 +177,7 @@ export class ChatList {
     const at = chat.last_message && Date.parse(chat.last_message.created_at);
     return h("button", props, [
       h("span", { class: "portrait" }, [
-        face(title, chat.type === "direct" ? chat.others?.[0]?.avatar_url : null, chat.chat_id),
+        chatFace(title, chat),
         element.isOnline(chat)
           ? h("span", { class: "dot", role: "img", "aria-label": strings.online })
           : null,

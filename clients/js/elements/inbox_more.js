@@ -6,9 +6,10 @@
 
 import { h } from "./describe.js";
 import { basicIcon } from "./icons_basic.js";
+import { localTime, MINUTE_MS } from "./local_time.js";
 import { show, step } from "./popup.js";
 import { Preferences } from "./preferences.js";
-import { snoozeChoices } from "./snoozing.js";
+import { DAY_MS, SNOOZE_MS_MAX, snoozeChoices } from "./snoozing.js";
 import { inboxWords } from "./strings_inbox.js";
 import { moment, said } from "./words.js";
 
@@ -17,6 +18,7 @@ import { moment, said } from "./words.js";
 /** @typedef {import("../src/frames.js").NotificationRecord} NotificationRecord */
 /** @typedef {{label: string, hint?: string, run: () => unknown}} Choice */
 /** @typedef {"archived" | "snoozed" | "preferences"} Page */
+/** @typedef {{anchor: HTMLElement, choices?: Choice[], snoozed?: string}} Menu */
 
 const PAGE_SIZE = 50;
 const MORE_STYLE = `
@@ -24,6 +26,8 @@ const MORE_STYLE = `
 .menu:popover-open { display: grid; }
 .menu button { text-align: start; }
 .menu .faint { display: block; }
+.pick form { display: grid; gap: 10px; padding: 6px; }
+.pick button { text-align: center; }
 .away { align-items: start; border-block-start: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: 4px 10px; overflow-wrap: anywhere; padding: 12px 16px; }
 .away .grow { min-inline-size: 60%; }
 .away .line { display: block; }
@@ -36,7 +40,7 @@ export class InboxMore {
   #page = /** @type {Page | null} */ (null);
   #items = /** @type {NotificationRecord[] | null} */ (null);
   #cursor = /** @type {string | null} */ (null);
-  #menu = /** @type {{choices: Choice[], anchor: HTMLElement} | null} */ (null);
+  #menu = /** @type {Menu | null} */ (null);
 
   /**
    * @param {TidingsInbox} element
@@ -56,24 +60,31 @@ export class InboxMore {
     const words = inboxWords(this.#element);
     const pages = /** @type {const} */ (["archived", "snoozed", "preferences"]);
     const choices = pages.map((page) => ({ label: words[page], run: () => this.#open(page) }));
-    this.#offer(choices, anchor);
+    this.#offer({ choices, anchor });
   }
 
   /** Offer the times for a snooze. @param {string} id @param {HTMLElement} anchor */
   snooze(id, anchor) {
     const words = inboxWords(this.#element);
+    /** @type {Choice[]} */
     const choices = snoozeChoices(Date.now()).map(([name, at]) => ({
       label: words[name],
       hint: moment(at, words),
-      run: () =>
-        this.#element.attempt(this.#element.mark(id, { snooze_until: new Date(at).toISOString() })),
+      run: () => this.#snooze(id, at),
     }));
-    this.#offer(choices, anchor);
+    const pick = { label: words.snoozePick, run: () => this.#offer({ snoozed: id, anchor }) };
+    this.#offer({ choices: [...choices, pick], anchor });
   }
 
-  /** @param {Choice[]} choices @param {HTMLElement} anchor */
-  #offer(choices, anchor) {
-    this.#menu = { choices, anchor };
+  /** @param {string} id @param {number} at */
+  #snooze(id, at) {
+    const until = new Date(at).toISOString();
+    return this.#element.attempt(this.#element.mark(id, { snooze_until: until }));
+  }
+
+  /** @param {Menu} menu */
+  #offer(menu) {
+    this.#menu = menu;
     this.#element.update();
   }
 
@@ -83,31 +94,62 @@ export class InboxMore {
     this.#element.update();
   }
 
-  /** Describe the open menu. @returns {Child} */
+  /** Describe the open menu, or the form for the end of a snooze. @returns {Child} */
   menu() {
     if (!this.#menu) return null;
-    const { choices, anchor } = this.#menu;
+    const { choices, snoozed = "", anchor } = this.#menu;
     const run = (/** @type {Choice} */ choice) => () => {
       this.#close();
       void choice.run();
     };
+    // In a field for a time, Chromium would close the inbox too.
+    const leave = (/** @type {any} */ event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      this.#close();
+    };
     const closed = (/** @type {any} */ event) => event.newState === "closed" && this.#close();
     const props = {
-      key: "menu",
-      class: "menu",
-      role: "menu",
       "aria-label": anchor.getAttribute("aria-label"),
       popover: "auto",
       ref: (/** @type {HTMLElement} */ menu) => queueMicrotask(() => show(menu, anchor)),
       ontoggle: closed,
-      onkeydown: step,
     };
+    const pick = { ...props, key: "pick", class: "menu pick", role: "dialog", onkeydown: leave };
+    if (!choices) return h("div", pick, this.#picker(snoozed));
     const item = (/** @type {Choice} */ choice) =>
       h("button", { role: "menuitem", onclick: run(choice) }, [
         choice.label,
         choice.hint ? h("span", { class: "faint" }, choice.hint) : null,
       ]);
-    return h("div", props, choices.map(item));
+    const menu = { ...props, key: "menu", class: "menu", role: "menu", onkeydown: step };
+    return h("div", menu, choices.map(item));
+  }
+
+  /** Describe the form in which the user picks the end of a snooze. @param {string} id */
+  #picker(id) {
+    const words = inboxWords(this.#element);
+    const now = Date.now();
+    const submit = (/** @type {any} */ event) => {
+      event.preventDefault();
+      const at = Date.parse(String(new FormData(event.target).get("at")));
+      this.#close();
+      void this.#snooze(id, at);
+    };
+    return h("form", { onsubmit: submit }, [
+      h("label", null, [
+        words.snoozeUntil,
+        h("input", {
+          name: "at",
+          type: "datetime-local",
+          defaultValue: localTime(now + DAY_MS),
+          min: localTime(now + MINUTE_MS),
+          max: localTime(now + SNOOZE_MS_MAX),
+          required: true,
+        }),
+      ]),
+      h("button", { class: "main" }, words.snooze),
+    ]);
   }
 
   // Pages.

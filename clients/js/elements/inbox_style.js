@@ -7,7 +7,7 @@ export const INBOX_STYLE = `
 .tabs { display: flex; gap: 6px; overflow-x: auto; padding: 4px 14px 10px; scrollbar-width: none; }
 .tabs button { align-items: center; border: 1px solid var(--line); border-radius: 16px; display: flex; flex: none; font-size: 0.9em; gap: 6px; padding: 4px 12px; }
 .tabs button[aria-pressed="true"] { background: var(--text); border-color: var(--text); color: var(--surface); }
-.note { align-items: start; border-block-start: 1px solid var(--line); border-radius: 0; display: flex; gap: 10px; inline-size: 100%; overflow-wrap: anywhere; padding: 12px 16px; text-align: start; }
+.note { align-items: start; border-block-start: 1px solid var(--line); border-radius: 0; display: flex; gap: 10px; inline-size: 100%; overflow-wrap: anywhere; padding: 12px 16px 2px; text-align: start; }
 .note strong { font-weight: 620; }
 .note .bar { align-items: baseline; }
 .note .body { display: block; unicode-bidi: isolate; white-space: pre-wrap; }

@@ -89,7 +89,9 @@ export function listEntry(element, row, showsChat, text = textOf(row, element.st
   const { strings, people, tidings } = element;
   const record = tidings?.chats.record(row.chat) ?? null;
   const name = people?.nameOf(row.sender, record) ?? "";
-  const title = showsChat && record?.type === "group" ? people?.titleOf(record) : null;
+  // What another user wrote in a direct chat names the chat by itself.
+  const isClear = record?.type === "direct" && row.sender !== tidings?.user;
+  const title = showsChat && record && !isClear ? people?.titleOf(record) : null;
   const open = () => element.open(row.chat, row.sequence);
   return h("button", { type: "button", class: "entry grow", onclick: open }, [
     face(name, null, row.sender),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Where a menu is shown, and how the arrow keys move through it. */
+/** Where a menu or a small form is shown, and how the arrow keys move through it. */
 
 const GAP_PX = 8;
 
@@ -20,7 +20,7 @@ export function show(menu, anchor) {
   const top = below + height > innerHeight ? at.top - height - GAP_PX / 2 : below;
   menu.style.left = `${Math.max(GAP_PX, Math.min(innerWidth - width - GAP_PX, left))}px`;
   menu.style.top = `${Math.max(GAP_PX, Math.min(innerHeight - height - GAP_PX, top))}px`;
-  menu.querySelector("button")?.focus();
+  /** @type {HTMLElement | null} */ (menu.querySelector("input, button"))?.focus();
 }
 
 /** Move through the menu with the arrow keys. @param {any} event */

@@ -9,7 +9,7 @@ import { inboxWords } from "./strings_inbox.js";
 /** @typedef {import("./inbox.js").TidingsInbox} TidingsInbox */
 /** @typedef {{in_app: boolean, push: boolean, email: boolean, required: boolean}} Choice */
 /**
- * @typedef {{categories: Record<string, Choice>,
+ * @typedef {{categories: Record<string, Choice>, chosen: Record<string, Partial<Choice>>,
  *   quiet_hours: {from: string, to: string, timezone: string} | null}} Record_
  */
 
@@ -181,10 +181,13 @@ export class Preferences {
 
   /** @param {FormData} form */
   async #save(form) {
-    const given = Object.entries(this.#record?.categories ?? {});
-    const categories = given.map(([name, choice]) => {
-      const chosen = CHANNELS.map(([channel]) => [channel, form.has(`${channel} ${name}`)]);
-      return [name, choice.required ? choice : Object.fromEntries(chosen)];
+    const { categories: given = {}, chosen = {} } = this.#record ?? {};
+    const categories = Object.entries(given).map(([name, choice]) => {
+      // What the user leaves as it is may be a default, and stays one.
+      const changed = CHANNELS.map(([channel]) => [channel, form.has(`${channel} ${name}`)]).filter(
+        ([channel, isOn]) => choice[/** @type {"push"} */ (channel)] !== isOn,
+      );
+      return [name, { ...chosen[name], ...(choice.required ? {} : Object.fromEntries(changed)) }];
     });
     const [from, to, timezone] = ["from", "to", "timezone"].map((name) => form.get(name));
     const quiet_hours = form.has("quiet") ? { from, to, timezone } : null;

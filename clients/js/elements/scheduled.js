@@ -2,6 +2,7 @@
 /** Messages that are sent later: write one, list them, change or cancel them. */
 
 import { h } from "./describe.js";
+import { localTime, MINUTE_MS } from "./local_time.js";
 import { wordsOf } from "./strings_more.js";
 import { moment, said } from "./text.js";
 
@@ -21,7 +22,6 @@ import { moment, said } from "./text.js";
 
 const PAGES_MAX = 5;
 const HOUR_MS = 3_600_000;
-const MINUTE_MS = 60_000;
 /** What the user is told of a refusal. */
 const REASONS = /** @type {const} */ ({
   "chat.not_found": "whyNotMember",
@@ -226,14 +226,4 @@ export class Scheduled {
     const reasonOf = (/** @type {any} */ error) => this.#reasonOf(error);
     if (await this.#element.dialogs.attempt(cancelled, reasonOf)) await this.load();
   }
-}
-
-/**
- * Return a time as a field of a form has it.
- *
- * @param {number} at
- */
-function localTime(at) {
-  const local = new Date(at - new Date(at).getTimezoneOffset() * MINUTE_MS);
-  return local.toISOString().slice(0, "2026-11-17T09:30".length);
 }

@@ -2,6 +2,9 @@
 /** The times until which a notification can be snoozed. */
 
 const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+/** The server allows a year. */
+export const SNOOZE_MS_MAX = 364 * DAY_MS;
 const MORNING = 8;
 const EVENING = 18;
 const MONDAY = 1;

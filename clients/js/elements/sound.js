@@ -34,31 +34,30 @@ class Sound {
   constructor(tidings) {
     this.#tidings = tidings;
     tidings.on((event) => this.#happens(event));
-    void this.#load();
   }
 
   /** Switch it on or off. @param {string} inbox - Whose quiet hours hold; empty for off. */
   use(inbox) {
     if (inbox) localStorage.setItem(soundKey(this.#tidings), inbox);
     else localStorage.removeItem(soundKey(this.#tidings));
-    void this.#load();
   }
 
   get #inbox() {
     return localStorage.getItem(soundKey(this.#tidings)) ?? "";
   }
 
-  async #load() {
-    if (!this.#inbox) return;
+  /** Ask whether it is quiet now: the user may have changed the hours on another device. */
+  async #isQuiet() {
     const path = `/v1/inboxes/${encodeURIComponent(this.#inbox)}/preferences`;
     const found = await this.#tidings.request("GET", path).catch(() => null);
     if (found) this.#quiet = found.quiet_hours;
+    return isQuiet(this.#quiet, Date.now());
   }
 
   /** @param {import("../src/tidings.js").Event} event */
   #happens(event) {
     if (event.type === "signed-out") localStorage.removeItem(soundKey(this.#tidings));
-    else if (event.type === "notification") this.#play();
+    else if (event.type === "notification") void this.#play();
     else if (event.type === "entry" && !event.isOwn) this.#message(event.entry);
   }
 
@@ -68,15 +67,16 @@ class Sound {
     const isMuted = !!muted_until && Date.parse(muted_until) > Date.now();
     const isNew = Date.now() - Date.parse(created_at) < NEW_MS_MAX;
     if (kind !== "message" || blocked || silent || isMuted || !isNew) return;
-    if (!document.hasFocus()) this.#play();
+    if (!document.hasFocus()) void this.#play();
   }
 
-  #play() {
+  async #play() {
     const now = performance.now();
     // All tabs hear of it, and one of them plays.
     if (!this.#inbox || !this.#tidings.state.snapshot().leads) return;
-    if (now - this.#playedAt < REST_MS || isQuiet(this.#quiet, Date.now())) return;
+    if (now - this.#playedAt < REST_MS) return;
     this.#playedAt = now;
+    if (await this.#isQuiet()) return;
     const context = (this.#context ??= new AudioContext());
     // Before the user has touched the page, a browser may refuse it.
     void context.resume().catch(() => {});

@@ -140,6 +140,8 @@ export const arabic = {
   snoozeEvening: "هذا المساء",
   snoozeTomorrow: "صباح الغد",
   snoozeWeek: "الأسبوع القادم",
+  snoozePick: "اختيار وقت …",
+  snoozeUntil: "تأجيل حتى",
   archived: "المؤرشفة",
   noArchived: "لا شيء في الأرشيف",
   unarchive: "إعادة إلى الوارد",

@@ -140,6 +140,8 @@ export const german = {
   snoozeEvening: "Heute Abend",
   snoozeTomorrow: "Morgen früh",
   snoozeWeek: "Nächste Woche",
+  snoozePick: "Zeit wählen …",
+  snoozeUntil: "Zurückstellen bis",
   archived: "Archiviert",
   noArchived: "Nichts ist archiviert",
   unarchive: "Zurück in den Eingang",

@@ -8,6 +8,8 @@ export const inboxEnglish = {
   snoozeEvening: "This evening",
   snoozeTomorrow: "Tomorrow morning",
   snoozeWeek: "Next week",
+  snoozePick: "Choose a time …",
+  snoozeUntil: "Snooze until",
   archived: "Archived",
   noArchived: "Nothing is archived",
   unarchive: "Move to the inbox",

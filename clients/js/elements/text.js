@@ -108,6 +108,17 @@ export function bytes(size, { locale }) {
 
 // People.
 
+/**
+ * Return the picture of a chat; for a direct chat it is that of the other user.
+ *
+ * @param {string} title
+ * @param {Pick<import("../src/chats_view.js").ChatRecord, "chat_id" | "type" | "others">} chat
+ */
+export function chatFace(title, { chat_id, type, others }) {
+  const other = type === "direct" ? others?.[0] : null;
+  return face(title, other?.avatar_url, other?.user_id ?? chat_id);
+}
+
 /** Pictures that could not be loaded, perhaps because the page does not allow them. */
 const FAILED = new Set();
 
