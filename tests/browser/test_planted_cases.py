@@ -15,7 +15,8 @@ from playwright.async_api import Page, expect
 from tests.browser.test_console import DESKTOP, go, open_console
 from tests.browser.visitors import Visitors
 from tests.integration.socket_town import people
-from tests.integration.test_explain import as_tenant, hello
+from tests.integration.test_explain import hello
+from tests.support.explaining import as_tenant
 from tests.support.people import Json, Person, Town
 from tests.support.server import ServerProcess
 

@@ -4,6 +4,7 @@
 Run in place of `python -m tidings`.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -14,18 +15,28 @@ from tidings.actions.chat.deleting import Sweeper
 from tidings.api.endpoints import Endpoint
 from tidings.cli import main
 from tidings.delivery.job_runner import JobRunner
+from tidings.gateway.catch_up import Pump
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.chat.chats import SqliteChats
 from tidings.stores.sqlite.engine.writer import Writer
 
+FAULTY: Final = Path(__file__)
 FAULTS: Final = Path("faults")
 COMMIT_SECONDS: Final = 1.5
+LOOK_SECONDS: Final = 0.02
 FAULTY_PATH: Final = "/v1/chats/{chat_id}"
 
 
 def is_on(fault: str) -> bool:
     """Whether a fault is on. The working folder is the data folder."""
     return (FAULTS / fault).exists()
+
+
+def switch(data: Path, fault: str, *, is_on: bool) -> None:
+    """Switch a fault of the server with this data folder on or off."""
+    file = data / FAULTS / fault
+    file.parent.mkdir(exist_ok=True)
+    file.touch() if is_on else file.unlink()
 
 
 def failing(fault: str, error: Callable[[], Exception], honest: Any) -> Any:
@@ -45,14 +56,21 @@ def commit_slowly(self: Writer) -> None:
     honest_commit(self)
 
 
+async def send_page_later(self: Pump, *page: Any) -> None:
+    while is_on("catch-up"):
+        await asyncio.sleep(LOOK_SECONDS)
+    await honest_send_page(self, *page)
+
+
 def a_bug() -> Exception:
     return RuntimeError("a fault of the test")
 
 
-honest_commit = Writer._commit
+honest_commit, honest_send_page = Writer._commit, Pump._send_page
 
 if __name__ == "__main__":
     Writer._commit = commit_slowly  # type: ignore[method-assign]
+    Pump._send_page = send_page_later  # type: ignore[assignment,method-assign]
     for owner, name, fault, error in (
         (Sweeper, "sweep", "loop", a_bug),
         (JobRunner, "_deliver", "jobs", a_bug),

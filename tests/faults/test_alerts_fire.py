@@ -25,6 +25,7 @@ from scripts.observability.rules import RULES
 from scripts.services.process import HOST, free_port
 from scripts.services.prometheus import PrometheusServer, sped_up
 from scripts.write_generated import ROOT
+from tests.faults.faulty_server import FAULTY, switch
 from tests.integration.socket_town import friends
 from tests.support.client_socket import Socket
 from tests.support.command import tidings
@@ -36,7 +37,6 @@ from tidings.data_folder import LAST_BACKUP
 from tidings.stores.sqlite.engine.connections import DATABASE
 
 SECONDS_MAX = 240.0
-FAULTY = Path(__file__).with_name("faulty_server.py")
 WRITES = 600
 """Concurrent writes that make the store busy for longer than the alert waits."""
 
@@ -86,9 +86,7 @@ class Watched(Watching):
 
     def fault(self, name: str, *, is_on: bool) -> None:
         """Switch a fault of the server on or off."""
-        file = self.server.data / "faults" / name
-        file.parent.mkdir(exist_ok=True)
-        file.touch() if is_on else file.unlink()
+        switch(self.server.data, name, is_on=is_on)
 
 
 def a_server(folder: Path, launcher: Path | None = None) -> ServerProcess:

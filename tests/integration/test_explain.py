@@ -3,7 +3,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +14,7 @@ from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import friends, people, post, refusal
 from tests.support.canary import canary
 from tests.support.client_socket import Frame, Socket
+from tests.support.explaining import as_tenant, ask, explain, explain_notice, steps
 from tests.support.people import Json, Person, Town
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
@@ -26,16 +27,6 @@ NEVER: Final[tuple[str, str, list[Json]]] = ("never_accepted", "unknown", [])
 WINDOW: Final = 1_000
 LARGE: Final = canary("x" * 4_000)
 FULL: Final = "socket_full"
-
-
-async def as_tenant(town: Town, method: str, path: str, body: Json | None = None) -> Any:
-    """What the tenant's backend is answered, about what belongs to the tenant."""
-    key = {"Authorization": f"Bearer {await town.tenant_key()}"}
-    answer = await town.http.request(
-        method, f"/v1/tenants/{town.tenant}/{path}", json=body, headers=key
-    )
-    answer.raise_for_status()
-    return answer.json() if answer.content else None
 
 
 async def request(person: Person, request_id: str, path: str, body: Json) -> None:
@@ -59,28 +50,6 @@ def at_of(explained: Json, what: str) -> str:
     """The time of a step."""
     (found,) = (moment["at"] for moment in explained["timeline"] if moment["what"] == what)
     return str(found)
-
-
-async def ask(town: Town, user: Person, **about: str) -> Json:
-    query = urlencode({"user_id": user.user_id, **about})
-    explained: Json = await as_tenant(town, "GET", f"explain?{query}")
-    return explained
-
-
-async def explain(town: Town, user: Person, message: Json, code: str) -> Json:
-    """Ask about a message until the verdict has this code; the answer."""
-    found: list[Json] = []
-
-    async def is_so() -> bool:
-        found.append(await ask(town, user, message_id=message["message_id"]))
-        return bool(found[-1]["code"] == code)
-
-    await until(is_so, describe=lambda: found[-1])
-    return found[-1]
-
-
-def steps(explained: Json) -> list[str]:
-    return [moment["what"] for moment in explained["timeline"]]
 
 
 async def test_a_message_is_followed_until_it_is_read(town: Town) -> None:
@@ -249,18 +218,6 @@ async def test_a_device_that_takes_no_more(town: Town, server: ServerProcess) ->
 async def a_notification(town: Town, inbox: str, audience: Json) -> str:
     body = {"audience": audience, "message": {"title": "Hello", "body": ""}}
     return str((await as_tenant(town, "POST", f"inboxes/{inbox}/notifications", body))["id"])
-
-
-async def explain_notice(town: Town, user: Person, notice: str, code: str, **more: str) -> Json:
-    """Ask about a notification until the verdict has this code; the answer."""
-    found: list[Json] = []
-
-    async def is_so() -> bool:
-        found.append(await ask(town, user, notification_id=notice, **more))
-        return bool(found[-1]["code"] == code)
-
-    await until(is_so, describe=lambda: found[-1])
-    return found[-1]
 
 
 async def test_a_notification_is_followed_until_it_is_read(town: Town) -> None:
