@@ -24,6 +24,7 @@ from tests.support.services import (
     own_redis,
     own_sqs,
     redis_url,
+    s3proxy_endpoint,
     shared_dynamodb,
     sqs_endpoint,
     tell_what_was_missing,
@@ -39,6 +40,7 @@ __all__ = [
     "own_redis",
     "own_sqs",
     "redis_url",
+    "s3proxy_endpoint",
     "shared_dynamodb",
     "sqs_endpoint",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.buckets import a_bucket_url, an_account
+from tests.support.buckets import S3_SERVERS, a_bucket_url, an_account
 from tests.support.clock import ManualClock
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.aws import objects
@@ -22,14 +22,14 @@ A, B, C = "a" * 16, "b" * 16, "c" * 16
 PART = 16 * (256 * 1024 + 28)
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", *S3_SERVERS])
 async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Blobs]:
     if request.param == "folder":
         opened = FolderBlobs(tmp_path / "attachments", ManualClock(), SystemChance())
         await opened.open(is_alone=True)
         yield opened
         return
-    with an_account(request.getfixturevalue("aws_endpoint")):
+    with an_account(request.getfixturevalue(request.param)):
         async with a_bucket(a_bucket_url()) as bucket:
             yield bucket
 

@@ -1,41 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backups in a bucket, in an account of AWS that moto stands in for."""
+"""Backups in a bucket: of moto in each run, and of S3Proxy in long ones."""
 
-import itertools
-from contextlib import suppress
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
-import botocore.session
 import pytest
 
 from tests.contract.backup_bench import Bench, Signature
 from tests.contract.moving_ground import FolderPlace
 from tests.contract.test_verify import verify
+from tests.support.buckets import S3_SERVERS, a_bucket_url, an_account
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import REGION
 from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.backup import bucket as buckets
+from tidings.stores.sqlite.backup import bucket_lock
 from tidings.stores.sqlite.backup.bucket import BackupBucket, open_bucket
 from tidings.stores.sqlite.backup.manifest import BackupDamaged, backup_ids, read_manifest
 from tidings.stores.sqlite.backup.restoring import check_backup, restore
 
-_numbers = itertools.count()
 
-
-@pytest.fixture
-def place(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> BackupBucket:
+@pytest.fixture(params=S3_SERVERS)
+def place(request: pytest.FixtureRequest) -> Iterator[BackupBucket]:
     """A prefix of a bucket that exists."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": aws_endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-    }.items():
-        monkeypatch.setenv(name, value)
-    client = botocore.session.get_session().create_client("s3", region_name=REGION)
-    where = {"LocationConstraint": REGION}
-    with suppress(client.exceptions.BucketAlreadyOwnedByYou):  # the other test has made it
-        client.create_bucket(Bucket="backups", CreateBucketConfiguration=where)
-    return open_bucket(f"s3://backups/town-{next(_numbers)}/")
+    with an_account(request.getfixturevalue(request.param)):
+        yield open_bucket(f"{a_bucket_url('backups')}/")
 
 
 async def test_backups_go_to_a_bucket_and_come_back(
@@ -59,6 +48,21 @@ async def test_backups_go_to_a_bucket_and_come_back(
     place.remove(second.packs[0])
     with pytest.raises(BackupDamaged, match="cannot be read"):
         check_backup(place, second)
+
+
+def test_two_machines_never_back_up_at_once(
+    place: BackupBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_lock, "RENEW_SECONDS", 0.001)
+    with place.alone(), pytest.raises(SetupError, match="another backup"), place.alone():
+        pass
+    with place.create("running-killed"):
+        pass
+    with pytest.raises(SetupError, match="another backup"), place.alone():
+        pass
+    monkeypatch.setattr(bucket_lock, "OLD_AFTER", timedelta())
+    with place.alone():
+        assert place.size("running-killed") == -1
 
 
 def test_a_place_that_is_none(place: BackupBucket, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buckets of the account that moto stands in for."""
+"""Buckets of the account that moto stands in for, or of another server with the protocol of S3."""
 
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import botocore.session
 import pytest
 
 from tests.support.dynamo_tables import REGION
+
+S3_SERVERS: Final = ("aws_endpoint", pytest.param("s3proxy_endpoint", marks=pytest.mark.soak))
+"""Fixtures with the endpoint of a server: moto in each run, and S3Proxy in long ones."""
 
 _numbers = itertools.count()
 
@@ -29,8 +33,8 @@ def an_account(endpoint: str) -> Iterator[None]:
 
 def a_bucket_url(bucket: str = "attachments") -> str:
     """Return a prefix of its own in a bucket of the account, such as `s3://bucket/prefix`."""
-    client = botocore.session.get_session().create_client("s3", region_name=REGION)
-    where = {"LocationConstraint": REGION}
+    # In this region a bucket needs no constraint, which not every server knows.
+    client = botocore.session.get_session().create_client("s3", region_name="us-east-1")
     with suppress(client.exceptions.BucketAlreadyOwnedByYou):  # another test has made it
-        client.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+        client.create_bucket(Bucket=bucket)
     return f"s3://{bucket}/town-{next(_numbers)}"

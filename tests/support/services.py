@@ -26,6 +26,7 @@ from scripts.services.moto_server import MotoServer
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
+from scripts.services.s3proxy import S3Proxy
 from tests.support import dynamo_tables
 from tests.support.service_host import ask_for_service
 from tests.support.spare_tables import drop_spare, forget_tables
@@ -46,6 +47,7 @@ __all__ = [
     "own_sqs",
     "owned",
     "redis_url",
+    "s3proxy_endpoint",
     "shared_dynamodb",
     "sqs_endpoint",
     "tell_what_was_missing",
@@ -142,6 +144,14 @@ def aws_endpoint(
 ) -> Iterator[str]:
     """Yield the endpoint of moto, with CloudWatch, Application Auto Scaling and Backup."""
     yield from _shared(request, MotoServer(tmp_path_factory.mktemp("moto")))
+
+
+@pytest.fixture(scope="session")
+def s3proxy_endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Yield the endpoint of S3Proxy, a server with the protocol of S3."""
+    yield from _shared(request, S3Proxy(tmp_path_factory.mktemp("s3proxy")))
 
 
 @pytest.fixture

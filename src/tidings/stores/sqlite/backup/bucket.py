@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bucket in which backups are stored, on S3 or a compatible service."""
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 import botocore.session
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tidings.data_folder import only_process
 from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.backup.bucket_lock import only_backup
 from tidings.stores.sqlite.backup.place import FILE_NAME, BackupPlace
 
 SCHEME: Final = "s3://"
@@ -20,6 +19,11 @@ UPLOAD_BYTES: Final = 64 * 1024 * 1024
 """Size of the parts in which a larger file is uploaded. S3 accepts 10,000 of them."""
 _REGION: Final = "us-east-1"
 """Region for services that have none."""
+# Not every service knows the newest checksums of S3. A backup has digests of its own, and they are
+# compared after it was written.
+_CONFIG: Final = Config(
+    request_checksum_calculation="when_required", response_checksum_validation="when_required"
+)
 _MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
@@ -93,11 +97,10 @@ class BackupBucket:
         with _told():
             self._client.delete_object(**self._object(name))
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Lock the place on this machine. Another machine must not use the same prefix."""
-        place = f"{self._bucket}/{self._prefix}".encode()
-        name = f"tidings-backup-{hashlib.sha256(place).hexdigest()[:16]}"
-        return only_process(Path(tempfile.gettempdir()) / name)
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with _told(), only_backup(self._client, self._bucket, self._prefix):
+            yield
 
     def _object(self, name: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + name}
@@ -114,7 +117,7 @@ def open_bucket(url: str) -> BackupBucket:
         raise SetupError(f"{url} names no bucket: write {SCHEME}bucket/prefix")
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or _REGION
-    client = session.create_client("s3", region_name=region)
+    client = session.create_client("s3", region_name=region, config=_CONFIG)
     return BackupBucket(client, bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else "")
 
 
