@@ -10,16 +10,17 @@ terms are in a single block, so that its number is stored instead of its bits.
 import unicodedata
 import zlib
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import reduce
-from itertools import chain, pairwise
+from itertools import chain
 from operator import and_, or_
 from typing import Final
 
 import msgspec
 
 from tidings.actions.search.queries import SearchQuery
+from tidings.actions.search.term_portions import LAST_CHAR, Portion, deflate, inflate, pack_terms
 from tidings.model.entries import Entry
 
 FORMAT: Final = f"2/{unicodedata.unidata_version}"
@@ -36,12 +37,8 @@ SEGMENT_BYTES_MAX: Final = 256 * 1_024
 PORTION_TERMS: Final = 256
 """Terms that are compressed together, at most 256. A search for a term decompresses only one
 portion."""
-SHARED_CHARS_MAX: Final = 255
 SEVERAL: Final = BLOCKS
 """Stored for a term that is in several blocks, in place of the number of its block."""
-LAST_CHAR: Final = "\U0010ffff"
-"""The last character, which no term contains."""
-
 Postings = dict[str, int]
 """The blocks of each term, as bits."""
 
@@ -94,9 +91,9 @@ def pack(postings: Postings) -> bytes:
     return _encode(
         _SortedTerms(
             [portion[0] for portion in portions],
-            [_pack_terms(portion) for portion in portions],
-            _deflate(places, zlib.Z_HUFFMAN_ONLY),  # nothing in it repeats
-            _deflate(several.tobytes()),
+            [pack_terms(portion) for portion in portions],
+            deflate(places, zlib.Z_HUFFMAN_ONLY),  # nothing in it repeats
+            deflate(several.tobytes()),
         )
     )
 
@@ -104,54 +101,9 @@ def pack(postings: Postings) -> bytes:
 def unpack(packed: bytes) -> Postings:
     """Return the postings from their stored form."""
     opened = _decode(packed)
-    terms = [term for portion in opened.portions for term in _unpack_terms(portion)]
+    terms = [term for portion in opened.portions for term in Portion(portion).terms()]
     blocks = opened.blocks()
     return {term: blocks.of(place, place + 1) for place, term in enumerate(terms)}
-
-
-def _deflate(plain: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:
-    """Return compressed bytes without a header and a checksum, because encryption has its own."""
-    work = zlib.compressobj(zlib.Z_BEST_COMPRESSION, wbits=-zlib.MAX_WBITS, strategy=strategy)
-    return work.compress(plain) + work.flush()
-
-
-def _inflate(packed: bytes) -> bytes:
-    return zlib.decompress(packed, wbits=-zlib.MAX_WBITS)
-
-
-def _pack_terms(terms: list[str]) -> tuple[bytes, bytes]:
-    """Return sorted terms, each without the beginning that it shares with the term before it.
-
-    The lengths of these beginnings come first, and the rests of the terms second.
-    """
-    shared = bytearray()
-    rests: list[str] = []
-    for before, term in pairwise(["", *terms]):
-        length = _shared(before, term)
-        shared.append(length)
-        rests.append(term[length:])
-    return _deflate(bytes(shared)), _deflate("\n".join(rests).encode())
-
-
-def _shared(one: str, other: str) -> int:
-    """Return the number of characters with which both texts begin."""
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right or place == SHARED_CHARS_MAX:
-            return place
-    return min(len(one), len(other))
-
-
-def _unpack_terms(portion: tuple[bytes, bytes], end: str = LAST_CHAR) -> list[str]:
-    """Return the terms of a portion, up to the first term after `end`."""
-    shared, rests = (_inflate(part) for part in portion)
-    terms: list[str] = []
-    term = ""
-    for length, rest in zip(shared, rests.decode().split("\n"), strict=True):
-        term = term[:length] + rest
-        terms.append(term)
-        if term > end:
-            break
-    return terms
 
 
 def blocks_with(packed: bytes, query: SearchQuery) -> int:
@@ -195,8 +147,8 @@ class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
     def blocks(self) -> _Blocks:
         """Return the blocks of all terms."""
         several = array("H")
-        several.frombytes(_inflate(self.several))
-        return _Blocks(_inflate(self.places), several)
+        several.frombytes(inflate(self.several))
+        return _Blocks(inflate(self.places), several)
 
     def span(self, text: str, *, is_prefix: bool) -> tuple[int, int] | None:
         """Return the places of a term, or of all terms with this beginning, if there are any.
@@ -205,13 +157,24 @@ class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
         """
         if not self.portions:
             return None
-        end = text + LAST_CHAR if is_prefix else text
         first = max(0, bisect_right(self.first_terms, text) - 1)
-        last = max(first, bisect_right(self.first_terms, end) - 1)
-        terms = [_unpack_terms(portion, end) for portion in self.portions[first : last + 1]]
-        start = first * PORTION_TERMS + bisect_left(terms[0], text)
-        stop = last * PORTION_TERMS + bisect_right(terms[-1], end)
-        return (start, stop) if start < stop else None
+        portion = Portion(self.portions[first])
+        place = portion.find(text, is_prefix=is_prefix)
+        if not is_prefix:
+            return None if place is None else _at(first, place, place + 1)
+        last = max(first, bisect_right(self.first_terms, text + LAST_CHAR) - 1)
+        if last == first:
+            return None if place is None else _at(first, place, portion.end(place, text))
+        stop = Portion(self.portions[last]).end(0, text)
+        return (
+            first * PORTION_TERMS + (PORTION_TERMS if place is None else place),
+            last * PORTION_TERMS + stop,
+        )
+
+
+def _at(portion: int, start: int, stop: int) -> tuple[int, int]:
+    """Return two places in a portion as places among all terms."""
+    return portion * PORTION_TERMS + start, portion * PORTION_TERMS + stop
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
