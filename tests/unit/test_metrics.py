@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from tests.support.metrics import families_of
-from tidings.api.documents import _FROM_SERVER
+from tidings.api.documents import FROM_SERVER
 from tidings.api.metrics import READ_SECONDS_MIN, MetricsResponder
 from tidings.caches import LruCache
 from tidings.gateway.metering import (
@@ -102,7 +102,7 @@ def test_a_frame_with_a_total_is_not_counted_as_a_count_of_one_inbox(
 
 
 def _server_ops() -> set[str]:
-    return {str(kind.__struct_config__.tag) for kind in _FROM_SERVER}
+    return {str(kind.__struct_config__.tag) for kind in FROM_SERVER}
 
 
 def test_codes_that_a_client_chooses_are_one_label() -> None:

@@ -28,7 +28,7 @@ from tidings.wire.inbox_frames import MarkedFrame
 from tidings.wire.scheduled import ScheduledFailedFrame
 
 _FROM_CLIENT: Final = get_args(frames.ClientFrame)
-_FROM_SERVER: Final = (
+FROM_SERVER: Final = (
     frames.Welcome,
     frames.EntryFrame,
     frames.Live,
@@ -114,7 +114,7 @@ _ANSWERS: Final = {
 
 def make_socket_document() -> Json:
     """Return the AsyncAPI document of the socket."""
-    kinds = (*_FROM_CLIENT, *_FROM_SERVER)
+    kinds = (*_FROM_CLIENT, *FROM_SERVER)
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_SOCKET_SCHEMA)
     messages = {kind.__name__: _message(kind) for kind in kinds}
     return {
@@ -135,7 +135,7 @@ def make_socket_document() -> Json:
         },
         "operations": {
             "fromClient": _socket_operation("receive", _FROM_CLIENT, "Frames from the client."),
-            "toClient": _socket_operation("send", _FROM_SERVER, "Frames from the server."),
+            "toClient": _socket_operation("send", FROM_SERVER, "Frames from the server."),
         },
         "components": {"messages": messages, "schemas": schemas},
     }
