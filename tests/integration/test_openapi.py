@@ -5,13 +5,10 @@ Schemathesis makes requests from the document, valid ones and broken ones, the s
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 import httpx
 import pytest
-import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
@@ -20,18 +17,13 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.schemas import BaseSchema
 
 from tests.integration.conformance import DOCUMENT
-from tests.integration.rest_server import serve_rest
-from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
+from tests.integration.openapi_world import KEYS, Case, World, a_world
 from tests.support.waiting import WAIT_SECONDS
 from tidings.api.app import OPERATIONS
 from tidings.api.requests import Body
 
-EXAMPLES: Final = 2
-"""Besides the cases that go through every field; these are drawn at random."""
 EXAMPLES_LONG: Final = 50
-MESSAGES: Final = 300
-NOTIFICATIONS: Final = 50
-KEYS: Final = {one.name: one.key for one in OPERATIONS}
+"""Besides the cases that go through every field; these are drawn at random."""
 
 CONFIG: Final[dict[str, Any]] = {
     "seed": 1,
@@ -48,81 +40,30 @@ CONFIG: Final[dict[str, Any]] = {
         },
     },
 }
+ENDS_OWN_TOKEN: Final = {"revoke_own_sessions"}
 PLACES: Final = [(method, path) for path, item in DOCUMENT["paths"].items() for method in item]
-Case = schemathesis.Case[Any]
 UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Inhabited:
-    """A server with two users, a chat of theirs with many messages, and an inbox with some."""
-
-    url: str
-    credentials: dict[str, str]
-    chat: str
-    turn: Iterator[int]
-    session: requests.Session
-
-    def call(self, case: Case) -> None:
-        """Send what was made, and look at the answer."""
-        case.call_and_validate(base_url=self.url, headers=self.headers(case), session=self.session)
-
-    def headers(self, case: Case) -> dict[str, str]:
-        """The credential that the operation asks for."""
-        key = KEYS[case.operation.definition.raw["operationId"]]
-        kind = "user" if key == "user or tenant" else key
-        return {"Authorization": f"Bearer {self.credentials[kind]}"} if kind else {}
-
-    def present(self) -> dict[str, object]:
-        """Names of what is there; of the messages each time another one."""
-        sequence = next(self.turn) % MESSAGES + 2
-        return {
-            "chat_id": self.chat,
-            "emoji": "👍",
-            "inbox": "news",
-            "message_id": f"{self.chat}.{sequence}",
-            "notification_id": f"b{sequence}",
-            "sequence": sequence,
-            "tenant": TENANT,
-            "user_id": "bob",
-        }
-
-
-async def inhabit(rest: Rest) -> tuple[dict[str, str], str]:
-    alice, _ = await rest.users("alice", "bob")
-    backend = await rest.tenant()
-    chat = await alice.group("bob")
-    for number in range(MESSAGES):
-        await alice.send(chat, f"m{number}")
-    await backend.ok("PUT", f"/v1/tenants/{TENANT}/inboxes/news", {"title": "News"})
-    notification = {"audience": {"kind": "everyone"}, "message": {"title": "x", "body": "y"}}
-    for _ in range(NOTIFICATIONS):
-        await backend.ok("POST", f"/v1/tenants/{TENANT}/inboxes/news/notifications", notification)
-    assert backend.credential and alice.credential
-    return {"root": ROOT_KEY, "tenant": backend.credential, "user": alice.credential}, chat
-
-
 @pytest.fixture(scope="module")
-def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inhabited]:
-    folder = tmp_path_factory.mktemp("rest")
-    with (
-        requests.Session() as session,
-        serve_rest(folder, inhabit) as (url, (credentials, chat)),
-    ):
-        session.trust_env = False
-        yield Inhabited(url, credentials, chat, count(), session)
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with a_world(tmp_path_factory.mktemp("rest")) as made:
+        yield made
 
 
 @pytest.fixture(
     scope="module",
-    params=[EXAMPLES, pytest.param(EXAMPLES_LONG, marks=pytest.mark.soak)],
+    params=[0, pytest.param(EXAMPLES_LONG, marks=pytest.mark.soak)],
     ids=lambda examples: f"{examples} examples",
 )
 def schema(request: pytest.FixtureRequest) -> BaseSchema:
-    generation = {**CONFIG["generation"], "max-examples": request.param}
-    config = SchemathesisConfig.from_dict({**CONFIG, "generation": generation})
+    generation = {**CONFIG["generation"], "max-examples": request.param or 1}
+    at_random = {"enabled": bool(request.param)}
+    every_field = {"unexpected-methods": ["PATCH", "TRACE"]}
+    phases = {"coverage": every_field, "examples": at_random, "fuzzing": at_random}
+    config = SchemathesisConfig.from_dict({**CONFIG, "generation": generation, "phases": phases})
     return schemathesis.openapi.from_dict(DOCUMENT, config=config)
 
 
@@ -145,28 +86,17 @@ def check(schema: BaseSchema, method: str, path: str, call: Callable[[Case], Non
 
 @pytest.mark.attack("E05")
 @pytest.mark.parametrize(("method", "path"), PLACES)
-def test_requests_for_what_is_hardly_ever_there(
-    schema: BaseSchema, inhabited: Inhabited, method: str, path: str
+def test_requests_from_the_document(
+    schema: BaseSchema, world: World, method: str, path: str
 ) -> None:
-    check(schema, method, path, inhabited.call)
+    place = world.place_for(method.upper())
+    check(schema, method, path, lambda case: world.call(case, place))
+    name = DOCUMENT["paths"][path][method]["operationId"]
+    assert KEYS[name] is None or name in ENDS_OWN_TOKEN or 401 not in world.answers[name]
 
 
-@pytest.mark.attack("E05")
-@pytest.mark.parametrize(("method", "path"), [place for place in PLACES if "{" in place[1]])
-def test_requests_for_what_is_there(
-    schema: BaseSchema, inhabited: Inhabited, method: str, path: str
-) -> None:
-    def call(case: Case) -> None:
-        present = inhabited.present()
-        for name in case.path_parameters.keys() & present.keys():
-            case.path_parameters[name] = present[name]
-        inhabited.call(case)
-
-    check(schema, method, path, call)
-
-
-def test_the_document_is_served_as_it_is_made(inhabited: Inhabited) -> None:
-    answer = httpx.get(f"{inhabited.url}/openapi.json", timeout=WAIT_SECONDS)
+def test_the_document_is_served_as_it_is_made(world: World) -> None:
+    answer = httpx.get(f"{world.url}/openapi.json", timeout=WAIT_SECONDS)
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT
 

@@ -230,7 +230,8 @@ def _operation(operation: Operation, schemas: _Schemas) -> Json:
             "content": {"application/json": {"schema": schemas.ref(operation.body)}},
         }
     if operation.has_stream:
-        described["requestBody"] = {"required": True, "content": {ANY_TYPE: _BYTES}}
+        # No bytes are a part of a file too, which HTTP cannot tell from no body.
+        described["requestBody"] = {"required": False, "content": {ANY_TYPE: _BYTES}}
     return described
 
 
