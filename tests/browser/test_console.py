@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, ViewportSize, expect
 
-from tests.browser.test_looks import PHONE, axe, problems
+from tests.browser.test_looks import PHONE, axe, examined
 from tests.browser.test_looks import SMALL as SMALL_WINDOW
 from tests.browser.visitors import FOR_AXE, Visitors
 from tests.support.server import ServerProcess
@@ -150,12 +150,8 @@ async def test_nothing_keeps_anybody_out(
     page = await (await visitors.profile(viewport=DESKTOP, **FOR_AXE)).new_page()
     found: list[str] = []
     async for screen in screens(page, harbour):
-        await page.evaluate(script)
-        found += [f"{screen}: {one}" for one in await problems(page)]
-        if screen in COLOURFUL:
-            await page.emulate_media(color_scheme="dark")
-            found += [f"{screen}, dark: {one}" for one in await problems(page, ["color-contrast"])]
-            await page.emulate_media(color_scheme="light")
+        colours = ("light", "dark") if screen in COLOURFUL else ("light",)
+        found += await examined(page, script, screen, *colours)
         await page.set_viewport_size(SMALL)
         is_wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
         found += [f"{screen} is wider than a small window"] if is_wide else []

@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Route, expect
 
 from tests.browser.test_account import token_of
 from tests.browser.test_keyboard import pick, press
-from tests.browser.test_looks import DESKTOP, SMALL, axe, problems
+from tests.browser.test_looks import COLOURS, DESKTOP, SMALL, axe, examined
 from tests.browser.test_web_app import call, tab_to
 from tests.browser.visitors import FOR_AXE, Visitors
 from tests.browser.web_app import WebApp, sign_in
@@ -379,13 +379,9 @@ async def test_nothing_keeps_anybody_out(
     page = panel.app.page
     found: list[str] = []
     async for view in pages(panel, *titles):
-        await page.evaluate(request.getfixturevalue("axe"))
-        found += [f"{view}: {one}" for one in await problems(page)]
-        await page.emulate_media(color_scheme="dark")
-        found += [f"{view}, dark: {one}" for one in await problems(page, ["color-contrast"])]
-        await page.emulate_media(color_scheme="light", forced_colors="active")
-        found += [f"{view}, forced: {one}" for one in await problems(page, ["color-contrast"])]
-        await page.emulate_media(color_scheme="light", forced_colors="none")
+        # Colours do not depend on the size.
+        colours = COLOURS if size == DESKTOP else ()
+        found += await examined(page, request.getfixturevalue("axe"), view, *colours)
         is_wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
         found += [f"{view} is wider than the window"] if is_wide else []
     assert "\n".join(found) == ""
