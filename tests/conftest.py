@@ -13,6 +13,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.log_lines import Undeclared, json_lines
 from tests.support.quick import keep_quick
+from tests.support.ready_credentials import give_credentials_at_once
 from tests.support.ready_schema import copy_schema_into_new_stores
 from tests.support.service_host import host_services, stop_services
 from tests.support.services import (
@@ -50,6 +51,7 @@ __all__ = [
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 copy_schema_into_new_stores()
+give_credentials_at_once()
 
 BROWSER: Final = "tests/browser/"
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
+from tests.support.ready_credentials import LOCAL
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.ports.world import Failpoints, NoFailpoints
 from tidings.stores.dynamodb.client.access import Recorder
@@ -22,8 +23,8 @@ REGION: Final = "eu-west-1"
 
 # DynamoDB Local accepts any credentials. Without any, the SDK searches the network for some, which
 # may take seconds.
-os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
-os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
+os.environ.setdefault("AWS_ACCESS_KEY_ID", LOCAL)
+os.environ.setdefault("AWS_SECRET_ACCESS_KEY", LOCAL)
 _SECONDS_MAX: Final = 60.0
 
 made = 0

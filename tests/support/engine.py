@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.spare_tables import spare_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
 
@@ -35,8 +36,8 @@ async def some_engine(
         yield {}
         return
     where = endpoint()
-    # The tables are new, because a server reads their streams, which also contain earlier changes.
-    async with some_tables(where, streams=streams) as prefix:
+    # A server reads the streams, which also contain earlier changes, so that its tables are new.
+    async with some_tables(where) if streams else spare_tables(where) as prefix:
         yield on_tables(where, prefix)
 
 

@@ -170,9 +170,11 @@ def _import_program() -> None:
     import tidings.assembly.server
     import tidings.cli.command_line
     import tidings.stores.dynamodb.store  # noqa: F401
+    from tests.support.ready_credentials import give_credentials_at_once
     from tests.support.ready_schema import copy_schema_into_new_stores
 
     copy_schema_into_new_stores()
+    give_credentials_at_once()
     gc.collect()
     gc.freeze()  # what is shared stays shared
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reuses sets of empty tables, because emptying takes a fifth of the time of creating.
 
-The tables have no streams. Two kinds of tests need the new tables of `some_tables` instead: tests
-with a server, which reads the streams, and tests that end while a request is in progress.
+The tables have no streams, and only this process writes to them. Two kinds of tests need the new
+tables of `some_tables` instead: tests with a server, which reads the streams, and tests that end
+while a request is in progress.
 """
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +17,7 @@ import aiohttp
 import msgspec
 
 from tests.support.dynamo_tables import drop_tables, make_tables, new_prefix
+from tidings.aws.transport import Poster
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Item = dict[str, Any]
@@ -32,8 +35,29 @@ _HEADERS: Final = {
     "Content-Type": "application/x-amz-json-1.0",
 }
 
+_WRITES: Final = frozenset(
+    {"BatchWriteItem", "DeleteItem", "PutItem", "TransactWriteItems", "UpdateItem"}
+)
+_TABLE_NAME: Final = re.compile(rb'"(test_[0-9a-f]{12}_\w+)"')
+_written: Final = set[str]()
+"""Names of tables that this process has written to: the others of a set are still empty."""
+
 _spare: Final = defaultdict[str, list[str]](list)
 """Prefixes of empty tables, by endpoint."""
+
+
+_post: Final = Poster.post
+
+
+async def _post_and_note(
+    poster: Poster, operation: str, body: bytes, until: float
+) -> tuple[int, str | None, bytes]:
+    if operation in _WRITES:
+        _written.update(name.decode() for name in _TABLE_NAME.findall(body))
+    return await _post(poster, operation, body, until)
+
+
+setattr(Poster, "post", _post_and_note)  # noqa: B010 - the type checker forbids the assignment
 
 
 @asynccontextmanager
@@ -68,8 +92,10 @@ async def drop_spare(endpoint: str) -> None:
 
 async def _emptied(endpoint: str, prefix: str) -> bool:
     """Delete all items; return False if there are too many, or if a request fails."""
+    written = [table for table in TABLES if prefix + table.name in _written]
+    _written.difference_update(prefix + table.name for table in written)
     async with aiohttp.ClientSession(endpoint, headers=_HEADERS) as http:
-        done = await asyncio.gather(*(_empty(http, prefix, table) for table in TABLES))
+        done = await asyncio.gather(*(_empty(http, prefix, table) for table in written))
     return all(done)
 
 
