@@ -36,7 +36,7 @@ from tidings.stores.dynamodb.inbox.jobs import DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import Pattern
 
-CROWD = 5_000
+CROWD = 2_000
 PORTION = 100
 TROUBLE_EVERY = 5
 LOOK = Pattern("look", "Scan", ("inbox",), "this test")
