@@ -34,12 +34,13 @@ EVERYONE: Final = 10_000
 COPIES: Final = 50
 COPIES_MOST: Final = 1_000
 SCHEDULE_POST: Final = "schedule a post to 100 users"
-DELIVER_LATE: Final = "its time: the jobs are queued, in the store"
+DELIVER_LATE: Final = "its time: 100 users get their copies"
 SCHEDULE_BROADCAST: Final = "schedule a broadcast"
 APPEND_LATE: Final = "its time: the broadcast is appended"
 BY_PREFERENCE: Final = "post to 100 users, where users have preferences"
 
 PLAN_EMAILS: Final = "an escalation of a post to 100 users"
+SEND_EMAILS: Final = "its time: one of 100 users gets an e-mail"
 
 CONTACTS: Final = 50
 USERS: Final = 50
@@ -150,6 +151,7 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(SCHEDULE_BROADCAST, inbox_costs.schedule_broadcast(TEXT))
     yield InboxCase(APPEND_LATE, inbox_costs.append_late(TEXT))
     yield InboxCase(PLAN_EMAILS, inbox_costs.plan_emails(100))
+    yield InboxCase(SEND_EMAILS, inbox_costs.escalate(100, 1, TEXT))
     yield InboxCase(BY_PREFERENCE, inbox_costs.post_by_preference(100, TEXT))
 
 

@@ -19,6 +19,7 @@ from scripts.cost_page import (
     PLAN_EMAILS,
     SCHEDULE_BROADCAST,
     SCHEDULE_POST,
+    SEND_EMAILS,
     TEXT,
     post_name,
 )
@@ -37,7 +38,8 @@ from tidings.model.notification_states import StateChange
 from tidings.model.notifications import Copy, InboxConfig, NotificationAction, Posting, PostOptions
 from tidings.model.preferences import CategoryChoice, Preferences
 from tidings.ports.due import Due
-from tidings.ports.escalations import escalations_for
+from tidings.ports.escalations import due_of_escalation, escalations_for
+from tidings.ports.people import NO_FIELDS, ProfileFields
 
 TENANT = "acme"
 INBOX = "default"
@@ -141,6 +143,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await look_anew(inbox)
             await scheduled_posts(inbox)
             await planned_emails(inbox)
+            await sent_emails(inbox)
             await preferences(inbox)
             return ground.bills
 
@@ -271,13 +274,12 @@ async def scheduled_posts(inbox: InboxGround) -> None:
             due = Due(
                 kind="inbox", at=at, item_id=made[-1], subject=INBOX, tenant=TENANT, made_at=at
             )
-            await process.core.due_work["inbox"].do(due)
-            await process.store.due.drop(due)
+            assert await process.core.due_work["inbox"].do(due)
+            await process.store.due.drop_done([due])
 
         await schedule(inbox.ground.home)
         await inbox.step(names[0], schedule, before=schedule)
         await inbox.step(names[1], fire)
-    await deliver(inbox.ground.home, 1)
 
 
 async def planned_emails(inbox: InboxGround) -> None:
@@ -291,6 +293,29 @@ async def planned_emails(inbox: InboxGround) -> None:
         await process.store.escalations.put(portions, now)
 
     await inbox.step(PLAN_EMAILS, plan, before=plan)
+
+
+async def sent_emails(inbox: InboxGround) -> None:
+    """What an escalation takes at its time: of 100 users, one has an address."""
+    home, now = inbox.ground.home, inbox.ground.home.core.clock.now()
+    users = some_people(100)
+    addressed = ProfileFields(email="reader@example.org")
+    for user in users:
+        fields = addressed if user == users[0] else NO_FIELDS
+        await home.store.users.put(user, display_name=None, phone_number=None, now=1, fields=fields)
+    posted = await post(home, users)
+    await deliver(home, 1)
+    found = await home.store.notifications.get(TENANT, INBOX, [posted.notification_id])
+    ids = [user_id(user) for user in users]
+    portions = escalations_for(jobs_for(found[0], ids), 0)
+    await home.store.escalations.put(portions, now)
+    due = due_of_escalation(portions[0], now)
+
+    async def fire(process: Process) -> None:
+        await process.core.email_work["escalation"].do(due)
+        await process.store.due.drop(due)
+
+    await inbox.step(SEND_EMAILS, fire)
 
 
 async def preferences(inbox: InboxGround) -> None:

@@ -12,8 +12,10 @@ from tests.contract.inbox_builders import a_scheduled
 from tests.support.clock import NOW
 from tidings.model.ids import UserKey
 from tidings.model.scheduled import FAILED_KEPT_MS, RESTORED, SETTLE_MS, USER_SCHEDULED_MAX
-from tidings.ports.due import LEASE_MS, Due, due_of
+from tidings.ports.due import DROPPED_MAX, LEASE_MS, Due, due_of
 from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
+from tidings.stores.dynamodb.inbox.due import DynamoDueItems
+from tidings.stores.dynamodb.inbox.due_patterns import READ_SHARDS
 from tidings.stores.sqlite.chat.scheduled import SqliteScheduled
 
 ANN = UserKey("acme:ann")
@@ -117,6 +119,7 @@ async def test_a_first_process_finds_what_waited_before_it(store: Store) -> None
 
 async def test_processes_share_the_shards(engine: Engine) -> None:
     async with engine.open() as one:
+        await one.due.put(an_item("first", NOW + 120 * MINUTE), NOW)
         whole = set(await one.due.lease("message", "one", NOW))
         if len(whole) == 1:
             assert await one.due.lease("message", "one", NOW) == (0,)
@@ -124,6 +127,25 @@ async def test_processes_share_the_shards(engine: Engine) -> None:
             return  # one process has everything
         async with engine.open() as two:
             await _share(one, two, whole)
+
+
+async def test_a_kind_that_was_never_used_is_not_leased(store: Store) -> None:
+    if not isinstance(store.due, DynamoDueItems):
+        return  # nobody else could have the shard
+    for _ in range(2):
+        assert await store.due.lease("inbox", "one", NOW) == []
+    where = {":leases": "d#inbox"}
+    assert await store.due._dynamo.query(READ_SHARDS, "#pk = :leases", where) == []
+    await store.due.give_back("inbox", "one")
+    await store.due.put(msgspec.structs.replace(an_item(), kind="inbox"), NOW)
+    assert len(await store.due.lease("inbox", "one", NOW)) == 8
+
+
+async def test_items_that_are_done_are_removed_together(store: Store) -> None:
+    for number in range(DROPPED_MAX + 1):
+        await store.due.put(an_item(f"{number:02}"), NOW)
+    await store.due.drop_done((await due(store, NOW))[:DROPPED_MAX])
+    assert await names(store, NOW) == [f"{DROPPED_MAX:02}"]
 
 
 async def _share(one: Store, two: Store, whole: set[int]) -> None:

@@ -24,11 +24,7 @@ async def running_jobs(core: Core) -> AsyncIterator[None]:
     runner = JobRunner(
         jobs=core.jobs,
         dead_letters=core.store.dead_letters,
-        notifications=core.store.notifications,
-        copies=core.store.copies,
-        reachable=core.inbox.reachable,
-        views=core.inbox.views,
-        bus=core.bus,
+        deliver=core.inbox.deliver,
         clock=core.clock,
         back_off=back_off,
     )

@@ -14,6 +14,7 @@ from tests.integration.webhook_town import rest as rest
 from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver
 from tidings.actions.webhooks.resuming import STARTED_MS, ResumeEndpoints
+from tidings.delivery.webhook_couriers import Courier
 from tidings.model.webhooks import OwedStream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -91,3 +92,36 @@ async def test_an_endpoint_that_is_changed_while_it_resumes_goes_on(
     monkeypatch.setattr(queue, "owe", owe_late)
     await run_jobs(rest, town.tenant)
     await town.got((chat, 2))
+
+
+async def test_a_courier_waits_until_the_job_is_certainly_missing(
+    rest: Rest, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, ann, chat = await disabled_town(rest, "waits", receiver)
+    await enable_and_die(town, receiver, monkeypatch)
+    rest.clock.time += STARTED_MS // 2
+    await ann.send(chat, "m2")
+    couriers = rest.core.webhook_delivery.couriers
+    assert await couriers.turn(Courier((town.tenant, "main"))) == STARTED_MS // 2
+    await until(lambda: couriers.is_busy((town.tenant, "main")))
+    await town.later(STARTED_MS // 2)
+    await until(lambda: rest.core.store.tenant_jobs.running(town.tenant, 100))
+    await run_jobs(rest, town.tenant)
+    await town.got((chat, 2), (chat, 3))
+
+
+async def test_an_endpoint_that_is_set_again_while_it_resumes_gets_each_event_once(
+    rest: Rest, receiver: WebhookReceiver
+) -> None:
+    town, _, chat = await disabled_town(rest, "again", receiver)
+    jobs = rest.core.store.tenant_jobs
+    for _ in range(2):
+        await town.put("message.created")
+        rest.clock.time += 1
+        assert len(await jobs.running(town.tenant, 100)) == 1
+    await town.put("message.created", "message.edited")
+    assert len(await jobs.running(town.tenant, 100)) == 2
+    await run_jobs(rest, town.tenant)
+    await town.got((chat, 2))
+    await until(lambda: not rest.core.webhook_delivery.couriers.is_busy((town.tenant, "main")))
+    assert [one.place for one in receiver.taken] == [(chat, 2)]

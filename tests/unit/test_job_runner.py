@@ -25,11 +25,12 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.delivering import DeliverCopies
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, TenantRoundRobin
-from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.model.ids import UserKey, user_key
+from tidings.model.push_rules import YOUNG_MS_MAX
 from tidings.model.refusals import JobNotFound, StoreUnavailable
 from tidings.ports.bus import CopiesMade, Event, Job, JobsUnavailable, Taken
 
@@ -71,17 +72,15 @@ async def a_job_runner(folder: Path) -> AsyncIterator[RunningJobs]:
     async with SqliteEngine(folder).open() as store:
         bus, clock = InProcessBus(), ManualClock()
         clock.time = NOW
+        notifications, views = store.notifications, LogViews(store.notifications, clock)
+        deliver = DeliverCopies(
+            notifications=notifications, copies=store.copies, reachable=a_reachable(store),
+            views=views, bus=bus, clock=clock,
+        )  # fmt: skip
         runner = JobRunner(
-            jobs=store.jobs,
-            dead_letters=store.dead_letters,
-            notifications=store.notifications,
-            copies=store.copies,
-            reachable=a_reachable(store),
-            views=LogViews(store.notifications, clock),
-            bus=bus,
-            clock=clock,
+            jobs=store.jobs, dead_letters=store.dead_letters, deliver=deliver, clock=clock,
             back_off=at_once,
-        )
+        )  # fmt: skip
         running = RunningJobs(store, runner, clock)
         bus.subscribe(running.heard)
         try:

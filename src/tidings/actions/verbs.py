@@ -46,6 +46,7 @@ from tidings.actions.identity.sessions import (
 )
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread
+from tidings.actions.inbox.delivering import DeliverCopies
 from tidings.actions.inbox.marking import MarkRead
 from tidings.actions.inbox.posted import GetProgress, ListPosted, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
@@ -163,7 +164,7 @@ class LoginVerbs:
 @dataclass(frozen=True, slots=True)
 class InboxVerbs:
     """The verbs for inboxes, and the objects with which delivery reads a notification (`views`,
-    `showing`) and finds out whom it may reach (`reachable`)."""
+    `showing`), finds out whom it may reach (`reachable`), and stores copies (`deliver`)."""
 
     settings: Settings
     configs: InboxConfigs
@@ -182,3 +183,4 @@ class InboxVerbs:
     views: LogViews
     showing: NotificationReader
     reachable: Reachable
+    deliver: DeliverCopies

@@ -99,6 +99,7 @@ class Core:
     due_work: Mapping[DueKind, DueWork]
     email_work: Mapping[DueKind, DueWork]
     """What is due and waits for the mail server."""
+    stop_emails: Callable[[], None]
     webhook_delivery: WebhookDelivery
     tenant_events: TenantEvents
     erasures: Erasures
@@ -171,6 +172,7 @@ def _make_core(
     files = make_file_verbs(
         base, chats.read, blobs, deletions_of(config), bytes_max, identity.credential_status
     )
+    escalation = make_escalation(base, inbox, config)
     push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total)
     return Core(
         store=base.store,
@@ -201,7 +203,8 @@ def _make_core(
         start_job=base.start_job,
         tenant_work=make_tenant_work(config, base, chats, inbox, files, erasures),
         due_work=_due_work(base, chats, inbox, identity, webhooks),
-        email_work={"escalation": make_escalation(base, inbox, config)},
+        email_work={"escalation": escalation},
+        stop_emails=escalation.stop,
         webhook_delivery=webhooks,
         tenant_events=base.tenant_events,
         erasures=erasures,

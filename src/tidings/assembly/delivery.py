@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from tidings.actions.webhooks.owing import OweEntries
-from tidings.actions.webhooks.raising import RaiseDelivered
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
@@ -57,6 +56,7 @@ async def run_delivery(
             _run_tenant_jobs(core, stack)
             _run_timer(core, core.due_work, USUAL_PACE, stack)
             _run_timer(core, core.email_work, EMAIL_PACE, stack)
+            stack.callback(core.stop_emails)
         run_own_events(core, stack)
         yield
 
@@ -102,22 +102,16 @@ def _deliverer(
 
 
 def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
-    push = run_inbox_push(core, stack)
+    core.inbox.deliver.listen(run_inbox_push(core, stack).delivered)
     # The store may have jobs too: from an import, or from before another queue was configured.
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
             jobs=jobs,
             dead_letters=core.store.dead_letters,
-            notifications=core.store.notifications,
-            copies=core.store.copies,
-            reachable=core.inbox.reachable,
-            views=core.inbox.views,
-            bus=core.bus,
+            deliver=core.inbox.deliver,
             clock=core.clock,
             back_off=wait_patiently,
             jobs_max=STORE_JOBS_MAX if jobs is core.store.jobs else JOBS_MAX,
-            delivered=RaiseDelivered(core.inbox.progress, core.tenant_events),
-            copied=push.delivered,
         )
         runner.start()
         stack.push_async_callback(runner.close)

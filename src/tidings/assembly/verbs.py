@@ -61,6 +61,7 @@ from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.composing import UnsubscribeLinks
 from tidings.actions.inbox.counting import CountUnread
+from tidings.actions.inbox.delivering import DeliverCopies
 from tidings.actions.inbox.late_delivery import DeliverLate
 from tidings.actions.inbox.marking import FindListed, MarkRead, MoveMarks
 from tidings.actions.inbox.message_schemas import MessageSchemas
@@ -80,7 +81,7 @@ from tidings.actions.inbox.unsubscribing import Unsubscribe
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
-from tidings.actions.webhooks.raising import RaiseBroadcastDelivered
+from tidings.actions.webhooks.raising import RaiseBroadcastDelivered, RaiseDelivered
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
 from tidings.ports.attachments import Blobs, ByteDeletions
@@ -136,13 +137,15 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     move = MoveMarks(configs, copies, states, views, clock, unread)
     room = BroadcastRoom(states, clock)
     preferences = OwnPreferences(configs, store.preferences, copies, bus)
+    progress = GetProgress(find, notifications, views, texts)
+    reachable = Reachable(configs, store.preferences)
     return InboxVerbs(
         settings=settings,
         configs=configs,
         inboxes=ListInboxes(store.inbox_settings, store.tenants, vault.cursors),
         posted=ListPosted(configs, notifications, views, texts, vault.cursors, clock),
         post=_posting(base, configs, settings, texts, views, append_broadcast),
-        progress=GetProgress(find, notifications, views, texts),
+        progress=progress,
         redact=RetractNotification(
             find,
             notifications,
@@ -166,7 +169,16 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
         ),
         views=views,
         showing=showing,
-        reachable=Reachable(configs, store.preferences),
+        reachable=reachable,
+        deliver=DeliverCopies(
+            notifications=notifications,
+            copies=copies,
+            reachable=reachable,
+            views=views,
+            bus=bus,
+            clock=clock,
+            delivered=RaiseDelivered(progress, base.tenant_events),
+        ),
     )
 
 
@@ -207,6 +219,7 @@ def make_late_delivery(base: Foundation, inbox: InboxVerbs) -> DeliverLate:
         notifications=base.store.notifications,
         scheduled=base.store.scheduled_notifications,
         jobs=base.jobs,
+        deliver=inbox.deliver,
         users=base.store.users,
         texts=post.texts,
         views=inbox.views,

@@ -9,25 +9,17 @@ is counted once.
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.actions.inbox.preferences import Reachable
-from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
 from tidings.metrics.meters import Reading, report
-from tidings.model.ids import UserKey, user_key
-from tidings.model.limits import SECOND_MS
-from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import (
-    Bus,
-    CopiesMade,
     DeadLetter,
     DeadLetters,
     Job,
@@ -35,7 +27,6 @@ from tidings.ports.bus import (
     JobsUnavailable,
     Taken,
 )
-from tidings.ports.inboxes import Copies, Notifications
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
@@ -50,7 +41,9 @@ STORE_JOBS_MAX: Final = 200
 """Limit on jobs in memory if the queue is in the store. It is lower, because the store itself lets
 tenants take turns."""
 TAKEN_AT_ONCE: Final = 100
-JOBS_AT_ONCE: Final = 8
+USERS_AT_ONCE: Final = 800
+"""No further job begins while the running jobs have this many users: eight of the largest."""
+JOBS_AT_ONCE: Final = 32
 ATTEMPTS_MAX: Final = 5
 REASON_CHARS_MAX: Final = 500
 
@@ -100,35 +93,23 @@ class JobRunner:
         *,
         jobs: Jobs,
         dead_letters: DeadLetters,
-        notifications: Notifications,
-        copies: Copies,
-        reachable: Reachable,
-        views: LogViews,
-        bus: Bus,
+        deliver: Callable[[Job], Awaitable[None]],
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
-        delivered: Callable[[Job], Awaitable[None]] | None = None,
-        copied: Callable[[Job, Sequence[UserKey]], None] = lambda _job, _users: None,
     ) -> None:
         """Set up the runner; `back_off(n)` waits before the n-th retry, with jitter, at most a few
-        seconds. `delivered` is called after each job that is done, and `copied` with the users who
-        have just got their copy."""
-        self._delivered = delivered
+        seconds."""
         self._jobs = jobs
         self._dead_letters = dead_letters
-        self._notifications = notifications
-        self._copies = copies
-        self._reachable = reachable
-        self._views = views
-        self._bus = bus
+        self._deliver = deliver
         self._clock = clock
         self._back_off = back_off
         self._jobs_max = jobs_max
-        self._copied = copied
         self._turns: TenantRoundRobin[_Work] = TenantRoundRobin()
         self._taken = 0
         self._running = 0
+        self._users_running = 0
         self._has_room = asyncio.Event()
         self._tasks = Tasks("jobs")
         self.finished = 0
@@ -172,9 +153,13 @@ class JobRunner:
                 await self._has_room.wait()
 
     def _go_on(self) -> None:
-        while self._running < JOBS_AT_ONCE and (work := self._turns.next()) is not None:
+        while self._has_free() and (work := self._turns.next()) is not None:
             self._running += 1
+            self._users_running += len(work.taken.job.users)
             self._tasks.start(self._do(work))
+
+    def _has_free(self) -> bool:
+        return self._running < JOBS_AT_ONCE and self._users_running < USERS_AT_ONCE
 
     async def _do(self, work: _Work) -> None:
         try:
@@ -189,6 +174,7 @@ class JobRunner:
             self._has_room.set()
         finally:
             self._running -= 1
+            self._users_running -= len(work.taken.job.users)
             self._go_on()
 
     def _blame(self, work: _Work, error: Exception) -> None:
@@ -219,39 +205,6 @@ class JobRunner:
             self.finished += 1
         else:
             self.set_aside += 1
-
-    async def _deliver(self, job: Job) -> None:
-        now = self._clock.now()
-        view = await self._views.get(job.tenant, job.inbox)
-        if not view.hides(job.notification_id, job.expires_at, now):
-            await self._make_copies(job, now)
-        await self._notifications.finish_job(job.tenant, job.inbox, job.notification_id, job.number)
-        if self._delivered is not None:
-            await self._delivered(job)
-        took_ms = max(0, self._clock.now() - job.posted_at)
-        declared.notification_seconds.of[()].observe(took_ms / SECOND_MS)
-
-    async def _make_copies(self, job: Job, now: int) -> None:
-        listed = [user_key(job.tenant, user) for user in job.users]
-        users = await self._reachable.wanting(listed, job.inbox, job.category)
-        copy = Copy(
-            notification_id=job.notification_id,
-            category=job.category,
-            received_at=max(now, job.posted_at),
-            expires_at=job.expires_at,
-            collapse=job.collapse,
-        )
-        new = await self._copies.deliver(users, job.inbox, copy)
-        self._copied(job, new)
-        # After a crash it is unknown who was notified of their copies. While the job is young, all
-        # users are notified, also those who had a copy already.
-        notified = users if now - job.posted_at <= YOUNG_MS_MAX else new
-        if notified:
-            self._bus.publish(
-                CopiesMade(
-                    job.tenant, job.inbox, job.notification_id, copy.received_at, tuple(notified)
-                )
-            )
 
     async def _keep_dead_letter(self, job: Job, reason: str) -> None:
         extra = {"action": "job_dead_letter", "tenant": job.tenant, "job": _name(job)}

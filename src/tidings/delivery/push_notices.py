@@ -16,8 +16,7 @@ from tidings.caches import LruCache
 from tidings.metrics import declared
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, tenant_of
-from tidings.model.limits import SECOND_MS
-from tidings.model.push_rules import ArrivedMessage, reason_at_arrival
+from tidings.model.push_rules import YOUNG_MS_MAX, ArrivedMessage, reason_at_arrival
 from tidings.model.refusals import Unavailable
 from tidings.model.roles import Member
 from tidings.ports.bus import Appended, Bus
@@ -26,9 +25,6 @@ from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 from tidings.tenant_queues import TenantQueues
 
-YOUNG_MS_MAX: Final = 30 * SECOND_MS
-"""Maximum age at which the entry in an event is used as it is. An older entry is read from the log,
-and no push is sent for it."""
 ARRIVALS_MAX: Final = 10_000
 TENANT_ARRIVALS_MAX: Final = 2_500
 """Maximum number of messages that wait until their members are looked up."""

@@ -2,7 +2,7 @@
 """Does what is due, such as sending scheduled messages. Several processes share the work.
 
 Items wait in the store until they are due. A process reads the due items of its shards once a
-second, and sooner if more are due than it has read. Tenants take turns among these items. If one
+second, and four times a second while something is due. Tenants take turns among these items. If one
 tenant has very many, the process reads further, to find the items of other tenants. An item is
 removed after its work is done, so the work is repeated if a process dies in it.
 """
@@ -12,9 +12,11 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Final, NamedTuple
 
-from tidings.delivery.job_runner import TenantRoundRobin
+from tidings.delivery.due_drops import DueDrops
+from tidings.delivery.due_memory import HeldItems
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
@@ -22,6 +24,7 @@ from tidings.metrics.meters import Reading, report
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable
 from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
+from tidings.ports.store import Requester, set_requester
 from tidings.ports.tenant_jobs import NotYet
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -29,19 +32,18 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.delivery")
 
 POLL_SECONDS: Final = 1.0
-RENEW_MS: Final = LEASE_MS // 3
+RENEW_MS: Final = LEASE_MS * 2 // 3
+ASK_MS: Final = LEASE_MS // 3
+"""How often a process asks for shards that has none."""
 READ_MAX: Final = 500
 """Items of one shard that are read at once."""
-HELD_MAX: Final = 2_000
-"""Items of one kind that a process has in memory, so that no kind waits for another."""
-TENANT_HELD_MAX: Final = 500
-"""Items of one kind and one tenant that a process has in memory. If more of them are due, the
-process reads further for the items of other tenants."""
-SEARCH_MS: Final = 1 * SECOND_MS
+SEARCH_MS: Final = SECOND_MS // 2
 """How often a process reads further for other tenants in a shard. Such a read may pass by all items
 of the large tenant."""
 AT_ONCE: Final = 64
 """Items whose work is done concurrently."""
+WIDTH_MIN: Final = 4.0
+"""Items whose work is done concurrently although the store does not answer in time."""
 
 
 class Pace(NamedTuple):
@@ -51,15 +53,17 @@ class Pace(NamedTuple):
     at_once: int = AT_ONCE
     tenant_at_once: int = AT_ONCE
     """Items of one tenant whose work is done concurrently."""
+    grace_seconds: float = 0.0
+    """How long work that has begun may go on when the process ends."""
 
 
 USUAL_PACE: Final = Pace()
-EMAIL_PACE: Final = Pace(poll_seconds=5.0, at_once=16, tenant_at_once=2)
-"""The work waits for a mail server, which may be slow. At least 8 tenants have their turn."""
+EMAIL_PACE: Final = Pace(poll_seconds=5.0, at_once=16, tenant_at_once=2, grace_seconds=10.0)
+"""The work waits for a mail server, which may be slow. At least 8 tenants have their turn. Nobody
+would know the outcome of an e-mail that is broken off."""
 FAILURES_MAX: Final = 5
 RETRY_MS: Final = 1 * SECOND_MS
 RETRY_MS_MAX: Final = 30 * SECOND_MS
-Name = tuple[str, int, str]
 
 
 class Timer:
@@ -84,26 +88,23 @@ class Timer:
         self._pace = pace
         self._leases: dict[DueKind, tuple[Sequence[int], int]] = {}
         """Shards of this process, and when their lease was renewed."""
-        self._held: set[Name] = set()
-        """Items in memory."""
-        self._paused: dict[Name, int] = {}
-        """Items that are tried again, each with the time of the next attempt."""
-        self._failures: dict[Name, int] = {}
-        """Number of unexpected failures of items that are tried again."""
-        self._turns: TenantRoundRobin[Due] = TenantRoundRobin()
-        self._of_tenants: Counter[tuple[DueKind, str]] = Counter()
-        self._of_kinds: Counter[DueKind] = Counter()
+        self._held = HeldItems()
         self._searched: dict[tuple[DueKind, int], int] = {}
         """When a shard was last read further for other tenants."""
         self._looks = 0
         self._enough = 0
         """Number of items in memory with which the next look need not wait any more."""
         self._has_room = asyncio.Event()
+        self._width = float(pace.at_once)
+        """Items whose work may be done concurrently now."""
+        self._narrowed_at = 0
+        self._is_closing = False
         self._running = 0
         self._running_of: Counter[str] = Counter()
         self._busy: set[str] = set()
         """Tenants of whom no further item may be begun."""
         self._tasks = Tasks("timer")
+        self._drop_done = DueDrops(due, self._tasks)
         self.done = 0
         self.failed_attempts = 0
         report_queue("due items", self)
@@ -121,6 +122,13 @@ class Timer:
     async def close(self) -> None:
         """Stop, and give back the shards. Work that is left is done after the next start, here or
         elsewhere."""
+        self._is_closing = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.grace_seconds):
+                while self._running:
+                    self._has_room.clear()
+                    self._enough = len(self._held)
+                    await self._has_room.wait()
         await self._tasks.close()
         for kind in self._leases:
             with suppress(Unavailable):
@@ -129,6 +137,7 @@ class Timer:
     async def _run(self) -> None:
         attempt = 0
         while True:
+            began = monotonic()
             try:
                 has_more = await self.look()
             except Unavailable:
@@ -137,14 +146,21 @@ class Timer:
                 continue
             attempt = 0
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._pace.poll_seconds):
+                async with asyncio.timeout(self._wait_seconds(monotonic() - began)):
                     await self._until_half_is_done(has_more=has_more)
+
+    def _wait_seconds(self, took_seconds: float) -> float:
+        """Return how long the timer waits before it looks again. When something is due, it looks
+        more often, because more is likely to become due; but not if looks take long."""
+        most = self._pace.poll_seconds
+        return min(most, max(most / 4, took_seconds)) if self._held else most
 
     async def _until_half_is_done(self, *, has_more: bool) -> None:
         """Wait until half of the items in memory are done. If there are no more, wait on."""
         self._enough = len(self._held) // 2 if has_more else -1
         self._has_room.clear()
-        await self._has_room.wait()
+        if len(self._held) > self._enough:
+            await self._has_room.wait()
 
     async def look(self) -> bool:
         """Read the items of this process that are due, and begin to do their work.
@@ -154,20 +170,34 @@ class Timer:
         Raises:
             Unavailable: The store does not answer.
         """
-        has_more = False
         self._looks += 1
-        for kind in self._kinds:
-            shards = await self._shards(kind)
-            first = self._looks % max(1, len(shards))  # each shard is the first in turn
-            for shard in (*shards[first:], *shards[:first]):
-                has_more |= await self._read(kind, shard)
-        self._go_on()
+        async with asyncio.TaskGroup() as group:
+            looks = [group.create_task(self._look_or_fail(kind)) for kind in self._kinds]
+        found = [look.result() for look in looks]
+        for one in found:
+            if isinstance(one, Unavailable):
+                raise one
+        return True in found
+
+    async def _look_or_fail(self, kind: DueKind) -> bool | Unavailable:
+        """Look for items of a kind. If the store does not answer, the other kinds go on."""
+        try:
+            return await self._look_for(kind)
+        except Unavailable as error:
+            return error
+
+    async def _look_for(self, kind: DueKind) -> bool:
+        shards = await self._shards(kind)
+        first = self._looks % max(1, len(shards))  # each shard is the first in turn
+        has_more = False
+        for shard in (*shards[first:], *shards[:first]):
+            has_more |= await self._read(kind, shard)
         return has_more
 
     async def _shards(self, kind: DueKind) -> Sequence[int]:
         shards, renewed_at = self._leases.get(kind, ((), 0))
         now = self._clock.now()
-        if now < renewed_at + RENEW_MS:
+        if now < renewed_at + (RENEW_MS if shards else ASK_MS):
             return shards
         leased = await self._due.lease(kind, self._holder, now)
         if list(leased) != list(shards):
@@ -186,12 +216,13 @@ class Timer:
         may_search = now >= self._searched.get((kind, shard), 0) + SEARCH_MS
         crowded: list[str] = []
         last: Due | None = None
-        while self._of_kinds[kind] < HELD_MAX:
+        while self._held.has_room(kind):
             found = await self._due.read(kind, shard, now, READ_MAX, crowded, last)
-            has_more |= self._take(found, now)
+            has_more |= self._held.take(found, now)
+            self._go_on()
             if len(found) < READ_MAX:
                 return has_more
-            last, crowded = found[-1], self._crowded(kind)
+            last, crowded = found[-1], self._held.crowded(kind)
             if crowded:
                 if not may_search:
                     return True
@@ -199,36 +230,16 @@ class Timer:
                 has_more = True
         return True
 
-    def _crowded(self, kind: DueKind) -> list[str]:
-        """Return the tenants who have as many items of a kind in memory as they may."""
-        counts = self._of_tenants.items()
-        return [name for (one, name), count in counts if one == kind and count >= TENANT_HELD_MAX]
-
-    def _take(self, found: list[Due], now: int) -> bool:
-        """Keep items in memory as far as there is room; return True if some have to wait."""
-        has_more = False
-        for due in found:
-            name, owner = due.name, (due.kind, due.tenant)
-            if name in self._held or self._paused.get(name, 0) > now:
-                continue
-            if self._of_kinds[due.kind] >= HELD_MAX:
-                return True
-            if self._of_tenants[owner] >= TENANT_HELD_MAX:
-                has_more = True
-                continue
-            self._held.add(name)
-            self._paused.pop(name, None)
-            self._of_tenants[owner] += 1
-            self._of_kinds[due.kind] += 1
-            self._turns.put(due.tenant, due)
-        return has_more
-
     def _go_on(self) -> None:
-        most = self._pace.at_once
-        while self._running < most and (due := self._turns.next(self._busy)) is not None:
+        while self._running < self._most and (due := self._held.next(self._busy)) is not None:
             self._running += 1
             self._count(due.tenant, 1)
             self._tasks.start(self._do(due))
+
+    @property
+    def _most(self) -> int:
+        """Number of items whose work may be done concurrently now."""
+        return 0 if self._is_closing else int(self._width)
 
     def _count(self, tenant: str, change: int) -> None:
         self._running_of[tenant] += change
@@ -240,65 +251,62 @@ class Timer:
             del self._running_of[tenant]
 
     async def _do(self, due: Due) -> None:
+        # Tenants take turns at the store, too.
+        set_requester(Requester(due.tenant))
         try:
             await self._try(due)
         finally:
             self._running -= 1
             self._count(due.tenant, -1)
-            self._let_go(due)
+            self._held.let_go(due)
+            if len(self._held) <= self._enough:
+                self._has_room.set()
             self._go_on()
-
-    def _let_go(self, due: Due) -> None:
-        self._held.discard(due.name)
-        self._of_kinds[due.kind] -= 1
-        owner = due.kind, due.tenant
-        self._of_tenants[owner] -= 1
-        if not self._of_tenants[owner]:
-            del self._of_tenants[owner]
-        if len(self._held) <= self._enough:
-            self._has_room.set()
 
     async def _try(self, due: Due) -> None:
         work, now = self._kinds[due.kind], self._clock.now()
         try:
-            await work.do(due)
-            await self._due.drop(due)
+            is_over = await work.do(due)
+            await (self._drop_done(due) if is_over else self._due.drop(due))
         except NotYet as wait:
-            self._pause(due, wait.until)
+            self._held.pause(due, wait.until)
         except Unavailable:
-            self._pause(due, now + RETRY_MS)
+            self._held.pause(due, self._clock.now() + RETRY_MS)
+            self._narrow()
         except Exception:
             extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
             log.exception("what was due failed", extra=extra)
             await self._failed(due)
         else:
             self.done += 1
+            self._width = min(self._pace.at_once, self._width + 1 / self._width)
             declared.timer_late_seconds.of[due.kind].observe((now - due.at) / SECOND_MS)
-            self._failures.pop(due.name, None)
+            self._held.forget_failures(due)
+
+    def _narrow(self) -> None:
+        """Do less at once, because the store does not answer in time. Otherwise the store would be
+        busy with work that is given up and repeated."""
+        now = self._clock.now()
+        if now >= self._narrowed_at + RETRY_MS:
+            self._narrowed_at = now
+            self._width = max(WIDTH_MIN, self._width / 2)
 
     async def _failed(self, due: Due) -> None:
         """Try an item again after an unexpected error; after several, give it up."""
         self.failed_attempts += 1
-        failures = self._failures[due.name] = self._failures.get(due.name, 0) + 1
+        failures = self._held.count_failure(due)
         if failures < FAILURES_MAX:
             wait_ms = min(RETRY_MS * 2**failures, RETRY_MS_MAX)
-            self._pause(due, self._clock.now() + wait_ms)
+            self._held.pause(due, self._clock.now() + wait_ms)
             return
         try:
             await self._kinds[due.kind].give_up(due)
             await self._due.drop(due)
-            self._failures.pop(due.name, None)
+            self._held.forget_failures(due)
         except Exception:
             extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
             log.exception("what was due cannot be given up", extra=extra)
-            self._pause(due, self._clock.now() + RETRY_MS_MAX)
-
-    def _pause(self, due: Due, until: int) -> None:
-        if len(self._paused) >= HELD_MAX:
-            # The next round tries them once more than necessary.
-            self._paused.clear()
-            self._failures.clear()
-        self._paused[due.name] = until
+            self._held.pause(due, self._clock.now() + RETRY_MS_MAX)
 
 
 def _readings(timer: Timer) -> list[Reading]:

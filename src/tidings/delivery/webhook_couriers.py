@@ -67,6 +67,9 @@ class Courier:
         """When the first of the refused events that wait may be posted again; 0 if none waits."""
         self.updated_at = 0
         """When the tenant last changed the endpoint."""
+        self.resumed_in: int | None = None
+        """Milliseconds after which the endpoint certainly has a job that resumes it, while the
+        endpoint waits for that job; otherwise None."""
 
     def learn(self, endpoint: WebhookEndpoint) -> None:
         """Try the endpoint at once if its tenant has changed it."""
@@ -200,9 +203,9 @@ class WebhookCouriers:
         Raises:
             Unavailable: The store does not answer.
         """
-        endpoint = await self._endpoint(courier.name)
+        endpoint = await self._endpoint(courier)
         if endpoint is None:
-            return None
+            return courier.resumed_in
         courier.learn(endpoint)
         now = self._clock.now()
         if now < courier.retry_at:
@@ -218,13 +221,14 @@ class WebhookCouriers:
             return None
         return self._wait_ms(courier, has_more=bool(ready))
 
-    async def _endpoint(self, name: Name) -> WebhookEndpoint | None:
+    async def _endpoint(self, courier: Courier) -> WebhookEndpoint | None:
         """Return an endpoint if this process may deliver events to it now.
 
         The cache may be some seconds old. Perhaps nobody wakes this courier again, so the store is
         asked, too, before the courier ends.
         """
         endpoint: WebhookEndpoint | None = None
+        name, courier.resumed_in = courier.name, None
         for find in (self._directory.find, self._directory.find_stored):
             if not self._may_run(name):
                 return None
@@ -232,7 +236,7 @@ class WebhookCouriers:
             if endpoint is not None and endpoint.enabled and not endpoint.is_resuming:
                 return endpoint
         if endpoint is not None and endpoint.enabled:
-            await self._resume.make_sure(endpoint)
+            courier.resumed_in = await self._resume.make_sure(endpoint)
         return None
 
     async def _leave(self, courier: Courier, endpoint: WebhookEndpoint, now: int) -> int | None:

@@ -139,17 +139,20 @@ class WebhookReminderWork:
         self._kept: dict[Name, tuple[Due, int]] = {}
         """For each courier, the item that is kept while it has work, and when it was seen."""
 
-    async def do(self, due: Due) -> None:
-        """Wake the courier, and keep one item of its endpoint until the courier has finished."""
+    async def do(self, due: Due) -> bool:
+        """Wake the courier, and keep one item of its endpoint until the courier has finished.
+
+        Returns False, because the next reminder may be the same item.
+        """
         name, now = (due.tenant, due.subject), self._clock.now()
         # If this process had lost the item to another one, the courier has not finished here.
         if self._is_kept(name):
             if self._kept[name][0].name != due.name:
                 self._couriers.wake(name)
-                return
+                return False
             if not self._couriers.is_busy(name):
                 del self._kept[name]
-                return
+                return False
         self._kept[name] = (due, now)
         self._couriers.wake(name)
         raise NotYet(now + LOOK_AGAIN_MS)

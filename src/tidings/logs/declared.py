@@ -165,6 +165,11 @@ ACTIONS: Final[dict[str, Action]] = {
         ("reason",),
     ),
     "email_up": Action("The mail server works again."),
+    "email_error": Action(
+        "An e-mail could not be made or sent because of an unexpected error. It is tried again a "
+        "limited number of times, and the other users get theirs.",
+        ("tenant",),
+    ),
     "email_refused": Action(
         "The mail server refused an e-mail for good, or it was given up.", ("tenant", "outcome")
     ),

@@ -8,10 +8,14 @@ import msgspec
 
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
+from tidings.model.limits import SECOND_MS
 
 BODY_CHARS_MAX: Final = 200
 """Length of the content that a notice shows."""
 ELLIPSIS: Final = "…"
+YOUNG_MS_MAX: Final = 30 * SECOND_MS
+"""Maximum age at which the entry in an event is used as it is. An older entry is read from the log,
+and no push is sent for it."""
 
 Reason = Literal[
     "own", "not_new", "silent", "blocked", "taken", "muted", "quiet", "not_claimed", "content_gone",

@@ -21,6 +21,9 @@ LEASE_MS: Final = 15 * SECOND_MS
 """How long a process has its shards without renewing its lease on them. If the process dies, its
 items are late by this time."""
 
+DROPPED_MAX: Final = 25
+"""Items that are removed with one write."""
+
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """An item that becomes due at a time."""
@@ -93,6 +96,10 @@ class DueItems(Protocol):
         """Remove an item, unless it was stored again since then, with a later `made_at`."""
         ...
 
+    async def drop_done(self, dues: Sequence[Due]) -> None:
+        """Remove at most `DROPPED_MAX` items that were read and that nobody stores again."""
+        ...
+
     async def give_back(self, kind: DueKind, holder: str) -> None:
         """Give back all shards of the holder, because its process ends."""
         ...
@@ -101,8 +108,11 @@ class DueItems(Protocol):
 class DueWork(Protocol):
     """Does the work of one kind of items."""
 
-    async def do(self, due: Due) -> None:
+    async def do(self, due: Due) -> bool:
         """Do what is due. A repeat does no harm, so a process may die at any moment.
+
+        Returns True if nobody stores the same item again, so that it can be removed together with
+        others.
 
         Raises:
             NotYet: The item must be kept until a certain time.

@@ -184,19 +184,37 @@ def schedule_post(users: int, content: int) -> Cost:
 
 
 def deliver_late(users: int) -> Cost:
-    """Return the cost of queueing the jobs of a scheduled notification at its time."""
-    portions = math.ceil(users / limits.JOB_USERS_MAX)
-    each = portions * write_units(JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX))
-    batches = math.ceil(portions / BATCH_JOBS_MAX)
-    body = _reads("show_notifications", relaxed_units(BODY_BYTES))
-    read = strong_units(portions * (JOB_BYTES + JOB_USER_BYTES * limits.JOB_USERS_MAX))
+    """Return the cost of delivering a scheduled notification to at most 100 users at its time."""
+    assert users <= limits.JOB_USERS_MAX, "several jobs go through the queue"
+    held = JOB_BYTES + JOB_USER_BYTES * users
     return Cost(
         [
-            body,
+            _reads("show_notifications", relaxed_units(BODY_BYTES)),
             _reads("read_broadcasts", 1),
-            _reads("read_held_jobs", read + 1, 2),
-            _writes("put_jobs", each, batches),
-            _writes("release_jobs", each, batches),
+            _reads("read_held_jobs", strong_units(held)),
+            *post(users, 0).afterwards,
+            _writes("release_jobs", write_units(held)),
+            _writes("drop_all_due", 1),
+        ]
+    )
+
+
+def escalate(users: int, emails: int, content: int) -> Cost:
+    """Return the cost of an escalation at its time: no user of a portion has read the notification,
+    and `emails` of them have an address and get an e-mail."""
+    portion = JOB_BYTES + JOB_USER_BYTES * users
+    body = relaxed_units(BODY_BYTES + content)
+    return Cost(
+        [
+            _reads("read_escalation", strong_units(portion)),
+            Charge("find_tenant", "tenants", Units(read=1), 1),
+            _reads("show_notifications", body * (1 + emails), 1 + emails),
+            _reads("read_progress", 1),
+            _reads("read_copies", users * relaxed_units(COPY_BYTES)),
+            Charge("show_users", "users", Units(read=users * relaxed_units(1)), 1),
+            _reads("read_marks", emails, emails),
+            _writes("claim_email", 2 * emails, 2 * emails),
+            _writes("drop_escalation", write_units(portion)),
             _writes("drop_due", 1),
         ]
     )
@@ -223,7 +241,7 @@ def append_late(content: int) -> Cost:
             _reads("show_user_count", 0.5),
             _writes("mark_scheduled", 2 * body, 2),
             _writes("append_broadcast", body),
-            _writes("drop_due", 1),
+            _writes("drop_all_due", 1),
         ],
         [_writes("let_go", 1)],
     )

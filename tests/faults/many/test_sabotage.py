@@ -14,7 +14,7 @@ from tests.faults.many.many_run import Harm, run_fleet
 from tests.faults.many.nemesis import Nemesis
 from tests.faults.many.roaming import Roamer
 from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
-from tidings.delivery.push_notices import YOUNG_MS_MAX
+from tidings.model.push_rules import YOUNG_MS_MAX
 
 HERE: Final = Path(__file__).parent
 LOAD_SECONDS: Final = 8.0

@@ -285,8 +285,10 @@ class SendScheduled:
     files: ReserveUploads
     clock: Clock
 
-    async def do(self, due: Due) -> None:
+    async def do(self, due: Due) -> bool:
         """Send the message that is due, unless it was sent, changed or cancelled.
+
+        Returns False if the message may get the same time again.
 
         Raises:
             NotYet: The message may be one that is still being stored.
@@ -298,8 +300,10 @@ class SendScheduled:
             # The message has no such time. Perhaps the request that gives it this time still runs.
             if self.clock.now() < due.made_at + SETTLE_MS:
                 raise NotYet(due.made_at + SETTLE_MS)
-        elif message.state == "firing":
+            return False
+        if message.state == "firing":
             await self._send(message)
+        return True
 
     async def give_up(self, due: Due) -> None:
         """Mark a message as failed, because sending it failed unexpectedly several times."""

@@ -16,6 +16,7 @@ from tidings.model.escalations import Escalation, is_open
 from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.limits import SECOND_MS, USER_COPIES_MAX
 from tidings.model.notifications import Copy, InboxConfig
+from tidings.model.refusals import Unavailable
 from tidings.ports.email import MailConnection, Mailer, MailUnavailable
 from tidings.ports.escalations import Escalations
 from tidings.ports.inboxes import Copies
@@ -74,6 +75,11 @@ class SendEmails:
         self._raise = raise_event
         self._clock = clock
         self._is_down = False
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Begin no further e-mail, because the process ends."""
+        self._is_stopping = True
 
     async def __call__(
         self, portion: Escalation, config: InboxConfig, recipients: Sequence[Recipient]
@@ -91,8 +97,8 @@ class SendEmails:
         left = list(recipients)
         try:
             async with self._connected(portion) as connection:
-                while left and self._clock.now() < ends_at:
-                    if not await self._one(portion, config, left[0], connection):
+                while left and self._clock.now() < ends_at and not self._is_stopping:
+                    if not await self._one_or_later(portion, config, left[0], connection):
                         again.append(left[0])
                     del left[0]
         except MailUnavailable as error:
@@ -105,6 +111,26 @@ class SendEmails:
         if self._mailer is None or portion.attempt >= ATTEMPTS_MAX:
             return nullcontext()
         return self._mailer.connect()
+
+    async def _one_or_later(
+        self,
+        portion: Escalation,
+        config: InboxConfig,
+        to: Recipient,
+        connection: MailConnection | None,
+    ) -> bool:
+        """Send one e-mail like `_one`. After an unexpected error, the others get theirs, and this
+        user is tried again a limited number of times."""
+        try:
+            return await self._one(portion, config, to, connection)
+        except (Unavailable, MailUnavailable):
+            raise
+        except Exception:
+            extra = {"action": "email_error", "tenant": portion.tenant}
+            log.exception("an e-mail failed unexpectedly", extra=extra)
+            is_last = portion.attempt >= ATTEMPTS_MAX
+            declared.emails.counts["failed" if is_last else "later"] += 1
+            return is_last
 
     async def _one(
         self,

@@ -11,6 +11,7 @@ from tidings.actions.inbox.emailing import ATTEMPTS_MAX, Recipient, SendEmails
 from tidings.actions.inbox.preferences import Reachable
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader
+from tidings.metrics import declared
 from tidings.model.emails import EMAIL
 from tidings.model.escalations import MINUTE_MS, Escalation
 from tidings.model.ids import UserKey, user_id
@@ -25,6 +26,8 @@ from tidings.ports.tenant_jobs import NotYet
 from tidings.ports.world import Clock
 
 RETRY_MS_MAX: Final = 60 * MINUTE_MS
+SUSPENDED_MS: Final = 60 * MINUTE_MS
+"""How often a portion of a suspended tenant is looked at again."""
 CLAIM_MS: Final = 3 * MINUTE_MS
 """After this time nobody sends a claimed e-mail any more: a mail server has half a minute for each
 of four answers."""
@@ -48,7 +51,7 @@ class Escalate:
     send: SendEmails
     clock: Clock
 
-    async def do(self, due: Due) -> None:
+    async def do(self, due: Due) -> bool:
         """Escalate the notification to those who have not read it.
 
         Raises:
@@ -56,24 +59,39 @@ class Escalate:
             Unavailable: It must be tried again later.
         """
         portion = await self.escalations.get(due.tenant, due.subject, *portion_of(due))
-        config = None if portion is None else await self._config(portion)
-        if portion is None or config is None:
+        owner = None if portion is None else await self.tenants.get(due.tenant)
+        config = None if portion is None or owner is None else await self._config(portion)
+        if portion is None or owner is None or config is None:
             if self.clock.now() < due.made_at + SETTLE_MS:
                 raise NotYet(due.made_at + SETTLE_MS)
-            await self.give_up(due)
-        elif portion.at <= due.at:  # otherwise it has got a later time since, and another item
+            if portion is not None:
+                await self.escalations.drop(portion)
+        elif portion.at > due.at:
+            pass  # it has got a later time since, and another item
+        elif owner.suspended_at is not None:
+            # Nobody gets an e-mail now, but the tenant may be active again before it expires.
+            at = self.clock.now() + SUSPENDED_MS
+            await self._keep(portion, msgspec.structs.replace(portion, at=at))
+        else:
             left = await self._escalate(portion, config)
             if left is None:
                 await self.escalations.drop(portion)
             else:
                 later = msgspec.structs.replace(left, at=max(left.at, due.at + 1))
                 await self._keep(portion, later)
+        return False
 
     async def give_up(self, due: Due) -> None:
-        """Remove the portion, because it failed unexpectedly several times, or nobody needs it."""
+        """Remove the portion, because it failed unexpectedly several times, and count its users."""
         portion = await self.escalations.get(due.tenant, due.subject, *portion_of(due))
         if portion is not None:
+            declared.emails.counts["failed"] += len(portion.users)
             await self.escalations.drop(portion)
+
+    def stop(self) -> None:
+        """Begin no further e-mail, because the process ends. Users who are left become a portion
+        that is due at once, for another process or after the next start."""
+        self.send.stop()
 
     async def _keep(self, portion: Escalation, left: Escalation) -> None:
         """Store who is left of a portion. If another process has worked on the same portion
@@ -91,9 +109,6 @@ class Escalate:
         """Return the settings of the inbox; None if nobody is to see the notification."""
         tenant, inbox, name = portion.tenant, portion.inbox, portion.notification_id
         if await self.showing.copy_text(tenant, inbox, name) is None:
-            return None
-        owner = await self.tenants.get(tenant)
-        if owner is None or owner.suspended_at is not None:
             return None
         try:
             return await self.configs.get(tenant, inbox)

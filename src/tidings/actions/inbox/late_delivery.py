@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deliver notifications at the time that their posts gave."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model.notifications import Broadcast, Notification, late_key
 from tidings.model.refusals import InboxNotFound, QueueUnavailable
 from tidings.model.scheduled import SETTLE_MS
-from tidings.ports.bus import BroadcastPosted, Bus, Jobs, JobsUnavailable
+from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
 from tidings.ports.due import Due
 from tidings.ports.inboxes import Notifications
 from tidings.ports.people import UserStore
@@ -23,10 +24,12 @@ JOBS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DeliverLate:
-    """Queues the delivery jobs of a notification that is due, or appends the broadcast.
+    """Delivers a notification that is due: a single job at once, several by the queue that workers
+    share, and a broadcast by appending it.
 
-    A repeat has no further effect: a job that runs twice delivers nothing twice, and the broadcast
-    is found in the log.
+    A job that is done at once takes the turn of its tenant. In the queue it would wait behind the
+    jobs of other tenants. A repeat has no further effect: a job that runs twice delivers nothing
+    twice, and the broadcast is found in the log.
     """
 
     configs: InboxConfigs
@@ -34,6 +37,7 @@ class DeliverLate:
     notifications: Notifications
     scheduled: ScheduledNotifications
     jobs: Jobs
+    deliver: Callable[[Job], Awaitable[None]]
     users: UserStore
     texts: NotificationTexts
     views: LogViews
@@ -42,8 +46,10 @@ class DeliverLate:
     clock: Clock
     chance: Chance
 
-    async def do(self, due: Due) -> None:
+    async def do(self, due: Due) -> bool:
         """Deliver the notification that is due, unless it was retracted or its inbox deleted.
+
+        Returns False if the notification is not there; the same request may store it yet.
 
         Raises:
             NotYet: The notification may be one that is still being stored.
@@ -58,9 +64,10 @@ class DeliverLate:
         if is_gone or view.hides(name, found[0].expires_at, self.clock.now()):
             await release_all(self.scheduled, tenant, inbox, name)
         elif not found[0].everyone:
-            await self._queue(found[0])
+            await self._deliver(found[0])
         elif found[0].sequence is None:
             await self._append(found[0], view.head)
+        return bool(found)
 
     async def give_up(self, due: Due) -> None:
         """Mark the notification as failed, because its delivery failed unexpectedly several
@@ -76,14 +83,23 @@ class DeliverLate:
             return False
         return True
 
-    async def _queue(self, found: Notification) -> None:
+    async def _deliver(self, found: Notification) -> None:
         name = found.tenant, found.inbox, found.notification_id
-        while jobs := await self.scheduled.held(*name, JOBS_AT_ONCE):
-            try:
-                await self.jobs.put(jobs)
-            except JobsUnavailable:
-                raise QueueUnavailable from None
+        jobs = await self.scheduled.held(*name, JOBS_AT_ONCE)
+        if len(jobs) == 1:
+            await self.deliver(jobs[0])
             await self.scheduled.release(jobs)
+            return
+        while jobs:
+            await self._queue(jobs)
+            await self.scheduled.release(jobs)
+            jobs = await self.scheduled.held(*name, JOBS_AT_ONCE)
+
+    async def _queue(self, jobs: Sequence[Job]) -> None:
+        try:
+            await self.jobs.put(jobs)
+        except JobsUnavailable:
+            raise QueueUnavailable from None
 
     async def _append(self, found: Notification, head: int) -> None:
         tenant, inbox, name = found.tenant, found.inbox, found.notification_id

@@ -103,7 +103,10 @@ class ConfigureWebhooks:
                     return made, shown_secret(webhook_secret(self.digest, made, made.salt))
             else:
                 changed = self._changed(before, url, events, enabled, resume)
-                if await self._replace(before, changed):
+                is_repeat = before.is_resuming and _is_same(before, changed)
+                if is_repeat:
+                    changed = before  # another job would find the same events once more
+                if is_repeat or await self._replace(before, changed):
                     if changed.is_resuming:
                         await self.resume(changed)
                     return changed, None
@@ -177,7 +180,8 @@ class ConfigureWebhooks:
                 salt=new_ulid(self.clock, self.chance),
                 previous_salt=before.salt,
                 previous_until=now + model.PREVIOUS_SECRET_MS,
-                updated_at=now,
+                # The job that resumes an endpoint has the time of the change in its id.
+                updated_at=before.updated_at if before.is_resuming else now,
                 revision=before.revision + 1,
             )
             if await self._replace(before, after):
@@ -196,3 +200,9 @@ class ConfigureWebhooks:
         await self.start_job(tenant, "webhook.delete", webhook_id, job_id, endpoint.place)
         await self.store.remove(endpoint, now)
         self.directory.forget(tenant)
+
+
+def _is_same(before: WebhookEndpoint, after: WebhookEndpoint) -> bool:
+    """Return True if the tenant has changed nothing."""
+    names = ("url", "events", "enabled")
+    return all(getattr(before, name) == getattr(after, name) for name in names)

@@ -8,6 +8,7 @@ import msgspec
 from tidings.actions.webhooks.attempts import first_since
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.reminders import Reminders
+from tidings.actions.webhooks.resuming import resume_job_id
 from tidings.model.ids import ChatId
 from tidings.model.limits import SECOND_MS
 from tidings.model.webhooks import EVENT_LOG, REPLAYED, OwedStream, WebhookEndpoint
@@ -52,6 +53,8 @@ class ReplayEvents:
         if endpoint is None:
             return _done(job)
         await self._remind(endpoint)
+        if _is_superseded(job, endpoint):
+            return _done(job)
         first, last, below = _parts(job)
         page = await self._chats.of_tenant(job.tenant, below=below or None, limit=CHATS_IN_STEP)
         heads = await self._chats.heads([one.chat_id for one in page.rows])
@@ -86,6 +89,13 @@ class ReplayEvents:
         await self._remind(endpoint)
         self._directory.forget(endpoint.tenant)
         return True
+
+
+def _is_superseded(job: TenantJob, endpoint: WebhookEndpoint) -> bool:
+    """Return True if the endpoint was changed while it is resuming. Another job finds all events
+    then, and lets the endpoint go on; otherwise the endpoint would get some events twice."""
+    is_resume = job.kind == "webhook.resume" and endpoint.is_resuming
+    return is_resume and job.job_id != resume_job_id(endpoint)
 
 
 def _parts(job: TenantJob) -> tuple[int, int, str]:

@@ -30,20 +30,32 @@ class ResumeEndpoints:
         Raises:
             StoreUnavailable: The job may not be stored.
         """
-        job_id = f"resume-webhook-{endpoint.webhook_id}-{endpoint.updated_at}"
+        job_id = resume_job_id(endpoint)
         begin = endpoint.since if endpoint.resumes_from is None else endpoint.resumes_from
         cursor = f"{begin} {endpoint.updated_at}"
         name = endpoint.webhook_id
         await self._start_job(endpoint.tenant, "webhook.resume", name, job_id, cursor)
 
-    async def make_sure(self, endpoint: WebhookEndpoint) -> None:
+    async def make_sure(self, endpoint: WebhookEndpoint) -> int | None:
         """Start the job if it may be missing. Without it, nothing would ever be delivered.
+
+        Returns the milliseconds after which this must be asked again, because the process that
+        enabled the endpoint may still start the job; None if the job exists.
 
         Raises:
             StoreUnavailable: The job may not be stored.
         """
-        is_asked = self._asked.get(endpoint.place) == endpoint.updated_at
-        if is_asked or self._clock.now() < endpoint.updated_at + STARTED_MS:
-            return
+        if self._asked.get(endpoint.place) == endpoint.updated_at:
+            return None
+        wait_ms = endpoint.updated_at + STARTED_MS - self._clock.now()
+        if wait_ms > 0:
+            return wait_ms
         await self(endpoint)
         self._asked.put(endpoint.place, endpoint.updated_at)
+        return None
+
+
+def resume_job_id(endpoint: WebhookEndpoint) -> str:
+    """Return the id of the job that finds what an endpoint has missed. While the endpoint is
+    resuming, a change of its address or events is a reason for another job."""
+    return f"resume-webhook-{endpoint.webhook_id}-{endpoint.updated_at}"

@@ -113,9 +113,9 @@ class Dynamo(Calls):
         """Return items in the order of their sort keys, filtered by the condition `only`.
 
         `shown` names the attributes to return, such as `#sender, #number`; by default all. DynamoDB
-        applies `limit` before the filter, so `only` and `limit` cannot be combined.
+        applies a limit before the filter. With `only`, further pages are therefore read until there
+        are at least `limit` items that match, and there may be more of them.
         """
-        assert not (only and limit), "a filtered page may be empty without being the last"
         request: dict[str, Any] = {
             **expressions(values, where=where, only=only, shown=shown),
             **_consistency(pattern),
@@ -123,7 +123,7 @@ class Dynamo(Calls):
         }
         items: list[Item] = []
         while limit is None or len(items) < limit:
-            if limit is not None:
+            if limit is not None and not only:
                 request["Limit"] = limit - len(items)
             answer = await self.call(pattern, request)
             items += [item_from_wire(item) for item in answer["Items"]]

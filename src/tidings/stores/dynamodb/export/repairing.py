@@ -112,7 +112,7 @@ async def _mark_restored(dynamo: Dynamo, done: Repaired, now: int) -> None:
                 if due.kind == "inbox":
                     await late.mark_restored(due.tenant, due.subject, due.item_id)
                 else:
-                    await drop_overdue(dynamo, due)
+                    await drop_overdue(dynamo, due, now)
                 await items.drop(due)
                 done.restored += 1
 

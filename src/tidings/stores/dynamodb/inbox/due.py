@@ -59,6 +59,8 @@ class DynamoDueItems:
             patterns.READ_SHARDS, "#pk = :leases", {":leases": _leases_of(kind)}
         )
         found = {item["sk"]: item for item in items}
+        if _BEGIN not in found:
+            return []  # the deployment has never had an item of this kind
         holders = {
             shard: _holder(found.get(f"{_SHARD}{shard}", {}), now) for shard in range(SHARDS)
         }
@@ -68,7 +70,7 @@ class DynamoDueItems:
         share = _share(holder, {*filter(None, holders.values()), *_waiting(items, now)})
         free = [shard for shard in holders if holders[shard] is None]
         kept = own[:share] + free[: max(0, share - len(own))]
-        begin: int = found.get(_BEGIN, {}).get("low", now // BUCKET_MS - 1)
+        begin: int = found[_BEGIN]["low"]
         for shard in kept:
             low = found.get(f"{_SHARD}{shard}", {}).get("low", begin)
             self._low.setdefault((kind, shard), low)
@@ -161,21 +163,20 @@ class DynamoDueItems:
         begin = f"{_sort_key(after)} " if after is not None and after.place == place else "0"
         values: Item = {":place": place, ":begin": begin, ":now": f"{now:015d}~"}
         where = "#pk = :place AND #sk BETWEEN :begin AND :now"
-        if not without:
-            items = await self._dynamo.query(pattern, where, values, limit=limit)
-        else:
-            names = {f":t{index}": tenant for index, tenant in enumerate(without)}
-            only = f"NOT #tenant IN ({', '.join(names)})"
-            items = await self._dynamo.query(pattern, where, {**values, **names}, only=only)
+        names = {f":t{index}": tenant for index, tenant in enumerate(without)}
+        only = f"NOT #tenant IN ({', '.join(names)})" if names else ""
+        items = await self._dynamo.query(
+            pattern, where, {**values, **names}, only=only, limit=limit
+        )
         return [to_due(item) for item in items[:limit]]
 
     async def drop(self, due: Due) -> None:
-        key = due_key(due, due.at)
-        if due.place:
-            key["pk"] = due.place
         made_at = {":made_at": due.made_at}
         with suppress(ConditionFailed):
-            await self._dynamo.delete(patterns.DROP_DUE, key, _IS_NOT_NEWER, made_at)
+            await self._dynamo.delete(patterns.DROP_DUE, _found_key(due), _IS_NOT_NEWER, made_at)
+
+    async def drop_done(self, dues: Sequence[Due]) -> None:
+        await self._dynamo.batch_write(patterns.DROP_ALL_DUE, deletes=map(_found_key, dues))
 
 
 async def begin_at(dynamo: Dynamo, kind: DueKind, at: int) -> None:
@@ -196,6 +197,12 @@ def due_key(due: Due, now: int) -> Item:
     shard = crc32(due.item_id.encode()) % SHARDS
     place = _place(due.kind, max(due.at, now) // BUCKET_MS, shard)
     return {"pk": place, "sk": _sort_key(due)}
+
+
+def _found_key(due: Due) -> Item:
+    """Return the key under which an item was found; of one that was not read, the key at its
+    time."""
+    return {**due_key(due, due.at), **({"pk": due.place} if due.place else {})}
 
 
 def due_item(due: Due, now: int) -> Item:

@@ -9,6 +9,9 @@ _INBOX: Final = ("inbox",)
 
 PUT_DUE: Final = Pattern("put_due", "PutItem", _INBOX, "something becomes due at a time")
 DROP_DUE: Final = Pattern("drop_due", "DeleteItem", _INBOX, "what was due is done or cancelled")
+DROP_ALL_DUE: Final = Pattern(
+    "drop_all_due", "BatchWriteItem", _INBOX, "what was due is done, many items at once"
+)
 READ_DUE: Final = Pattern(
     "read_due", "Query", _INBOX, "what is due in ten minutes of a shard; read every second"
 )

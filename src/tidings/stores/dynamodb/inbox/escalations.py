@@ -115,10 +115,13 @@ class DynamoEscalations:
             await self._dynamo.update(patterns.CLAIM_EMAIL, key, update, _IS_CLAIMED, values)
 
 
-async def drop_overdue(dynamo: Dynamo, due: Due) -> None:
-    """Remove a portion that was due before the tables were restored: nobody gets an e-mail."""
-    name, number = portion_of(due)
-    await dynamo.delete(patterns.DROP_ESCALATION, _key(due.tenant, due.subject, name, number))
+async def drop_overdue(dynamo: Dynamo, due: Due, now: int) -> None:
+    """Remove a portion that was due before the tables were restored: nobody gets an e-mail. A
+    portion that has got a later time since, with another item, is kept."""
+    store = DynamoEscalations(dynamo)
+    portion = await store.get(due.tenant, due.subject, *portion_of(due))
+    if portion is not None and portion.at <= now:
+        await store.drop(portion)
 
 
 def escalation_item(escalation: Escalation) -> Item:

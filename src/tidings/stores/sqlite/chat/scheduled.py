@@ -61,7 +61,7 @@ class SqliteDueItems:
         def write(db: apsw.Connection) -> None:
             db.execute(PUT_DUE, row)
 
-        await self._writer.write(write)
+        await self._writer.write(write, rows=1)
 
     async def lease(self, kind: DueKind, holder: str, now: int) -> Sequence[int]:
         return (ONLY_SHARD,)
@@ -86,10 +86,15 @@ class SqliteDueItems:
         return await self._readers.read(read)
 
     async def drop(self, due: Due) -> None:
-        def write(db: apsw.Connection) -> None:
-            db.execute(f"{_DROP_DUE} AND made_at <= ?", (*due.name, due.made_at))
+        await self.drop_done([due])
 
-        await self._writer.write(write)
+    async def drop_done(self, dues: Sequence[Due]) -> None:
+        rows = [(*due.name, due.made_at) for due in dues]
+
+        def write(db: apsw.Connection) -> None:
+            db.executemany(f"{_DROP_DUE} AND made_at <= ?", rows)
+
+        await self._writer.write(write, rows=len(rows))
 
     async def give_back(self, kind: DueKind, holder: str) -> None:
         pass  # nobody else could take the shard
@@ -148,7 +153,7 @@ class SqliteScheduled:
             db.execute(_FIRE, (user, scheduled_id, send_at))
             return _get(db, user, scheduled_id)
 
-        return await self._writer.write(write)
+        return await self._writer.write(write, rows=1)
 
     async def finish(self, message: Scheduled) -> None:
         def write(db: apsw.Connection) -> None:
@@ -156,7 +161,7 @@ class SqliteScheduled:
             if found is not None and found.is_open:
                 db.execute(_REPLACE, to_scheduled_row(message))
 
-        await self._writer.write(write)
+        await self._writer.write(write, rows=1)
 
     async def names(self, user: UserKey, limit: int) -> list[str]:
         def read(db: apsw.Connection) -> list[str]:
