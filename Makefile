@@ -121,7 +121,7 @@ docs: $(DOCS) ## Build the documentation as a site in .site, and check every lin
 bench: $(DEV) ## Measure speed; writes a table, JSON and a chart to .bench
 	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL too (installs both with apt, as root)
+bench-peers: $(DEV) ## Measure ejabberd, Centrifugo, Tinode and NATS too (needs root, apt and Go)
 	$(BIN)/python -m bench.peers $(ARGS)
 
 soak: $(DEV) ## Run the long tests

@@ -4,8 +4,6 @@
 The socket reports when an answer reached the kernel, even if this process reads it much later.
 """
 
-import base64
-import os
 import socket
 import struct
 from time import time_ns
@@ -14,11 +12,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.websocket import END_OF_HEAD, text_frame, upgrade_request
+
 TIMESTAMP_NS: Final = 35
 """Value of SO_TIMESTAMPNS, for which the module `socket` has no name. With this option, the kernel
 reports when bytes arrived."""
 READ_BYTES: Final = 256 * 1024
-TEXT: Final = 0x81
 
 
 class PlainSocket:
@@ -30,9 +29,7 @@ class PlainSocket:
         self.arrived_ns = 0
         """Time at which the last bytes arrived, by the wall clock."""
         self._buffer = b""
-        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=30)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NS, 1)
+        self._socket = timed_connection(parts.hostname, parts.port)
         self._upgrade(parts.netloc)
         self.send(msgspec.json.encode({"op": "hello", "token": token, "device": "plain"}))
         self.receive("live")
@@ -42,10 +39,8 @@ class PlainSocket:
         self._socket.close()
 
     def send(self, payload: bytes) -> None:
-        """Write one text frame. Its mask is zero, because nothing has to be hidden here."""
-        size = len(payload)
-        length = bytes([0x80 | size]) if size < 126 else b"\xfe" + struct.pack(">H", size)
-        self._socket.sendall(bytes([TEXT]) + length + bytes(4) + payload)
+        """Write one text frame."""
+        self._socket.sendall(text_frame(payload))
 
     def receive(self, op: str) -> dict[str, Any]:
         """Return the next frame of this kind; skip other frames."""
@@ -64,15 +59,10 @@ class PlainSocket:
                 raise SystemExit(f"the server said {frame}")
 
     def _upgrade(self, host: str) -> None:
-        key = base64.b64encode(os.urandom(16)).decode()
-        self._socket.sendall(
-            f"GET /v1/ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
-            "Sec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-        while b"\r\n\r\n" not in self._buffer:
+        self._socket.sendall(upgrade_request(host, "/v1/ws"))
+        while END_OF_HEAD not in self._buffer:
             self._read()
-        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+        head, _, self._buffer = self._buffer.partition(END_OF_HEAD)
         if b" 101 " not in head.split(b"\r\n")[0]:
             raise SystemExit(f"no socket: {head!r}")
 
@@ -94,12 +84,26 @@ class PlainSocket:
         return self._buffer
 
     def _read(self) -> None:
-        data, extras, _, _ = self._socket.recvmsg(READ_BYTES, 256)
-        if not data:
-            raise SystemExit("the server hung up")
-        self.arrived_ns = time_ns()
-        for level, kind, value in extras:
-            if (level, kind) == (socket.SOL_SOCKET, TIMESTAMP_NS):
-                seconds, nanoseconds = struct.unpack("qq", value[:16])
-                self.arrived_ns = seconds * 10**9 + nanoseconds
+        data, self.arrived_ns = received(self._socket)
         self._buffer += data
+
+
+def timed_connection(host: str, port: int | None) -> socket.socket:
+    """Return a connection whose bytes are sent at once, and whose arrivals the kernel times."""
+    connection = socket.create_connection((host, port), timeout=30)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NS, 1)
+    return connection
+
+
+def received(connection: socket.socket) -> tuple[bytes, int]:
+    """Return the next bytes of a timed connection, and when they arrived, by the wall clock."""
+    data, extras, _, _ = connection.recvmsg(READ_BYTES, 256)
+    if not data:
+        raise SystemExit("the server hung up")
+    arrived_ns = time_ns()
+    for level, kind, value in extras:
+        if (level, kind) == (socket.SOL_SOCKET, TIMESTAMP_NS):
+            seconds, nanoseconds = struct.unpack("qq", value[:16])
+            arrived_ns = seconds * 10**9 + nanoseconds
+    return data, arrived_ns

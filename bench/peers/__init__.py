@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares this server with another chat server, ejabberd with PostgreSQL, under the same load."""
+"""Compares this server with other servers under the same load, on the same core."""

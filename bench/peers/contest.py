@@ -1,109 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides in which order the servers run: ours is measured anew before every run of the other."""
+"""Measures the servers in turn, each anew in every round, so that all see the same machine."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
-import uvloop
 
 from bench.machine import Others
-from bench.peers.ejabberd import Ejabberd, own_ejabberd
-from bench.peers.load import Load
-from bench.peers.ours import group_on_ours, pairs_on_ours
-from bench.peers.outcome import Outcome
-from bench.peers.packages import Installed
-from bench.peers.pairs import connect_pairs
-from bench.peers.room import connect_room
-from bench.server import LOAD_CORE, SERVER_CORE
+from bench.peers.catalog import Peer
+from bench.peers.load import Load, group_load, pairs_load
+from bench.peers.member import Server
+from bench.peers.outcome import GROUP, PAIRS, Outcome
+from bench.peers.shapes import Shape
+
+KINDS: Final = {PAIRS: pairs_load, GROUP: group_load}
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The load, which is the same for both servers."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured, and for how long."""
 
-    pairs: int
-    window: int
-    members: int
-    senders: int
+    shapes: Sequence[Shape]
+    kinds: Sequence[str]
     seconds: float
     rounds: int
 
 
-class Variant(msgspec.Struct, frozen=True):
-    """A way to run the other server."""
-
-    who: str
-    archive: bool
-    postgres_core: int = SERVER_CORE
-
-
-ARCHIVE: Final = Variant("ejabberd, archive", archive=True)
-PAIRS_VARIANTS: Final = (
-    ARCHIVE,
-    Variant("ejabberd, archive, PostgreSQL on the load's core", True, LOAD_CORE),
-    Variant("ejabberd, no archive", archive=False),
-)
-GROUP_VARIANTS: Final = (ARCHIVE, Variant("ejabberd, no archive", archive=False))
-
-
-class Contest(msgspec.Struct, frozen=True):
-    """One kind of load, for our server and for the other."""
-
-    name: str
-    variants: tuple[Variant, ...]
-    ours: Callable[[Settings], Awaitable[Outcome]]
-    connect: Callable[[Ejabberd, Settings], Awaitable[Load]]
-
-
-PAIRS: Final = Contest(
-    "1:1",
-    PAIRS_VARIANTS,
-    lambda it: pairs_on_ours(it.pairs, it.window, it.seconds),
-    lambda node, it: connect_pairs(node, it.pairs),
-)
-GROUP: Final = Contest(
-    "group",
-    GROUP_VARIANTS,
-    lambda it: group_on_ours(it.members, it.senders, it.window, it.seconds),
-    lambda node, it: connect_room(node, it.members, it.senders),
-)
-CONTESTS: Final = {contest.name: contest for contest in (PAIRS, GROUP)}
-
-
-def outcomes(contest: Contest, settings: Settings, installed: Installed) -> Iterator[Outcome]:
-    """Yield the outcomes of our server and of the other in turn, each on a new server."""
-    for _ in range(settings.rounds):
-        for variant in contest.variants:
+async def outcomes(peers: Sequence[Peer], plan: Plan) -> AsyncIterator[Outcome]:
+    """Yield the outcomes of all servers in turn. Each round starts with another server."""
+    for number in range(plan.rounds):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
             others = Others()
-            outcome = uvloop.run(_on_ours(contest, settings))
-            yield msgspec.structs.replace(outcome, others=others.share())
-            others = Others()
-            outcome = _on_peer(contest, variant, settings, installed)
-            yield msgspec.structs.replace(outcome, others=others.share())
+            async with peer.start() as server:
+                found = await _runs(peer.who, server, plan, number)
+            for outcome in found:
+                yield msgspec.structs.replace(outcome, others=others.share())
 
 
-async def _on_ours(contest: Contest, settings: Settings) -> Outcome:
-    return await contest.ours(settings)
+async def _runs(who: str, server: Server, plan: Plan, number: int) -> list[Outcome]:
+    found, sent = [], {PAIRS: 0, GROUP: 0}
+    for shape in plan.shapes:
+        for kind in plan.kinds:
+            load = await KINDS[kind](server, shape)
+            outcome = await _run(who, server, load, shape.window_of(kind), plan.seconds)
+            sent[kind] += load.sent
+            found.append(
+                msgspec.structs.replace(outcome, kind=kind, shape=shape.name, round=number)
+            )
+    # The archive and the log are those of all runs; the last one tells.
+    found[-1] = msgspec.structs.replace(
+        found[-1],
+        rows=server.rows(sent[PAIRS], sent[GROUP]),
+        errors=server.errors(),
+        database=server.settings(),
+    )
+    return found
 
 
-def _on_peer(
-    contest: Contest, variant: Variant, settings: Settings, installed: Installed
-) -> Outcome:
-    with own_ejabberd(
-        installed,
-        archive=variant.archive,
-        core=SERVER_CORE,
-        postgres_core=variant.postgres_core,
-    ) as node:
-        outcome = uvloop.run(_loaded(contest, variant, settings, node))
-        return msgspec.structs.replace(outcome, database=node.postgres.settings())
-
-
-async def _loaded(
-    contest: Contest, variant: Variant, settings: Settings, node: Ejabberd
-) -> Outcome:
-    load = await contest.connect(node, settings)
+async def _run(who: str, server: Server, load: Load, window: int, seconds: float) -> Outcome:
     try:
-        return await load.measured(node, variant.who, settings.window, settings.seconds)
+        return await load.full(server, who, window, seconds)
     finally:
         load.close()

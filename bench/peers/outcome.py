@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of one run, in the same form for our server and for the other."""
+"""The outcome of one run, in the same form for every server."""
+
+from typing import Final
 
 import msgspec
 
 from tidings.tools.load_runs import LOAD_BOUND, Latency
 
+PAIRS: Final = "1:1"
+GROUP: Final = "group"
+
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of rows that the other server's archive should have after a run, and the number that
-    it has."""
+    """Number of rows that a server's archive should have after its runs, and the number that it
+    has."""
 
     expected: int
     found: int
@@ -20,40 +25,45 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     seconds: float
     sent: int
-    """Number of completed messages: acknowledged as durable by our server, or delivered by the
-    other."""
+    """Number of completed messages: answered or, by servers that do not answer, delivered."""
     delivered: int
     """Number of deliveries."""
     missing: int
-    """Number of deliveries that are missing long after the run."""
+    """Number of answers and deliveries that are missing long after the run, or too many."""
     latency: Latency
     cpu_seconds: dict[str, float]
-    """CPU time of the server, by program."""
+    """CPU time of the server and its database, by program."""
     load_cpu: float
     """Share of a core that the load used."""
+    kind: str = PAIRS
+    shape: str = ""
+    round: int = 0
     rows: Rows | None = None
-    """None for our server, which acknowledges only messages that are stored."""
+    """Rows of all runs of a server; None except in the last one, and if an answer means that a
+    message is stored."""
     database: dict[str, str] = {}
-    """Settings of the other server's database that decide whether a commit is durable."""
+    """Settings of the server's database that decide whether a commit is durable."""
     errors: int = 0
-    """Number of errors in the other server's log."""
+    """Number of errors in the server's log."""
     others: float = 0.0
     """Number of cores that were used by neither the server nor the load."""
 
     @property
-    def sent_rate(self) -> float:
-        """Messages per second that were completed and delivered."""
-        return min(self.sent, self.delivered) / self.seconds
-
-    @property
-    def delivered_rate(self) -> float:
-        """Deliveries per second."""
-        return self.delivered / self.seconds
+    def rate(self) -> float:
+        """Messages per second that were completed and delivered; in a group, deliveries per
+        second."""
+        done = min(self.sent, self.delivered) if self.kind == PAIRS else self.delivered
+        return done / self.seconds
 
     @property
     def server_cpu(self) -> float:
         """Share of a core that the server used, including its database."""
         return sum(self.cpu_seconds.values()) / self.seconds
+
+    @property
+    def cost_us(self) -> float:
+        """CPU time of the server and its database per message or, in a group, per delivery."""
+        return self.server_cpu / self.rate * 1e6 if self.rate else float("inf")
 
     @property
     def faults(self) -> list[str]:
@@ -65,7 +75,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             found.append(f"archive holds {self.rows.found} rows, not {self.rows.expected}")
         if self.errors:
             found.append(f"{self.errors} errors in the log")
-        return found
+        return [f"{self.who}: {fault}" for fault in found]
 
     @property
     def remarks(self) -> str:

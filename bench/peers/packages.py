@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the other server from the system's packages, without starting it as a service."""
+"""Installs ejabberd and PostgreSQL from the system's packages, without starting them as
+services."""
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,33 +12,49 @@ import msgspec
 
 from bench.peers.processes import PeerError, is_root
 
-PACKAGES = ("ejabberd", "erlang-p1-pgsql", "postgresql")
+EJABBERD = ("ejabberd", "erlang-p1-pgsql")
+POSTGRES = ("postgresql",)
+LOCK_SECONDS_MAX = 300
+"""Time to wait for another installation on this machine to end."""
 _SQL_SCHEMA = Path("/usr/share/ejabberd/sql/pg.sql")
 # Debian's way to say that installing a package must not start its service.
 _POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """Paths and versions of the installed programs."""
+    """Paths of the programs and files of ejabberd and PostgreSQL."""
 
     postgres_bin: Path
     ejabberd_schema: Path
     erlang_libraries: Path
-    versions: dict[str, str]
 
 
-def install() -> Installed:
-    """Find the programs; install those that are missing. If that fails, PeerError says what to
-    do."""
-    missing = [name for name in PACKAGES if not _version(name)]
-    if missing:
-        _install(missing)
+def install_ejabberd() -> Installed:
+    """Find ejabberd and PostgreSQL; install what is missing."""
+    _install_missing(EJABBERD)
     return Installed(
-        _newest("/usr/lib/postgresql", "*/bin/postgres").parent,
+        install_postgres(),
         _newest(str(_SQL_SCHEMA.parent), _SQL_SCHEMA.name),
         _newest("/usr/lib", "*/ejabberd-*/ebin/ejabberd.app").parents[2],
-        {name: _version(name) for name in (*PACKAGES, "erlang-base")},
     )
+
+
+def install_postgres() -> Path:
+    """Return the folder with the programs of PostgreSQL; install them if they are missing."""
+    _install_missing(POSTGRES)
+    return _newest("/usr/lib/postgresql", "*/bin/postgres").parent
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the installed packages."""
+    found = {name: _version(name) for name in (*EJABBERD, *POSTGRES, "erlang-base")}
+    return {name: version for name, version in found.items() if version}
+
+
+def _install_missing(packages: Sequence[str]) -> None:
+    """Install packages that are not installed. If that fails, PeerError says what to do."""
+    if missing := [name for name in packages if not _version(name)]:
+        _install(missing)
 
 
 def _install(missing: list[str]) -> None:
@@ -59,7 +76,7 @@ def _install(missing: list[str]) -> None:
 
 def _apt(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["apt-get", *arguments],
+        ["apt-get", "--option", f"DPkg::Lock::Timeout={LOCK_SECONDS_MAX}", *arguments],
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

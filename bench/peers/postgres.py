@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.peers.folders import give_file, own_folder
-from bench.peers.packages import Installed
 from bench.peers.processes import (
     cpu_seconds,
     free_port,
@@ -20,7 +19,7 @@ from bench.peers.processes import (
 )
 
 ACCOUNT = "postgres"
-DATABASE = "ejabberd"
+DATABASE = "bench"
 # Asked of the running server, so that the report says what was true.
 _ASKED = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
 
@@ -66,12 +65,12 @@ class Postgres:
 
 
 @contextmanager
-def own_postgres(installed: Installed, parent: Path, core: int) -> Iterator[Postgres]:
+def own_postgres(programs: Path, parent: Path, core: int) -> Iterator[Postgres]:
     """Start a new cluster with an empty database on one core; stop it afterwards."""
     folder, port, password = own_folder(parent, "pg", ACCOUNT), free_port(), secrets.token_hex(16)
     data = folder / "data"
     give_file(folder / "password", password)
-    initdb = str(installed.postgres_bin / "initdb")
+    initdb = str(programs / "initdb")
     form = ("--encoding=UTF8", "--no-locale", f"--username={ACCOUNT}", f"--pgdata={data}")
     access = ("--auth=scram-sha-256", f"--pwfile={folder / 'password'}")
     output_of([initdb, *form, *access], account=ACCOUNT, folder=folder)
@@ -83,12 +82,11 @@ def own_postgres(installed: Installed, parent: Path, core: int) -> Iterator[Post
         "synchronous_commit": "on",
     }
     flags = [f"--{name}={value}" for name, value in settings.items()]
-    command = [str(installed.postgres_bin / "postgres"), "-D", str(data), *flags]
+    command = [str(programs / "postgres"), "-D", str(data), *flags]
     with running(
         command, core=core, account=ACCOUNT, folder=folder, env={}, stop_signal=signal.SIGINT
     ) as process:
-        postgres = Postgres(installed.postgres_bin, folder, port, password, process.pid)
+        postgres = Postgres(programs, folder, port, password, process.pid)
         wait_until(postgres.is_ready, process, folder)
         postgres.run(f"create database {DATABASE}", database="postgres")
-        postgres.run(installed.ejabberd_schema.read_text())
         yield postgres

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the processes of the other server: on a chosen core, under their own account, with their CPU
-time measured."""
+"""Runs the processes of the other servers: on a chosen core, under their own account, with their
+CPU time measured."""
 
 import os
 import pwd
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
@@ -18,7 +19,7 @@ OUTPUT_LOG = "output.log"
 
 
 class PeerError(Exception):
-    """The other server could not be installed, started or queried."""
+    """Another server could not be obtained, started or queried."""
 
 
 @contextmanager
@@ -26,12 +27,15 @@ def running(
     command: Sequence[str],
     *,
     core: int,
-    account: str,
+    account: str | None,
     folder: Path,
     env: Mapping[str, str],
     stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server while the `with` block runs; its output goes into its folder."""
+    """Run a server while the `with` block runs; its output goes into its folder.
+
+    Without an account, it runs under ours.
+    """
     # It gets the signal too if this process dies without having come to its `finally`.
     on_death = ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG")]
     with (folder / OUTPUT_LOG).open("ab") as output:
@@ -42,9 +46,7 @@ def running(
             stderr=subprocess.STDOUT,
             cwd=folder,
             env={**_base_environment(folder), **env},
-            user=user_id(account) if is_root() else None,
-            group=group_id(account) if is_root() else None,
-            extra_groups=[] if is_root() else None,
+            **_identity(account),
             start_new_session=True,  # Ctrl-C is for the benchmark, which stops this one in order
         )
     try:
@@ -65,13 +67,13 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
 def output_of(
     command: Sequence[str],
     *,
-    account: str,
+    account: str | None,
     folder: Path,
     env: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
     """Run a command to its end under an account; return its output."""
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         command,
         input=text,
         capture_output=True,
@@ -79,13 +81,18 @@ def output_of(
         check=False,
         cwd=folder,
         env={**_base_environment(folder), **(env or {})},
-        user=user_id(account) if is_root() else None,
-        group=group_id(account) if is_root() else None,
-        extra_groups=[] if is_root() else None,
+        **_identity(account),
     )
     if done.returncode:
         raise PeerError(f"{Path(command[0]).name} failed:\n{done.stderr or done.stdout}")
     return done.stdout
+
+
+def _identity(account: str | None) -> dict[str, Any]:
+    """Return the arguments with which a process runs under an account, if we may choose it."""
+    if account is None or not is_root():
+        return {}
+    return {"user": user_id(account), "group": group_id(account), "extra_groups": []}
 
 
 def _base_environment(folder: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the table of results: the medians of each server's runs, and the ratio of our server to
-the other."""
+"""Computes medians and ratios of the runs, and prints them as tables of text."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -8,111 +7,108 @@ from typing import Final
 
 import msgspec
 
-from bench.peers.ours import WHO as OURS
-from bench.peers.outcome import Outcome
+from bench.peers.catalog import NOTHING, OURS
+from bench.peers.outcome import PAIRS, Outcome
 
-_WIDTHS: Final = (-48, 9, 17, 10, 8, 8, 7, 6, 8, 8)
+_WIDTHS: Final = (-29, 10, 17, 8, 15, 8, 6, 6, 10, 15)
 
-_NOTE: Final = """\
-"ours is": our median rate / the peer's. "by CPU": the peer's processor time for one of them / ours,
-which others on the machine disturb less. "core", "load": how busy each of the two was."""
-
-
-class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """Ratio of our server to one variant of the other server."""
-
-    peer: str
-    by_rate: float
-    """Median rate of our server, divided by that of the other server."""
-    by_cpu: float
-    """CPU time per message of the other server, divided by that of our server. This ratio is valid
-    even on a busy machine."""
+ALONE: Final = (OURS.who, NOTHING.who)
+NOTE: Final = """\
+µs: processor time of the server and its database for one message or, in a group, one delivery.
+"ours/its": our µs / its µs, the middle of the rounds, and the lowest and the highest of them.
+"core", "load": how busy the server's core and the load's core were because of them."""
 
 
-def rate_of(contest: str) -> Callable[[Outcome], float]:
-    """Return the rate that is compared: messages per second or, in a group, deliveries per
-    second."""
-    return _sent_rate if contest == "1:1" else _delivered_rate
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one server under one load."""
+
+    who: str
+    rates: list[float]
+    costs_us: list[float]
+    p99_ms: float
+    server_cpu: float
+    load_cpu: float
+    ratios: list[float]
+    """In each round, our processor time divided by this server's; none for our server and for the
+    load alone."""
+
+    @property
+    def rate(self) -> float:
+        """Median of the messages or deliveries per second."""
+        return statistics.median(self.rates)
+
+    @property
+    def cost_us(self) -> float:
+        """Median of the processor time."""
+        return statistics.median(self.costs_us)
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of the ratios."""
+        return statistics.median(self.ratios) if self.ratios else None
 
 
-def table(contest: str, outcomes: Sequence[Outcome]) -> str:
-    """Return the table of results, with our server in the first row."""
-    unit = "msg" if contest == "1:1" else "dlv"
-    head = ("", f"{unit}/s", "lowest-highest", f"CPU µs/{unit}", "p50 ms", "p99 ms", "core", "load",
-            "ours is", "by CPU")  # fmt: skip
-    found = {ratio.peer: ratio for ratio in ratios(contest, outcomes)}
-    lines = [_line(head)]
-    for who, runs in _by_name(outcomes).items():
-        ratio = found.get(who)
-        against = ("", "") if ratio is None else (f"{ratio.by_rate:.1f} x", f"{ratio.by_cpu:.1f} x")
-        lines.append(_line((*_cells(contest, who, runs), *against)))
-    return "\n".join([*lines, _NOTE])
-
-
-def ratios(contest: str, outcomes: Sequence[Outcome]) -> list[Ratio]:
-    """Return the ratio of our server to each variant of the other server."""
-    rate, named = rate_of(contest), _by_name(outcomes)
-    ours = named.pop(OURS, [])
-    return [
-        Ratio(
-            peer=who,
-            by_rate=_median(rate, ours) / _median(rate, runs),
-            by_cpu=_median(_cost(rate), runs) / _median(_cost(rate), ours),
+def rows(outcomes: Sequence[Outcome], kind: str, shape: str) -> list[Row]:
+    """Return a row for each server, in the order of the first round."""
+    chosen = [run for run in outcomes if (run.kind, run.shape) == (kind, shape)]
+    ours = {run.round: run.cost_us for run in chosen if run.who == OURS.who}
+    found = []
+    for who in dict.fromkeys(run.who for run in chosen):
+        runs = [run for run in chosen if run.who == who]
+        found.append(
+            Row(
+                who=who,
+                rates=[run.rate for run in runs],
+                costs_us=[run.cost_us for run in runs],
+                p99_ms=_median(lambda run: run.latency.p99, runs),
+                server_cpu=_median(lambda run: run.server_cpu, runs),
+                load_cpu=_median(lambda run: run.load_cpu, runs),
+                ratios=[ours[run.round] / run.cost_us for run in runs if who not in ALONE],
+            )
         )
-        for who, runs in named.items()
-    ]
+    return found
 
 
-def progress(contest: str, outcome: Outcome) -> str:
+def table(kind: str, found: Sequence[Row]) -> str:
+    """Return the table of one load."""
+    unit = "msg" if kind == PAIRS else "dlv"
+    head = ("", f"{unit}/s", "lowest-highest", "µs", "lowest-highest", "p99 ms", "core", "load",
+            "ours/its", "lowest-highest")  # fmt: skip
+    return "\n".join([line(head, _WIDTHS), *(line(_cells(row), _WIDTHS) for row in found)])
+
+
+def progress(outcome: Outcome) -> str:
     """Return a line about one run."""
-    rows = outcome.rows
-    archive = f"  archive rows {rows.found:,} of {rows.expected:,}" if rows else ""
-    cpu = " + ".join(f"{name} {used:.1f}" for name, used in outcome.cpu_seconds.items())
+    cpu = " + ".join(f"{name} {used:.2f}" for name, used in outcome.cpu_seconds.items())
     return (
-        f"  {outcome.who:48} {rate_of(contest)(outcome):10,.0f}/s  CPU s: {cpu}"
-        f"  others {outcome.others:.0%}{archive}  {outcome.remarks}"
+        f"  {outcome.round + 1} {outcome.who:29} {outcome.kind:5} {outcome.shape:10}"
+        f" {outcome.rate:9,.0f}/s {outcome.cost_us:7.1f} µs  CPU s: {cpu}"
+        f"  others {outcome.others:.0%}  {outcome.remarks}"
     ).rstrip()
 
 
-def _cells(contest: str, who: str, runs: Sequence[Outcome]) -> tuple[str, ...]:
-    rate = rate_of(contest)
+def line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return a line of a table; a negative width is that of a text."""
+    return "  ".join(
+        cell.ljust(-width) if width < 0 else cell.rjust(width)
+        for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
     return (
-        who,
-        f"{_median(rate, runs):,.0f}",
-        f"{min(map(rate, runs)):,.0f}-{max(map(rate, runs)):,.0f}",
-        f"{_median(_cost(rate), runs):.1f}",
-        f"{_median(lambda run: run.latency.p50, runs):.1f}",
-        f"{_median(lambda run: run.latency.p99, runs):.1f}",
-        f"{_median(lambda run: run.server_cpu, runs):.0%}",
-        f"{_median(lambda run: run.load_cpu, runs):.0%}",
+        row.who,
+        f"{row.rate:,.0f}",
+        f"{min(row.rates):,.0f}-{max(row.rates):,.0f}",
+        f"{row.cost_us:.1f}",
+        f"{min(row.costs_us):.1f}-{max(row.costs_us):.1f}",
+        f"{row.p99_ms:.0f}",
+        f"{row.server_cpu:.0%}",
+        f"{row.load_cpu:.0%}",
+        "" if row.ratio is None else f"{row.ratio:.3f}",
+        "" if row.ratio is None else f"{min(row.ratios):.3f}-{max(row.ratios):.3f}",
     )
-
-
-def _cost(rate: Callable[[Outcome], float]) -> Callable[[Outcome], float]:
-    return lambda run: run.server_cpu / rate(run) * 1e6
 
 
 def _median(what: Callable[[Outcome], float], runs: Sequence[Outcome]) -> float:
     return statistics.median(map(what, runs))
-
-
-def _by_name(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    named: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        named.setdefault(outcome.who, []).append(outcome)
-    return named
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "  ".join(
-        cell.ljust(-width) if width < 0 else cell.rjust(width)
-        for cell, width in zip(cells, _WIDTHS, strict=True)
-    ).rstrip()
-
-
-def _sent_rate(outcome: Outcome) -> float:
-    return outcome.sent_rate
-
-
-def _delivered_rate(outcome: Outcome) -> float:
-    return outcome.delivered_rate
