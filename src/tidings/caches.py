@@ -20,8 +20,8 @@ class LruCache(Generic[K, V]):
     """
 
     __slots__ = (
-        "__weakref__", "_most", "_size_max", "_size_of", "_sizes", "_touch", "_values", "peek",
-        "size",
+        "__weakref__", "_most", "_size_max", "_size_of", "_sizes", "_values", "peek", "size",
+        "touch",
     )  # fmt: skip
 
     def __init__(
@@ -42,9 +42,10 @@ class LruCache(Generic[K, V]):
         """Size of each value when it was put, because a value may change while it is cached."""
         self._values: OrderedDict[K, V] = OrderedDict()
         # These run several times for every message: bound methods of the dict are the fastest.
-        self._touch = self._values.move_to_end
         self.peek: Callable[[K], V | None] = self._values.get
         """Return the value without marking it as used; None if it is not cached."""
+        self.touch: Callable[[K], None] = self._values.move_to_end
+        """Mark a value that is cached as just used."""
         if name:
             report(self, lambda cache: [(declared.memory_entries, name, len(cache))])
 
@@ -54,13 +55,13 @@ class LruCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the value and mark it as just used; None if it is not cached."""
         if (value := self.peek(key)) is not None:
-            self._touch(key)
+            self.touch(key)
         return value
 
     def put(self, key: K, value: V) -> None:
         """Cache a value as just used; it replaces an earlier value of the same key."""
         self._values[key] = value
-        self._touch(key)
+        self.touch(key)
         if self._size_of is not None:
             self._put_size(key, self._size_of(value))
         elif len(self._values) > self._most:

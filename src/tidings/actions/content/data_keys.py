@@ -62,8 +62,9 @@ class CachedKey(msgspec.Struct, frozen=True, gc=False):
     unwrapped."""
     read_at: float
     """When the read from the store began, by the clock of the revocation watch."""
-    digest_key: bytes = b""
-    """Secret key for the digests of the author's messages."""
+    digests: "blake2b | None" = None
+    """Makes the digests of the author's messages. It has taken up its secret key already, which is
+    four fifths of the cost of a short digest."""
 
 
 class CachedKeys:
@@ -125,32 +126,31 @@ class CachedKeys:
 
     def to_open(self, author: UserKey) -> CachedKey | None:
         """Return the author's latest data key, if it is cached and may still decrypt content."""
-        return self._leased(author, self._leases.open_seconds)
+        cached = self._cached.get(author)
+        since = self._now() - self._leases.open_seconds
+        if cached is None or (self._seen_at < since and cached.read_at < since):
+            return None
+        return cached
 
     def to_seal(self, author: UserKey) -> CachedKey | None:
         """Return the author's latest data key, if it is cached and may still encrypt content."""
-        cached = self._leased(author, self._leases.seal_seconds)
-        return cached if cached is not None and cached.cipher is not None else None
+        # This and `seals` run once for every message, so they call as little as possible.
+        cached = self._cached.peek(author)
+        if cached is None or cached.cipher is None:
+            return None
+        since = self._now() - self._leases.seal_seconds
+        if self._seen_at < since and cached.read_at < since:
+            return None
+        self._cached.touch(author)
+        return cached
 
     def seals(self, author: UserKey, generation: int) -> bool:
         """Return True if content that is encrypted with the author's key of this generation may
         still be written."""
         cached = self._cached.peek(author)
-        return (
-            cached is not None
-            and cached.generation == generation
-            and cached.cipher is not None
-            and self._is_leased(cached, self._leases.seal_seconds)
-        )
-
-    def _leased(self, author: UserKey, seconds: float) -> CachedKey | None:
-        cached = self._cached.get(author)
-        if cached is None or not self._is_leased(cached, seconds):
-            return None
-        return cached
-
-    def _is_leased(self, cached: CachedKey, seconds: float) -> bool:
-        since = self._now() - seconds
+        if cached is None or cached.generation != generation or cached.cipher is None:
+            return False
+        since = self._now() - self._leases.seal_seconds
         return self._seen_at >= since or cached.read_at >= since
 
     # --- Loading --------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class CachedKeys:
         except CannotUnwrap as reason:
             self._report(key, reason)
             return key, None
-        return key, CachedKey(key.generation, AESGCM(secret), began, digest_key(secret))
+        return key, CachedKey(key.generation, AESGCM(secret), began, keyed_digests(secret))
 
     @property
     def _position(self) -> int:
@@ -250,15 +250,19 @@ class CachedKeys:
         return self._locks.setdefault(author, asyncio.Lock())
 
 
-def digest_key(data_key: bytes) -> bytes:
-    """Derive the secret key for an author's digests from the author's data key."""
-    return blake2b(key=data_key, digest_size=32, person=_DIGEST_PURPOSE).digest()
+def keyed_digests(data_key: bytes) -> "blake2b":
+    """Return what makes an author's digests, with a secret key that is derived from the author's
+    data key."""
+    key = blake2b(key=data_key, digest_size=32, person=_DIGEST_PURPOSE).digest()
+    return blake2b(key=key, digest_size=_DIGEST_BYTES)
 
 
-def send_digest(key: bytes, generation: int, digested: str) -> bytes:
+def send_digest(cached: CachedKey, digested: str) -> bytes:
     """Return the keyed digest of a send, followed by the generation of the author's data key."""
-    digest = blake2b(digested.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
-    return digest + generation.to_bytes(_GENERATION_BYTES, "big")
+    assert cached.digests is not None, "a key that seals makes digests"
+    keyed = cached.digests.copy()
+    keyed.update(digested.encode())
+    return keyed.digest() + cached.generation.to_bytes(_GENERATION_BYTES, "big")
 
 
 def is_same_send(digest: bytes, kept: bytes) -> bool:

@@ -39,9 +39,12 @@ class FeedBackedCache(Generic[T]):
     def get(self, name: str) -> T | None:
         """Return the cached value; None if there is none, and also while the revocation feed cannot
         be read."""
-        # Several caches are asked about every message, so this does not call `sees`.
-        watch = self._watch
-        return self._values.get(name) if watch.now() <= watch.sees_until else None
+        # Several caches are asked about every message, so this calls neither `sees` nor `get`.
+        value = self._values.peek(name)
+        if value is None or self._watch.now() > self._watch.sees_until:
+            return None
+        self._values.touch(name)
+        return value
 
     def peek(self, name: str) -> T | None:
         """Return the cached value, even while the revocation feed cannot be read. The value may be

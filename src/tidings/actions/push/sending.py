@@ -66,9 +66,10 @@ class SendPush:
     clock: Clock
     back_off: Callable[[int], Awaitable[None]]
 
-    def is_off(self, tenant: str) -> bool:
-        """Return True if it is known, without a read, that no user of the tenant is reachable."""
-        return self.directory.is_off(tenant)
+    @property
+    def is_off(self) -> Callable[[str], bool]:
+        """Returns True if it is known, without a read, that no user of a tenant is reachable."""
+        return self.directory.is_off
 
     async def is_on(self, tenant: str) -> bool:
         """Return True if the tenant has a provider, so that some of its users may be reachable.
