@@ -5,7 +5,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from time import perf_counter
@@ -141,6 +141,14 @@ class TurnBudget:
             self._schedule()
             self._until = perf_counter() + SLICE_SECONDS
         act(thing)
+
+    def do_each(self, act: Callable[[T], None], things: Sequence[T]) -> None:
+        """Call `do` for each of the things, in order."""
+        for thing in things:
+            if self._is_scheduled and not self._waiting and perf_counter() <= self._until:
+                act(thing)
+            else:
+                self.do(act, thing)
 
     def defer(self, act: Callable[[T], None], thing: T) -> None:
         """Queue `act(thing)` for the next turn of the event loop or later."""

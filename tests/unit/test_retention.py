@@ -63,19 +63,19 @@ def test_what_a_tenant_may_not_set(wrong: object) -> None:
 async def test_a_rule_is_known_until_it_is_old_and_read_again_before() -> None:
     clock, settings = ManualClock(), TenantSettings({"keep_days": 30})
     retention = Retention(settings, clock)  # type: ignore[arg-type]
-    assert retention.rule_nowait("acme") is None
+    assert retention.rule_nowait("acme", clock.now()) is None
     assert (await retention.rule("acme")).keep_days == 30
     clock.time += RULE_REFRESH_MS - 1
-    assert retention.rule_nowait("acme") == RetentionRule(30)
+    assert retention.rule_nowait("acme", clock.now()) == RetentionRule(30)
     assert settings.reads == 1
     settings.chats = {"keep_days": 7}
     clock.time += 1
     for _ in range(2):
-        assert retention.rule_nowait("acme") == RetentionRule(30), "nobody waits"
-    await until(lambda: retention.rule_nowait("acme") == RetentionRule(7))
+        assert retention.rule_nowait("acme", clock.now()) == RetentionRule(30), "nobody waits"
+    await until(lambda: retention.rule_nowait("acme", clock.now()) == RetentionRule(7))
     assert settings.reads == 2, "one read at a time"
     clock.time += RULE_AGE_MS_MAX
-    assert retention.rule_nowait("acme") is None, "too old to follow"
+    assert retention.rule_nowait("acme", clock.now()) is None, "too old to follow"
     await retention.close()
 
 
@@ -85,7 +85,7 @@ async def test_a_store_that_is_down_is_asked_again() -> None:
     await retention.rule("acme")
     settings.is_down = True
     clock.time += RULE_REFRESH_MS
-    retention.rule_nowait("acme")
+    retention.rule_nowait("acme", clock.now())
     await until(lambda: settings.reads == 2)
     clock.time += RULE_AGE_MS_MAX
     with pytest.raises(StoreUnavailable):

@@ -187,7 +187,8 @@ class FanOut:
     def _deliver(self, entry: Entry, state: ChatState) -> None:
         connections_of, is_small = self._connections.by_user.get, state.is_small
         frame = None
-        for user in _concerned(entry, state):
+        concerned = state.members if entry.kind == "message" else _concerned(entry, state)
+        for user in concerned:
             for connection in connections_of(user, ()):
                 if frame is None:
                     frame = encode_entry(entry)

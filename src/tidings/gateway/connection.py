@@ -28,7 +28,7 @@ from tidings.model.ids import ChatId, tenant_of
 from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import RECONNECT, Close
-from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, encode
+from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, SendFrame, encode
 
 log = logging.getLogger("tidings.gateway")
 
@@ -36,6 +36,8 @@ CLOSE_SECONDS_MAX = 2.0
 """Maximum time for a client to answer a close frame: two ticks. Then the socket is dropped."""
 
 FRAMES_UNLIMITED = 1 << 62
+_TEXT: Final = WSMsgType.TEXT
+"""A constant is read ten times as fast as a member of an enum."""
 
 WRITE_BYTES_MAX = 32 * limits.KIB
 """If more bytes than this are queued, they are written at once, not at the end of the event loop
@@ -111,7 +113,7 @@ class Connection(WSListener):
             self.close(Close.TOO_FAST)
         elif frame.rsv1 or frame.rsv2 or frame.rsv3:
             self.close(Close.PROTOCOL_ERROR)
-        elif frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
+        elif frame.msg_type == _TEXT and frame.fin and self._parts is None:
             self._take(frame.get_payload_as_memoryview())
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._take_part(frame)
@@ -170,7 +172,11 @@ class Connection(WSListener):
         transport.disconnect()
 
     def _take(self, payload: bytes | memoryview) -> None:
-        match self.conversation.receive(payload, self.now()):
+        got = self.conversation.receive(payload, int(self._loop.time() * 1_000))
+        if type(got) is SendFrame:
+            self.requests.send(got)
+            return
+        match got:
             case None:
                 return
             case CloseRequest(code):

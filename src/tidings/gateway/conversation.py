@@ -3,7 +3,7 @@
 
 from collections.abc import Collection
 from enum import Enum
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -43,6 +43,11 @@ class State(Enum):
     """Hello arrived; its token is being verified."""
     OPEN = 3
     CLOSED = 4
+
+
+# A constant is read ten times as fast as a member of an enum.
+_OPEN: Final = State.OPEN
+_CLOSED: Final = State.CLOSED
 
 
 class CloseRequest(msgspec.Struct, frozen=True):
@@ -101,7 +106,7 @@ class Conversation:
         `now` is monotonic, in milliseconds.
         """
         self._heard_at = now
-        if self.state is State.CLOSED:
+        if self.state is _CLOSED:
             return None
         if len(payload) > limits.FRAME_BYTES_MAX:
             return CloseRequest(Close.FRAME_TOO_LARGE)
@@ -109,15 +114,16 @@ class Conversation:
             frame: ClientFrame = decode_client_frame(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._bad_frame(payload, error)
-        _FRAMES[type(frame)] += 1
-        if self.state is State.OPEN and type(frame) is not Hello:
-            self._bad_frames = 0
-            if type(frame) not in _AUTOMATIC:
-                self.used_at = now
-            elif type(frame) is Received:
-                self.received_at = now
-            return frame
-        return self._receive_early(frame)
+        kind = type(frame)
+        _FRAMES[kind] += 1
+        if self.state is not _OPEN or kind is Hello:
+            return self._receive_early(frame)
+        self._bad_frames = 0
+        if kind not in _AUTOMATIC:
+            self.used_at = now
+        elif kind is Received:
+            self.received_at = now
+        return frame
 
     def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | CloseRequest | None:
         """Handle hello, and frames that arrive before the connection is open."""

@@ -96,7 +96,7 @@ class Requests:
         """Carry out a frame; its answer, if any, is sent now or later."""
         match frame:
             case SendFrame():
-                self._send(frame)
+                self.send(frame)
             case Received():
                 self._received(frame)
             case Read():
@@ -149,18 +149,19 @@ class Requests:
 
     # Sending.
 
-    def _send(self, frame: SendFrame) -> None:
+    def send(self, frame: SendFrame) -> None:
+        """Post a message; it is answered later, or refused now."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._connection.refuse(TooManyWaiting(), frame.id)
             return
         if self._context.write_lease.is_blind:
             self._connection.refuse(StoreUnavailable("revocations cannot be read"), frame.id)
             return
-        if wait_ms := self._charges.send(self._user):
+        if self._context.limits is not None and (wait_ms := self._charges.send(self._user)):
             self._refuse_as_too_fast(frame.id, wait_ms)
             return
         chat = ChatId(frame.chat)
-        if self._connection.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
+        if chat not in self._connection.progress.positions and CHAT.fullmatch(chat) is None:
             self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
@@ -191,7 +192,7 @@ class Requests:
             partial(self._sent, frame.id),
             after=frame.after,
             options=frame.options,
-            requests=self._named(frame.id),
+            requests=((self._connection.conversation.connection, frame.id),),
             span=self._spans.get(frame.id) if self._spans else None,
         )
 
@@ -212,26 +213,21 @@ class Requests:
             self._timed = None
             if not isinstance(result, Refusal):
                 _OBSERVE_SEND(monotonic() - self._timed_at)
-        if is_replay and not isinstance(result, Refusal):
-            self._context.refusals.repeated(request, result.message_id, "socket", self._user)
         if self._spans and (span := self._spans.pop(request, None)) is not None:
             self._end_span(span, result)
-        self._confirm_sent(request, result)
-        self._answered()
-
-    def _confirm_sent(self, request: str, result: Entry | Refusal) -> None:
         if isinstance(result, Refusal):
             self._connection.refuse(result, request)
-            return
-        answer = SentFrame(
-            request,
-            result.chat_id,
-            result.sequence,
-            result.message_id,
-            rfc3339(result.created_at),
-        )
+        else:
+            if is_replay:
+                self._context.refusals.repeated(request, result.message_id, "socket", self._user)
+            self._confirm_sent(request, result)
+        self._answered()
+
+    def _confirm_sent(self, request: str, sent: Entry) -> None:
+        chat, sequence = sent.chat_id, sent.sequence
+        answer = SentFrame(request, chat, sequence, sent.message_id, rfc3339(sent.created_at))
         self._connection.send(encode(answer))
-        self._connection.progress.sent_own(result.chat_id, result.sequence)
+        self._connection.progress.sent_own(chat, sequence)
 
     # Receipts.
 

@@ -224,6 +224,18 @@ class ChatState(msgspec.Struct, kw_only=True):
         stored."""
         return msgspec.structs.replace(self)
 
+    def add(self, entry: Entry, now: int, mark: str) -> None:
+        """Stamp a new entry, and update the state with it."""
+        if entry.kind != "message" or self.settings is not NO_SETTINGS:
+            self.stamp(entry, now, mark)
+            self.fold(entry)
+            return
+        # The usual case, which runs for every message.
+        entry.sequence = entry.last_message = self.last_message = self.head = self.head + 1
+        entry.number = self.number = self.number + 1
+        entry.created_at = entry.active_at = self.active_at = now
+        entry.mark = mark
+
     def stamp(self, entry: Entry, now: int, mark: str) -> None:
         """Set sequence, time, writer's mark and counts of a new entry that will follow the head."""
         entry.sequence = self.head + 1

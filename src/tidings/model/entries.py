@@ -13,7 +13,6 @@ from tidings.model.ids import (
     CHAT,
     ChatId,
     UserKey,
-    message_id,
     tenant_itself,
     tenant_of,
     user_id,
@@ -171,7 +170,7 @@ class Entry(msgspec.Struct, kw_only=True):
     @property
     def message_id(self) -> str:
         """Public id of the message."""
-        return message_id(self.chat_id, self.sequence)
+        return f"{self.chat_id}.{self.sequence}"  # `message_id`, without a call
 
     @property
     def has_options(self) -> bool:
@@ -200,13 +199,14 @@ class Entry(msgspec.Struct, kw_only=True):
         return self.expires_at is not None and self.expires_at <= now
 
 
-class SendKey(msgspec.Struct, frozen=True):
+class SendKey(msgspec.Struct):
     """Idempotency key of a send: claimed before the entry is written, kept for seven days."""
 
     sender: UserKey
     client_message_id: str
     digest: bytes
-    """Digest of content, type and ttl, computed with a data key. Another send with the same
+    """Digest of content, type and ttl, computed with a data key; empty until the content is
+    encrypted. Another send with the same
     `client_message_id` and another digest is a conflict, unless one of the two data keys was
     destroyed."""
     expires_at: int

@@ -153,15 +153,19 @@ def ulid_time(made: str) -> int:
     return time
 
 
+@lru_cache(maxsize=1_024)
 def rfc3339(time_ms: int) -> str:
-    """Return a time as RFC 3339 in UTC, with milliseconds."""
+    """Return a time as RFC 3339 in UTC, with milliseconds.
+
+    The messages of a run share their time, and each shows it at least twice.
+    """
     seconds, milliseconds = divmod(time_ms, 1_000)
     return f"{_to_the_second(seconds)}.{milliseconds:03d}Z"
 
 
 @lru_cache(maxsize=256)
 def _to_the_second(seconds: int) -> str:
-    # Many messages share a second: 0.2 µs with the cache, 1.1 µs without.
+    # Many times share a second: 0.2 µs with the cache, 1.1 µs without.
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

@@ -47,6 +47,7 @@ class _Chats(msgspec.Struct, forbid_unknown_fields=True):
 
 
 KEEP_ALL: Final = RetentionRule()
+"""The rule of tenants that have none. It is always this object, which is quick to recognise."""
 
 
 def retention_in(settings: Mapping[str, object]) -> RetentionRule:
@@ -66,7 +67,7 @@ def retention_in(settings: Mapping[str, object]) -> RetentionRule:
         if CHAT.fullmatch(chat) is None:
             raise Invalid("keep_days_by_chat: the names must be ids of chats", "/chats")
         _check_days(days, f"/chats/keep_days_by_chat/{chat}")
-    return rule
+    return KEEP_ALL if rule == KEEP_ALL else rule
 
 
 def _check_days(days: int | None, pointer: str) -> None:

@@ -14,17 +14,35 @@ from tidings.wire.records import entry_fields
 def encode_entry(entry: Entry) -> bytes:
     """Encode an entry as a frame, which is the same for every receiver."""
     if (
-        entry.kind == "message"
-        and entry.gone is None
-        and entry.edited_at is None
-        and entry.reply_to is None
-        and entry.reply_count == 0
-        and not entry.mentions
-        and not (entry.silent or entry.posted_by)
-        and entry.files is None
+        entry.kind != "message"
+        or entry.gone is not None
+        or entry.edited_at is not None
+        or entry.reply_to is not None
+        or entry.reply_count
+        or entry.mentions
+        or entry.silent
+        or entry.posted_by
+        or entry.files is not None
     ):
-        return _encode_fresh(entry)
-    return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]
+        return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]
+    # A message without options that was never changed is the usual case. This takes 1.6 µs instead
+    # of 3.1.
+    return encode(
+        EntryFrame(
+            chat=entry.chat_id,
+            sequence=entry.sequence,
+            kind="message",
+            sender=user_id(entry.sender),
+            created_at=rfc3339(entry.created_at),
+            message_id=entry.message_id,
+            client_message_id=entry.client_message_id,
+            content=entry.content,
+            content_type=entry.content_type,
+            expires_at=None if entry.expires_at is None else rfc3339(entry.expires_at),
+            reactions=entry.reactions,
+            blocked=entry.blocked,
+        )
+    )
 
 
 def without_content(frame: bytes, blocked: Collection[str]) -> bytes:
@@ -43,26 +61,3 @@ class _Sender(msgspec.Struct):
 
 _decode_sender = msgspec.json.Decoder(_Sender).decode
 _decode_entry = msgspec.json.Decoder(EntryFrame).decode
-
-
-def _encode_fresh(entry: Entry) -> bytes:
-    """Encode a message without options that was never changed, the usual case.
-
-    This takes 1.6 µs instead of 3.1.
-    """
-    return encode(
-        EntryFrame(
-            chat=entry.chat_id,
-            sequence=entry.sequence,
-            kind="message",
-            sender=user_id(entry.sender),
-            created_at=rfc3339(entry.created_at),
-            message_id=entry.message_id,
-            client_message_id=entry.client_message_id,
-            content=entry.content,
-            content_type=entry.content_type,
-            expires_at=None if entry.expires_at is None else rfc3339(entry.expires_at),
-            reactions=entry.reactions,
-            blocked=entry.blocked,
-        )
-    )

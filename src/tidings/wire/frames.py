@@ -74,6 +74,8 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
+        if self.reply_to is None and not (self.mentions or self.silent or self.attachments):
+            return None
         return send_options(self.reply_to, self.mentions, self.silent, self.attachments)
 
 

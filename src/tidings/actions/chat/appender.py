@@ -226,7 +226,7 @@ class Appender:
         steps: list[_Step] = []
         run: list[Entry] = []
         keys: set[tuple[str, str]] = set()
-        waiting = chat_queue.waiting
+        waiting, takes_after = chat_queue.waiting, self._log.takes_after
         while waiting:
             request = waiting[0]
             key = request.key
@@ -234,7 +234,7 @@ class Appender:
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # the next run finds the first message and answers this repeat of it
-            if self._answer_if_cached(chat_queue, request):
+            if takes_after and self._answer_if_cached(chat_queue, request):
                 continue
             entries = self._decide(chat_queue, request, claimed, now)
             if chat_queue.is_doubtful or (
@@ -245,12 +245,11 @@ class Appender:
             if not entries:
                 continue
             for entry in entries:
-                claimed.stamp(entry, now, mark)
-                claimed.fold(entry)
+                claimed.add(entry, now, mark)
             steps.append((request, entries))
             if key is None:
                 break
-            if self._log.takes_after and needs_no_key(chat_queue, request, entries[0].sequence):
+            if takes_after and needs_no_key(chat_queue, request, entries[0].sequence):
                 entries[0].digest = key.digest
             run += entries
             keys.add(name)
@@ -263,7 +262,7 @@ class Appender:
         False if it still waits in the queue.
         """
         key = request.key
-        if key is None or key.after is None or not self._log.takes_after:
+        if key is None or key.after is None:
             return False
         sequence = self._chat_queues.place_of(chat_queue, key)
         if sequence is None:
@@ -322,9 +321,9 @@ class Appender:
             case Kept():
                 self._chat_queues.keep_state(chat_queue, claimed)
                 self._other_writers.note_own(chat_queue, steps[0][1][0], len(steps))
-                for request, entries in steps:
-                    self._remember(chat_queue, entries)
-                    self._outgoing.do(self._answer_and_publish, (request, entries, claimed))
+                self._remember(chat_queue, [entry for _, entries in steps for entry in entries])
+                outgoing = [(request, entries, claimed) for request, entries in steps]
+                self._outgoing.do_each(self._answer_and_publish, outgoing)
                 self._next(chat_queue)
             case KeyTaken():
                 self._start(chat_queue, partial(self._answer_repeats, chat_queue, steps, outcome))

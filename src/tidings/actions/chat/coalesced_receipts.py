@@ -6,11 +6,11 @@ import heapq
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan
+from tidings.model.chats import Move, OwnSends, OwnSpan
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import Appended, Bus, ChatChanged, Event, ReceiptMoved
+from tidings.ports.bus import Appended, Bus, ChatChanged, ReceiptMoved
 from tidings.ports.chats import Receipts
 from tidings.tasks import Tasks
 
@@ -52,7 +52,9 @@ class CoalescedReceipts:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._forgotten_at = 0.0
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._note_own, Appended)
+        bus.subscribe(self._on_moved, ReceiptMoved)
+        bus.subscribe(self._on_changed, ChatChanged)
 
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
         """Move a receipt in the background.
@@ -75,19 +77,19 @@ class CoalescedReceipts:
         if earlier is None and key not in self._own:
             self._schedule(key, interval_ms)
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended):
-            if event.entry.kind == "message":
-                self._note_own(event.entry, event.state)
-        elif isinstance(event, ReceiptMoved) and event.by_reading:
+    def _on_moved(self, event: ReceiptMoved) -> None:
+        if event.by_reading:
             self._behind.discard((event.receipt.user, event.chat))
-        elif isinstance(event, ChatChanged):
-            # The user may have marked the chat as unread, and the user's next message ends this
-            # mark.
-            self._behind.discard((event.user, event.chat))
 
-    def _note_own(self, entry: Entry, state: ChatState) -> None:
+    def _on_changed(self, event: ChatChanged) -> None:
+        # The user may have marked the chat as unread, and the user's next message ends this mark.
+        self._behind.discard((event.user, event.chat))
+
+    def _note_own(self, event: Appended) -> None:
         """Mark a message as read by its sender, unless older messages are still unread."""
+        entry, state = event.entry, event.state
+        if entry.kind != "message":
+            return
         key = (entry.sender, entry.chat_id)
         if key in self._behind and self._is_alone:
             return

@@ -16,6 +16,8 @@ from tidings.model.refusals import (
 )
 from tidings.model.scheduled import SENT_AS
 
+CONTENT_CHARS_SURE: Final = limits.CONTENT_BYTES_MAX // 4
+"""Content of up to this many characters is never too large."""
 _EVERYONE: Final = (
     f"only admins and owners may mention everyone in a chat of more than"
     f" {limits.SMALL_CHAT_MEMBERS_MAX} members"
@@ -26,7 +28,7 @@ def check_content(content: str) -> None:
     """Refuse empty or too large content; the limit is in bytes of UTF-8."""
     if not content:
         raise ContentEmpty
-    if len(content) * 4 > limits.CONTENT_BYTES_MAX and (
+    if len(content) > CONTENT_CHARS_SURE and (
         len(content) > limits.CONTENT_BYTES_MAX or len(content.encode()) > limits.CONTENT_BYTES_MAX
     ):
         raise ContentTooLarge(f"content has more than {limits.CONTENT_BYTES_MAX} bytes")

@@ -41,13 +41,13 @@ class Retention:
         """Reads that sends wait for."""
         self._tasks = Tasks("retention")
 
-    def rule_nowait(self, tenant: str) -> RetentionRule | None:
+    def rule_nowait(self, tenant: str, now: int) -> RetentionRule | None:
         """Return the tenant's cached rule; None if it is not cached, or too old."""
-        known = self._rules.get(tenant)
+        known = self._rules.peek(tenant)  # the next refresh marks it as used
         if known is None:
             return None
         rule, read_at = known
-        age = self._clock.now() - read_at
+        age = now - read_at
         if not 0 <= age < RULE_AGE_MS_MAX:
             return None
         if age >= RULE_REFRESH_MS and tenant not in self._reading:
@@ -63,7 +63,7 @@ class Retention:
         Raises:
             StoreUnavailable: The rule cannot be read.
         """
-        known = self.rule_nowait(tenant)
+        known = self.rule_nowait(tenant, self._clock.now())
         if known is not None:
             return known
         shared = self._shared.get(tenant)

@@ -9,6 +9,7 @@ from tidings.actions.attachments.sending import Attaching, attaching, check_atta
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks, Verdict, hooked_send
 from tidings.actions.chat.message_checks import (
+    CONTENT_CHARS_SURE,
     check_content,
     check_mentions,
     check_message_fields,
@@ -17,14 +18,14 @@ from tidings.actions.chat.message_checks import (
 from tidings.actions.chat.replies import ReplyTarget
 from tidings.actions.chat.retention import Retention
 from tidings.actions.chat.send_lines import SendLines
-from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.content.vault import Vault
 from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.logs.requests import Requests
 from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.chat_settings import NO_SETTINGS, check_not_frozen, check_slow_mode
-from tidings.model.chats import ChatState
+from tidings.model.chats import DIRECT_MEMBERS, ChatState
 from tidings.model.entries import Entry, SendKey, SendOptions
 from tidings.model.file_refusals import AttachmentUsed
 from tidings.model.formats import NOT_YET
@@ -119,9 +120,10 @@ class Send:
                 self._refusal = verdict
             else:
                 self._content = content = verdict
-        self._take(
-            vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
-        )
+        sealed = vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
+        self._sealed = sealed
+        if sealed is not None:
+            key.digest = sealed.digest
 
     @property
     def is_ready(self) -> bool:
@@ -129,7 +131,7 @@ class Send:
             self._sealed is not None
             and (self._target is None or self._target.is_known)
             and (self._attaching is None or self._attaching.is_ready)
-            and self._vault.may_write(self._sender, self._sealed)
+            and self._vault.seals(self._sender, self._sealed.box_key)
         )
 
     async def prepare(self) -> None:
@@ -139,23 +141,15 @@ class Send:
         if self._attaching is not None:
             await self._attaching.prepare()
         name = self.key.client_message_id
-        self._take(
-            await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
+        self._sealed = await self._vault.seal(
+            self._sender, self._chat, name, self._content, self._digested
         )
-
-    def _take(self, sealed: Sealed | None) -> None:
-        self._sealed = sealed
-        if sealed is not None:
-            assert self.key is not None
-            key = self.key
-            self.key = SendKey(
-                self._sender, key.client_message_id, sealed.digest, key.expires_at, key.after
-            )
+        self.key.digest = self._sealed.digest
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         if self._sender not in state.members:
             self._check_tenant_post(state)
-        if state.has_deleted_user:
+        if len(state.members) < DIRECT_MEMBERS and state.has_deleted_user:
             raise UserDeleted
         if state.settings is not NO_SETTINGS:
             self._check_settings(state, now)
@@ -167,7 +161,9 @@ class Send:
             raise self._refusal
         assert self.key is not None
         assert self._sealed is not None
-        lifetime = self._rule.lifetime_ms(self._chat, self._ttl_ms)
+        lifetime = self._ttl_ms
+        if self._rule is not KEEP_ALL:
+            lifetime = self._rule.lifetime_ms(self._chat, lifetime)
         entry = Entry(
             chat_id=self._chat,
             kind="message",
@@ -271,8 +267,9 @@ class Post:
         tenant = tenant_of(sender)
         meter = None
         try:
-            if content or options is None or not options.attachments:
-                check_content(content)
+            if not content or len(content) > CONTENT_CHARS_SURE:
+                if content or options is None or not options.attachments:
+                    check_content(content)
             check_message_fields(
                 client_message_id, content_type, ttl_seconds, is_scheduled=is_scheduled
             )
@@ -286,12 +283,12 @@ class Post:
             answer(refusal, False)
             return
         # The digest is filled in when the content is sealed, which needs the author's key.
-        expires_at = self.clock.now() + limits.SEND_KEY_MS
-        key = SendKey(sender, client_message_id, b"", expires_at, after)
+        now = self.clock.now()
+        key = SendKey(sender, client_message_id, b"", now + limits.SEND_KEY_MS, after)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         kind = content_type or PLAIN_TEXT
         draft = (chat, key, content, kind, ttl_ms, answer, meter, requests, span, options)
-        rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant)
+        rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant, now)
         waiting = self.lines.waiting
         if rule is None or rule.hook is not None or (waiting and (sender, chat) in waiting):
             self._propose_later(draft)

@@ -39,6 +39,9 @@ ORDER BY m.created_at DESC, m.chat_id DESC, m.sequence DESC LIMIT ?
 class SqliteLog:
     """Stores the entries of all chats, in order."""
 
+    takes_after: Final = False  # a key costs next to nothing here
+    waiting_max: Final = limits.CHAT_REQUESTS_WAITING_MAX
+
     def __init__(
         self, writer: Writer, readers: Readers, failpoints: Failpoints, followed: FollowedTenants
     ) -> None:
@@ -47,19 +50,11 @@ class SqliteLog:
         self._readers = readers
         self._failpoints = failpoints
 
-    @property
-    def takes_after(self) -> bool:
-        return False  # a key costs next to nothing here
-
     def may_append(self, kind: Kind, *, has_options: bool = False) -> bool:
         return True  # nobody else writes to the file
 
     def has_room(self, run: Sequence[Entry], entry: Entry) -> bool:
         return len(run) < limits.RUN_ENTRIES_MAX
-
-    @property
-    def waiting_max(self) -> int:
-        return limits.CHAT_REQUESTS_WAITING_MAX
 
     def append(self, run: Run) -> None:
         self.append_later(lambda: run)

@@ -23,7 +23,7 @@ from tidings.stores.sqlite.engine.rows import (
     INSERT_MESSAGE,
     KEEP_MENTION,
     mention_rows,
-    to_message_row,
+    to_message_rows,
     to_row,
 )
 from tidings.stores.sqlite.engine.write_jobs import Bulk, JobWritten, UndoWrite, WriteJob
@@ -77,7 +77,7 @@ class RunJob:
         owed = self._followed.owed(run.entries)
         return [
             (_CLAIM, _claim_rows(run)),
-            (INSERT_MESSAGE, [to_message_row(entry) for entry in run.entries]),
+            (INSERT_MESSAGE, to_message_rows(run.entries)),
             *([(OWE_ENTRIES, [owed])] if owed else ()),
         ]
 

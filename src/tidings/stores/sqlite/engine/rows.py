@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between structs and rows: any struct by its fields, and log entries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import apsw
@@ -117,27 +117,30 @@ _settings = msgspec.json.Decoder(ChatSettings)
 _encode = msgspec.json.Encoder().encode
 
 
-def to_message_row(entry: Entry) -> tuple[Any, ...]:
-    """Convert a new message to a row for `INSERT_MESSAGE`.
+def to_message_rows(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
+    """Convert new messages to rows for `INSERT_MESSAGE`.
 
     Messages without options are the most frequent entries, so only the columns that such a message
     can have are written.
     """
-    return (
-        entry.chat_id,
-        entry.sequence,
-        entry.sender,
-        entry.created_at,
-        entry.number,
-        entry.last_message,
-        entry.active_at,
-        entry.mark,
-        entry.client_message_id,
-        entry.content_type,
-        entry.box,
-        entry.box_key,
-        entry.expires_at,
-    )
+    return [
+        (
+            entry.chat_id,
+            entry.sequence,
+            entry.sender,
+            entry.created_at,
+            entry.number,
+            entry.last_message,
+            entry.active_at,
+            entry.mark,
+            entry.client_message_id,
+            entry.content_type,
+            entry.box,
+            entry.box_key,
+            entry.expires_at,
+        )
+        for entry in entries
+    ]
 
 
 def to_row(entry: Entry) -> tuple[Any, ...]:
