@@ -22,7 +22,7 @@ from tidings.gateway.metering import (
     socket_readings,
 )
 from tidings.metrics import declared
-from tidings.metrics.counts import internal, report_counts
+from tidings.metrics.counts import report_counts
 from tidings.metrics.exposition import render
 from tidings.metrics.meters import METRICS, Histogram, Metric, snapshot
 from tidings.wire.frames import LIVE, Ping
@@ -65,9 +65,9 @@ def test_a_part_reports_the_attributes_that_are_declared_for_it() -> None:
         compared, hinted, delivered, given_up = 1, 2, 3, 4
 
     part = Part()
-    before = value_of(internal, "relay", "given_up")
+    before = value_of(declared.internal, "relay", "given_up")
     report_counts(part, "relay")
-    assert value_of(internal, "relay", "given_up") == before + 4
+    assert value_of(declared.internal, "relay", "given_up") == before + 4
 
 
 def test_the_name_of_a_frame_determines_where_it_is_counted() -> None:
