@@ -153,11 +153,11 @@ class Box:
         if post.deliver_at is None or post.is_gone(now):
             return
         post.deliver_at = None
+        self.posts[name] = post
         if post.users is None:
             post.time = self._append(now)
         else:
-            self.waiting.append(name)
-        self.posts[name] = post
+            self.deliver(name, now)
 
     def _append(self, now: int) -> int:
         self.entries += 1

@@ -15,11 +15,13 @@ from tidings.actions import rate_limits
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
-from tidings.assembly import foundation
+from tidings.actions.inbox import escalating
+from tidings.assembly import delivery, foundation
 from tidings.buses import kafka_feed
 from tidings.delivery import timer
 from tidings.delivery.push_queue import PushQueue
 from tidings.gateway import totals
+from tidings.model import escalations as escalation_model
 from tidings.model import limits
 from tidings.model import webhooks as webhook_model
 from tidings.ports.sessions import Bucket
@@ -88,8 +90,16 @@ def pushes() -> None:
 
 def due_items() -> None:
     """Let the next process do what is due soon after one was killed."""
-    vars(timer).update(RENEW_MS=2 * limits.SECOND_MS)
+    vars(timer).update(RENEW_MS=2 * limits.SECOND_MS, ASK_MS=limits.SECOND_MS)
     vars(due).update(LEASE_MS=5 * limits.SECOND_MS)
+
+
+def escalations() -> None:
+    """Escalate after seconds instead of minutes, and give up the claims of a killed process
+    soon."""
+    vars(escalation_model).update(MINUTE_MS=2 * limits.SECOND_MS)
+    vars(escalating).update(CLAIM_MS=3 * limits.SECOND_MS)
+    vars(delivery).update(EMAIL_PACE=delivery.EMAIL_PACE._replace(poll_seconds=0.5))
 
 
 def shorten_waits() -> None:
@@ -105,6 +115,7 @@ def shorten_waits() -> None:
         webhooks,
         pushes,
         due_items,
+        escalations,
     )
     waits = {wait.__name__: wait for wait in known}
     for name in os.environ.get(SHORT_WAITS, "").split():

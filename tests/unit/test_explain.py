@@ -321,6 +321,22 @@ async def test_a_request_that_made_no_message(desk: Desk) -> None:
     assert (await desk.ask(BOB, **both)).verdict.code == "never_connected"
 
 
+async def is_escalated(desk: Desk, notice: str) -> None:
+    """An e-mail is claimed, given back, claimed again and sent."""
+    claims = desk.bench.core.store.escalations
+    assert await claims.claim(BOB, "news", notice, 7)
+    claimed = await desk.ask(BOB, notification_id=notice)
+    assert (claimed.verdict.code, claimed.verdict.since) == ("escalated", 7)
+    assert "email_claimed" in steps(claimed)
+    await claims.release(BOB, "news", notice, 7)
+    assert (await desk.ask(BOB, notification_id=notice)).verdict.code == "unread"
+    assert await claims.claim(BOB, "news", notice, 8)
+    await claims.finish(BOB, "news", notice, 8)
+    sent = await desk.ask(BOB, notification_id=notice)
+    assert (sent.verdict.code, sent.verdict.since) == ("escalated", None)
+    assert "escalated" in steps(sent)
+
+
 async def test_a_notification(desk: Desk) -> None:
     bench, inbox = desk.bench, desk.bench.core.inbox
     await inbox.configs.put("acme", "news", InboxConfig(title="News", late_joiners=False))
@@ -343,6 +359,7 @@ async def test_a_notification(desk: Desk) -> None:
     assert (await desk.ask(BOB, notification_id=notice)).verdict.code == "unread"
     await line.hang_up()
     assert (await desk.ask(BOB, notification_id=notice)).verdict.code == "unread", "it was there"
+    await is_escalated(desk, notice)
     bench.clock.time += 1
     later = bench.clock.time + 10
     late = Copy(notification_id=notice, category=None, received_at=later, expires_at=2**41)

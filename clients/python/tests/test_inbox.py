@@ -104,6 +104,19 @@ async def test_an_inbox_is_what_was_put(tenant: TenantApi) -> None:
     assert refused.value.status == 400
 
 
+async def test_a_notification_is_escalated_only_to_listed_users_and_after_minutes(
+    tenant: TenantApi,
+) -> None:
+    soon = NewNotification(title="soon", body="", email_after_minutes=5)
+    posted = await delivered(tenant, await tenant.post_to_users("news", ["alice"], soon))
+    assert posted
+    with pytest.raises(Refused, match=r"request\.invalid"):
+        await tenant.post_to_everyone("news", soon)
+    never = NewNotification(title="never", body="", email_after_minutes=0)
+    with pytest.raises(Refused, match=r"request\.invalid"):
+        await tenant.post_to_users("news", ["alice"], never)
+
+
 async def test_a_user_chooses_what_reaches_them(town: Town, tenant: TenantApi) -> None:
     rules = {"safety": CategoryRule(required=True), "offers": CategoryRule(email=False)}
     await tenant.put_inbox("news", InboxConfig(title="News", category_rules=rules))

@@ -35,6 +35,7 @@ Code = Literal[
     "not_followed",
     "not_dispatched",
     "behind",
+    "escalated",
     "unread",
     "unknown",
 ]
@@ -76,6 +77,9 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "not_followed": "The device receives only the heads of chats, and does not follow this chat.",
     "not_dispatched": "No worker has delivered the message yet.",
     "behind": "The device is connected, and the server is about to read the message for it.",
+    "escalated": "The user has not read the notification, and an e-mail about it was decided: the "
+    "event `notification.escalated` has its outcome. If the e-mail was only claimed, it is being "
+    "sent, or the process that was sending it was killed.",
     "unread": "The notification is in the user's inbox, and the user has not read it.",
     "unknown": "What became of it is not kept.",
 }
@@ -95,6 +99,8 @@ What = Literal[
     "posted",
     "retracted",
     "copied",
+    "email_claimed",
+    "escalated",
     "handed_to_gateway",
     "written_to_socket",
     "fetched",

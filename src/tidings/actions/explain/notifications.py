@@ -15,7 +15,13 @@ from tidings.model import limits
 from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, in_order
 from tidings.model.ids import tenant_of, user_id
 from tidings.model.inbox_reading import is_for
-from tidings.model.notifications import NOTIFICATION, Broadcast, Copy, Notification
+from tidings.model.notifications import (
+    EMAIL_DECIDED,
+    NOTIFICATION,
+    Broadcast,
+    Copy,
+    Notification,
+)
 from tidings.model.refusals import Invalid
 from tidings.model.state_times import broadcast_read_at, copy_read_at
 from tidings.ports.bus import DeadLetters
@@ -146,6 +152,8 @@ def _judge(facts: _Facts) -> DeliveryVerdict:
         return _not_received(facts)
     if facts.read_at is not None:
         return DeliveryVerdict("read", "The user has read the notification.", facts.read_at)
+    if facts.copy is not None and facts.copy.escalated_at is not None:
+        return _escalated(facts.copy.escalated_at)
     absent = absence(facts.profile, facts.journals, was_active=False)
     if absent is not None and absent.code != "offline":
         return absent
@@ -153,6 +161,14 @@ def _judge(facts: _Facts) -> DeliveryVerdict:
         return absent
     text = "The notification is in the user's inbox; the user has not read it."
     return DeliveryVerdict("unread", text, facts.received_at)
+
+
+def _escalated(claimed_at: int) -> DeliveryVerdict:
+    if claimed_at == EMAIL_DECIDED:
+        text = "The user has not read the notification, and it was escalated by e-mail."
+        return DeliveryVerdict("escalated", text)
+    text = "An e-mail about the notification is being sent, or its process was killed meanwhile."
+    return DeliveryVerdict("escalated", text, claimed_at)
 
 
 def _not_received(facts: _Facts) -> DeliveryVerdict:
@@ -176,6 +192,7 @@ def _timeline(facts: _Facts) -> Iterator[Moment]:
     yield Moment("posted", posted.posted_at, where)
     if facts.copy is not None:
         yield Moment("copied", facts.copy.received_at, where)
+        yield from _email_moments(facts.copy, where)
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.journals.gateways:
@@ -186,3 +203,11 @@ def _timeline(facts: _Facts) -> Iterator[Moment]:
         yield Moment("retracted", None, where)
     if posted.expires_at <= facts.now:
         yield Moment("expired", posted.expires_at, where)
+
+
+def _email_moments(copy: Copy, where: str) -> Iterator[Moment]:
+    """Yield the claim of an e-mail, or that its outcome is known; its time is in the event."""
+    if copy.escalated_at == EMAIL_DECIDED:
+        yield Moment("escalated", None, where)
+    elif copy.escalated_at is not None:
+        yield Moment("email_claimed", copy.escalated_at, where)
