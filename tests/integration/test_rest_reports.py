@@ -129,7 +129,9 @@ async def test_what_can_be_reported(rest: Rest, monkeypatch: pytest.MonkeyPatch)
     posted = await backend.ok("POST", f"/v1/tenants/acme/chats/{chat}/messages", notice)
     made = await fay.ok("POST", f"/v1/chats/{chat}/messages/{posted['sequence']}/report", SPAM)
     patch = f"/v1/tenants/acme/reports/{made['report_id']}"
-    assert await backend.refused("PATCH", patch, {"action": "ban"}) == (404, "user.not_found")
+    for action in ("ban", "remove"):
+        refused = await backend.refused("PATCH", patch, {"action": action})
+        assert refused == (400, "request.invalid"), "the tenant is no user"
 
 
 async def test_a_user_makes_a_limited_number_of_reports(

@@ -10,7 +10,7 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
 from tests.integration.test_rest_scheduled import Talk, body, schedule
 from tests.integration.test_rest_scheduled import talk as talk
-from tidings.model.attachments import LATE_BYTES_MS, SCHEDULED_FILES_MS, UPLOAD_MS
+from tidings.model.attachments import LATE_BYTES_MS, RESERVED_MS, SCHEDULED_FILES_MS, UPLOAD_MS
 from tidings.model.ids import UserKey, user_key
 from tidings.model.limits import DAY_MS
 from tidings.ports.due import due_of
@@ -90,6 +90,22 @@ async def test_only_finished_uploads_of_the_author_can_be_scheduled(rest: Rest, 
     rest.clock.time += UPLOAD_MS
     [ann] = await rest.users("ann")
     assert await ann.refused("POST", path, body(rest, attachments=[late])) == UNKNOWN
+
+
+async def test_a_file_is_free_soon_after_a_crash_between_its_reservation_and_its_message(
+    rest: Rest, talk: Talk
+) -> None:
+    chat, ann, _ = talk
+    path = f"/v1/chats/{chat}/messages"
+    file, waiting = await upload(ann, b"hello"), await upload(ann, b"later")
+    await schedule(rest, ann, chat, "s9", 2, content="", attachments=[waiting])
+    owner = user_key("acme", ann.name)
+    assert await rest.core.store.uploads.reserve(owner, file, "s-lost", rest.clock.time)
+    assert await ann.refused("POST", path, now_with(file)) == USED
+    rest.clock.time += RESERVED_MS
+    await sweep(rest)
+    assert await ann.refused("POST", path, now_with(waiting)) == USED
+    await ann.ok("POST", path, now_with(file))
 
 
 async def test_a_cancelled_message_leaves_its_files_for_a_day(rest: Rest, talk: Talk) -> None:

@@ -41,6 +41,9 @@ UPLOAD_MS: Final = DAY_MS
 """Time within which an upload must be sent with a message."""
 SCHEDULED_FILES_MS: Final = 7 * DAY_MS
 """Time after which the sweeper looks whether a scheduled message with files was sent."""
+RESERVED_MS: Final = 2 * 60 * SECOND_MS
+"""Time after which the sweeper looks whether the scheduled message exists for which an upload is
+reserved. A process that crashes can leave a reservation without its message."""
 LATE_BYTES_MS: Final = DAY_MS // 24
 """Time after the end of an upload during which a request that began before may still store bytes.
 Only then are its bytes deleted."""

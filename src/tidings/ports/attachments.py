@@ -70,7 +70,8 @@ class Uploads(Protocol):
         after it has expired.
 
         Return False, and change nothing, if it has expired, if a message has it already, or if it
-        is reserved for another one. A repeat returns True.
+        is reserved for another one. A repeat returns True. The sweeper visits the upload after
+        `RESERVED_MS`.
         """
         ...
 

@@ -102,6 +102,9 @@ class SweepAttachments:
             message = await self.scheduled.get(upload.owner, upload.scheduled_id)
             if message is not None and message.is_open:
                 return max(message.send_at, self.clock.now()) + SCHEDULED_FILES_MS
+            # A process died before it stored the message, or before it ended the reservation.
+            name, reserved = upload.attachment_id, upload.scheduled_id
+            await self.uploads.release(upload.owner, name, reserved, upload.expires_at)
         end = upload.expires_at + LATE_BYTES_MS
         return end if end > self.clock.now() else None
 

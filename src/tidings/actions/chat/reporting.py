@@ -262,7 +262,8 @@ class ChangeReport:
 
         Raises:
             ReportNotFound: The tenant has no such report.
-            Invalid: The action needs a message, and the report is about a user.
+            Invalid: The action needs a message, and the report is about a user; or it needs a
+                user, and the tenant itself wrote the message.
         """
         require_tenant(caller, tenant)
         report = await self.reading.find(tenant, report_id)
@@ -285,6 +286,8 @@ class ChangeReport:
         raise ChatBusy("others change the report at the same time")
 
     async def _act(self, caller: Caller, report: Report, action: ReportAction) -> None:
+        if action != "redact" and report.reported == tenant_itself(report.tenant):
+            raise Invalid(f"action: {action} needs a user, and the tenant wrote this", "/action")
         if action == "ban":
             await self.ban(report.reported, FOR_EVER)
             return

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.model.attachments import LATE_BYTES_MS, BlobPart, Upload, attached_ids
+from tidings.model.attachments import LATE_BYTES_MS, RESERVED_MS, BlobPart, Upload, attached_ids
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.scheduled import scheduled_id_of
@@ -83,6 +83,9 @@ class DynamoUploads:
     async def reserve(
         self, owner: UserKey, attachment_id: str, scheduled_id: str, now: int
     ) -> bool:
+        # The visit comes first: a visit of an upload that is still needed is harmless.
+        visit = Visit(owner, attachment_id, now + RESERVED_MS)
+        await self._dynamo.put(patterns.PUT_UPLOAD, visit_item(visit))
         key, update = upload_key(owner, attachment_id), "SET #scheduled_id = :scheduled"
         condition = f"{_FREE} AND ({_IS_RESERVED} OR ({_IS_UNRESERVED}))"
         values = {":scheduled": scheduled_id, ":now": now}
@@ -95,8 +98,7 @@ class DynamoUploads:
     async def release(
         self, owner: UserKey, attachment_id: str, scheduled_id: str, expires_at: int
     ) -> None:
-        # The visit comes first: a visit of an upload that is still needed is harmless.
-        visit = Visit(owner, attachment_id, expires_at + LATE_BYTES_MS)
+        visit = Visit(owner, attachment_id, expires_at + LATE_BYTES_MS)  # first, as above
         await self._dynamo.put(patterns.PUT_UPLOAD, visit_item(visit))
         key, update = upload_key(owner, attachment_id), "SET #expires_at = :at REMOVE #scheduled_id"
         values = {":scheduled": scheduled_id, ":at": expires_at}

@@ -7,7 +7,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from tidings.model.attachments import LATE_BYTES_MS, BlobPart, Upload, attached_ids
+from tidings.model.attachments import LATE_BYTES_MS, RESERVED_MS, BlobPart, Upload, attached_ids
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.scheduled import scheduled_id_of
@@ -43,7 +43,9 @@ chat_id IS NULL AND (scheduled_id = ? OR (scheduled_id IS NULL AND expires_at > 
 _TAKE: Final = f"""
 UPDATE uploads SET chat_id = ?, sequence = ?, scheduled_id = NULL WHERE {_KEY} AND {_MAY_TAKE}
 """
-_RESERVE: Final = f"UPDATE uploads SET scheduled_id = ? WHERE {_KEY} AND {_MAY_TAKE}"
+_RESERVE: Final = f"""
+UPDATE uploads SET scheduled_id = ?, visit_at = min(visit_at, ?) WHERE {_KEY} AND {_MAY_TAKE}
+"""
 _RELEASE: Final = f"""
 UPDATE uploads SET scheduled_id = NULL, expires_at = ?, visit_at = ?
 WHERE {_KEY} AND scheduled_id = ?
@@ -85,7 +87,7 @@ class SqliteUploads:
     async def reserve(
         self, owner: UserKey, attachment_id: str, scheduled_id: str, now: int
     ) -> bool:
-        row = (scheduled_id, owner, attachment_id, scheduled_id, now)
+        row = (scheduled_id, now + RESERVED_MS, owner, attachment_id, scheduled_id, now)
         return await self._writer.write(lambda db: _execute(db, _RESERVE, row) > 0)
 
     async def release(
