@@ -12,6 +12,7 @@ import msgspec
 import uvloop
 
 from bench import (
+    blocked,
     downloads,
     fan_out,
     half_load,
@@ -64,6 +65,7 @@ PARTS: Final = {
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "hot-rate": Part("the rate of a hot chat", hot_rate.add_options, hot_rate.run, is_in_all=False),
     "packs": Part("the log of a hot chat", packs.add_options, packs.run, is_in_all=False),
+    "blocked": Part("sends to who blocks them", blocked.add_options, blocked.run, is_in_all=False),
     "downloads": Part("files", downloads.add_options, downloads.run, is_in_all=False),
     "search": Part("search in a long chat", search.add_options, search.run, is_in_all=False),
     "neighbours": Part(

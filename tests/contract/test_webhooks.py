@@ -206,6 +206,15 @@ async def test_the_rows_of_a_deleted_endpoint_are_removed_in_parts(store: Store)
     assert (await queue.aside(other.place, None, 9)).rows == [aside]
 
 
+async def test_the_events_of_a_deleted_tenant_are_removed_in_parts(store: Store) -> None:
+    log = store.tenant_events
+    for tenant in ("acme", "acme", "acme", "other"):
+        await log.append(tenant, "chat.created", {"n": 1}, NOW, [])
+    while await log.remove("acme", 2):
+        pass
+    assert (await log.after("acme", 0), await log.after("other", 0) is None) == (None, False)
+
+
 async def test_a_deleted_tenant_has_no_endpoints(store: Store) -> None:
     await store.webhooks.add(an_endpoint())
     await store.tenant_data.mark_deleted(TENANT, NOW)

@@ -98,6 +98,7 @@ async def test_a_tenant_is_gone_with_everything_that_belongs_to_it(rest: Rest) -
     assert await rest.root.ok("DELETE", "/v1/tenants/gone") == done
     store = rest.core.store
     assert await store.data_keys.current(author_of("gone")) is None
+    assert await store.tenant_events.after("gone", 0) is None
     for name in ("ann", "bob"):
         assert await store.data_keys.current(user_key("gone", name)) is None
         user = await rest.root.ok("GET", f"/v1/tenants/gone/jobs/delete-user-{name}")

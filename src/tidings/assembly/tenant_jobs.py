@@ -130,6 +130,7 @@ def _tenant_deletion(
         delete_inbox=verbs.delete_inbox,
         webhooks=store.webhooks,
         webhook_queue=store.webhook_queue,
+        tenant_events=store.tenant_events,
         clock=base.clock,
         settle_ms=_settle_ms(config),
     )

@@ -146,3 +146,7 @@ class TenantEventLog(Protocol):
     async def after(self, tenant: str, sequence: int) -> TenantEvent | None:
         """Return the first event after a sequence, from a strong read; None if there is none."""
         ...
+
+    async def remove(self, tenant: str, limit: int) -> int:
+        """Remove some of a deleted tenant's events; return how many. 0: none is left."""
+        ...

@@ -34,13 +34,13 @@ from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.tenant_jobs import PENDING_MAX, NotYet, TenantJob, TenantJobs, job_id_of
-from tidings.ports.webhooks import WebhookQueue, Webhooks
+from tidings.ports.webhooks import TenantEventLog, WebhookQueue, Webhooks
 from tidings.ports.world import Clock
 
 COPY_BATCHES: Final = 4
 """Maximum number of batches of copies that one step removes, so that other jobs need not wait."""
 WEBHOOK_ROWS: Final = 100
-"""Number of rows of a webhook endpoint that one step removes."""
+"""Number of rows of a webhook endpoint, or of events, that one step removes."""
 
 _DONE: Final = "done"
 
@@ -194,6 +194,7 @@ class TenantDeletion:
     delete_inbox: DeleteInbox
     webhooks: Webhooks
     webhook_queue: WebhookQueue
+    tenant_events: TenantEventLog
     clock: Clock
     settle_ms: int
     """How long requests that began before the tenant was marked as deleted may still add items."""
@@ -275,6 +276,8 @@ class TenantDeletion:
         for endpoint in await self.webhooks.of(job.tenant):
             if await self.webhook_queue.remove(endpoint.place, WEBHOOK_ROWS):
                 return job  # the next step removes more
+        if await self.tenant_events.remove(job.tenant, WEBHOOK_ROWS):
+            return job
         await self.tenant_data.forget(job.tenant)
         return msgspec.structs.replace(job.at(_DONE), state="done")
 

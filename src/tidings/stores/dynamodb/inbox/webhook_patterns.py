@@ -37,7 +37,10 @@ TAKE_EVENT_BACK: Final = Pattern(
     "take_event_back", "DeleteItem", _INBOX, "a webhook endpoint took an event that it had refused"
 )
 FORGET_OWED: Final = Pattern(
-    "forget_owed", "BatchWriteItem", _INBOX, "the rows of a webhook endpoint that was deleted"
+    "forget_owed",
+    "BatchWriteItem",
+    _INBOX,
+    "the rows of a webhook endpoint that was deleted, or the events of a deleted tenant",
 )
 APPEND_TENANT_EVENT: Final = Pattern(
     "append_tenant_event",

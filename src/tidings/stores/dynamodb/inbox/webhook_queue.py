@@ -191,6 +191,13 @@ class DynamoTenantEventLog:
         )
         return _to_event(tenant, items[0]) if items else None
 
+    async def remove(self, tenant: str, limit: int) -> int:
+        values = {":pk": _events_of(tenant)}
+        items = await self._dynamo.query(patterns.LIST_OWED, "#pk = :pk", values, limit=limit)
+        keys = [{"pk": item["pk"], "sk": item["sk"]} for item in items]
+        await self._dynamo.batch_write(patterns.FORGET_OWED, deletes=keys)
+        return len(keys)
+
 
 def _event_writes(event: TenantEvent, last: int, places: Sequence[str]) -> list[Write]:
     is_last, before = "attribute_not_exists(#last)", dict[str, int]()

@@ -72,6 +72,10 @@ AND (stream, sequence) IN (SELECT stream, sequence FROM webhook_aside WHERE plac
 """,
 )
 _LAST_EVENT: Final = "SELECT coalesce(max(sequence), 0) FROM tenant_events WHERE tenant = ?"
+_REMOVE_EVENTS: Final = """
+DELETE FROM tenant_events WHERE (tenant, sequence) IN
+    (SELECT tenant, sequence FROM tenant_events WHERE tenant = ? LIMIT ?)
+"""
 _EVENTS: Final = f"SELECT {columns(TenantEvent)} FROM tenant_events WHERE tenant = ?"
 _EVENT: Final = f"{_EVENTS} AND sequence = ?"
 _NEXT_EVENT: Final = f"{_EVENTS} AND sequence > ? ORDER BY sequence LIMIT 1"
@@ -251,6 +255,13 @@ class SqliteTenantEventLog:
 
     async def after(self, tenant: str, sequence: int) -> TenantEvent | None:
         return await self._find(_NEXT_EVENT, tenant, sequence)
+
+    async def remove(self, tenant: str, limit: int) -> int:
+        def write(db: apsw.Connection) -> int:
+            db.execute(_REMOVE_EVENTS, (tenant, limit))
+            return db.changes()
+
+        return await self._writer.write(write, rows=limit)
 
     async def _find(self, statement: str, tenant: str, sequence: int) -> TenantEvent | None:
         def read(db: apsw.Connection) -> TenantEvent | None:
