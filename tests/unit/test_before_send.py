@@ -22,7 +22,7 @@ from tidings.actions.chat.before_send import (
 )
 from tidings.actions.chat.message_checks import check_content
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_lines import LINE_MAX, SendLines
+from tidings.actions.chat.send_queues import LINE_MAX, SendLines
 from tidings.model.before_send import BeforeSend, before_send_in
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (

@@ -9,7 +9,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks
 from tidings.actions.chat.message_checks import check_content
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_lines import SendLines
+from tidings.actions.chat.send_queues import SendLines
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import BACKUP, ExportProof

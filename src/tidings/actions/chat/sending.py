@@ -17,7 +17,7 @@ from tidings.actions.chat.message_checks import (
 )
 from tidings.actions.chat.replies import ReplyTarget
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_lines import SendLines
+from tidings.actions.chat.send_queues import SendLines
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.quotas import Meter, TenantQuotas
