@@ -99,7 +99,7 @@ def escalations() -> None:
     soon."""
     vars(escalation_model).update(MINUTE_MS=2 * limits.SECOND_MS)
     vars(escalating).update(CLAIM_MS=3 * limits.SECOND_MS)
-    vars(delivery).update(EMAIL_PACE=delivery.EMAIL_PACE._replace(poll_seconds=0.5))
+    vars(delivery).update(EMAIL_PACE=timer.EMAIL_PACE._replace(poll_seconds=0.5))
 
 
 def shorten_waits() -> None:
