@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts import cost_page as cases
 from tests.contract.builders import a_push_device

@@ -7,9 +7,11 @@ Whatever is appended is appended elsewhere: no gateway hears of it unless it is 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from tests.integration.redis_places import new_prefix
 from tests.support.message_cipher import a_cipher

@@ -2,9 +2,10 @@
 """A server on a moved store shows everybody the same inbox, and delivers what was still queued."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from tests.integration.inbox_world import (
     Newsroom,

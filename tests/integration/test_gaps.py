@@ -3,10 +3,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.gateways import GAP_SECONDS, Gateway, Gateways, some_gateways
 from tests.support.users import ANN, BOB

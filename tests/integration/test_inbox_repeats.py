@@ -2,10 +2,10 @@
 """Posts that broke off half-way, and the same post many times at once: one notification each."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine

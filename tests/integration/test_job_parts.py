@@ -2,10 +2,10 @@
 """Parts of deletion jobs that are rarely met: pages, slow keys, chats that go, and the replay."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Rest
@@ -113,7 +113,7 @@ async def test_a_slow_key_does_not_hold_up_the_round(
             await asyncio.Event().wait()
             return 1
 
-    slow = replace(part, vault=SlowVault())  # type: ignore[arg-type]
+    slow = replace(part, vault=SlowVault())
     with pytest.raises(NotYet):
         await slow.remove(user_key(TENANT, "ann"), ["key"])
 
@@ -282,6 +282,6 @@ async def test_a_page_without_chats_is_not_the_end_of_the_list(rest: Rest) -> No
             asked.append(below)
             return Listed([], "deleted" if below is None else None)
 
-    paged = replace(part, chats=DeletedFirst())  # type: ignore[arg-type]
+    paged = replace(part, chats=DeletedFirst())
     assert (await paged.find(user_key(TENANT, "ann"))).names == []
     assert asked == [None, "deleted"]

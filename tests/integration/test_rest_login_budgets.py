@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr
 
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import ask_for_code, from_address, login_tenant, try_code, wish
@@ -155,7 +156,7 @@ async def test_while_the_provider_is_down_whoever_asks_is_told_so(
         await login_tenant(rest)
         now, send = [1_000.0], rest.core.logins.request_code.send
         health = ProviderHealth(lambda: now[0])
-        object.__setattr__(send, "health", health)
+        force_setattr(send, "health", health)
         phones.is_down = True
         try:
             for _ in range(limits.SMS_FAILURES_MAX):

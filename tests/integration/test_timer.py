@@ -3,11 +3,11 @@
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import force_setattr, replace
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
@@ -113,7 +113,7 @@ async def test_a_process_may_die_while_it_schedules(rest: Rest, talk: Talk) -> N
             scheduled=Mortal(scheduling.scheduled, left),
         )
         verbs: Any = rest.core.verbs
-        object.__setattr__(verbs, "scheduling", mortal)
+        force_setattr(verbs, "scheduling", mortal)
         try:
             answer = await ann.call(
                 "POST",
@@ -121,7 +121,7 @@ async def test_a_process_may_die_while_it_schedules(rest: Rest, talk: Talk) -> N
                 body(rest, f"d{steps}"),
             )
         finally:
-            object.__setattr__(verbs, "scheduling", scheduling)
+            force_setattr(verbs, "scheduling", scheduling)
         assert answer.status_code == 500, steps
         await schedule(rest, ann, chat, f"d{steps}")
         await pass_time(rest, 1)

@@ -2,13 +2,16 @@
 """A gateway without sockets: the real core, hub and fan-out, and lines that end in a list."""
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from tests.support.canary import canary
 from tests.support.clock import ManualClock
@@ -64,7 +67,8 @@ class GatewayBench:
         core = self.core
         appender = Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
         post = Post(appender, core.store.log, core.vault, core.clock)
-        return replace(self, core=replace(core, verbs=replace(core.verbs, post=post)))
+        changed = replace(core, verbs=replace(core.verbs, post=post))
+        return dataclasses.replace(self, core=changed)
 
     async def group(self, owner: UserKey, *others: UserKey) -> ChatId:
         """A new group."""
@@ -108,7 +112,7 @@ class GatewayBench:
         """A desk at which something happens around every read of a log."""
         verbs = self.context.verbs
 
-        class WatchedRead(ReadPage):
+        class WatchedRead(ReadPage, frozen=True):
             async def entries(self, *given: Any, **named: Any) -> Page:
                 return await around(lambda: verbs.read.entries(*given, **named))
 

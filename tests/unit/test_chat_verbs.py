@@ -3,13 +3,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.intercepted import Intercepted

@@ -3,11 +3,12 @@
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tests.support.waiting import until

@@ -3,12 +3,12 @@
 
 import itertools
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB, CAT
 from tests.unit.gateway_bench import GatewayBench, a_gateway

@@ -2,11 +2,11 @@
 """Hello with heads: nothing but heads until a chat is followed."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB
 from tests.unit.gateway_bench import GatewayBench, a_gateway
@@ -79,7 +79,7 @@ async def test_heads_at_hello_cause_no_second_count_of_what_is_unread(bench: Gat
     counted: list[ChatId] = []
     verbs = bench.context.verbs
 
-    class Counting(UnreadCounter):
+    class Counting(UnreadCounter, frozen=True):
         async def up_to(self, user: UserKey, chat: ChatId) -> tuple[Unread, int] | None:
             counted.append(chat)
             return await super().up_to(user, chat)

@@ -3,11 +3,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.clock import NOW, ManualClock
 from tests.support.intercepted import Intercepted

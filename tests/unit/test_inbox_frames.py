@@ -3,12 +3,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection

@@ -2,12 +2,12 @@
 """Verbs of inboxes on notifications that are gone, and beside a queue in trouble."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.canary import canary

@@ -2,11 +2,11 @@
 """What a client asks for on an open connection: answers, refusals, and bounds on asking."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection, Frame

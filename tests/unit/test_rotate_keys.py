@@ -2,11 +2,11 @@
 """Rotating the master key: while sends go on, stopped at every step, and the old key afterwards."""
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.failpoints import Died
@@ -227,7 +227,7 @@ async def test_a_key_whose_sender_gave_up_is_not_left_behind(tmp_path: Path) -> 
             return await call()
 
         deployment: Any = Intercepted(world.store.deployment, in_order)
-        await dataclasses.replace(world.rotate, deployment=deployment)()
+        await msgspec.structs.replace(world.rotate, deployment=deployment)()
     async with open_small_deployment(folder) as world:
         key = await world.store.data_keys.current(ALICE)
         assert key is not None
@@ -240,7 +240,7 @@ async def test_one_rotation_at_a_time(tmp_path: Path) -> None:
     async with open_small_deployment(folder) as world:
         kept = await furnish(world)
         master: Any = Intercepted(world.master, gate)
-        rotate = dataclasses.replace(world.rotate, master=master)
+        rotate = msgspec.structs.replace(world.rotate, master=master)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(rotate())
             await gate.reached.wait()

@@ -3,11 +3,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection

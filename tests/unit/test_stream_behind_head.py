@@ -2,11 +2,11 @@
 """Hello while the head that is read is behind the log: what was handed out is still held."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN, BOB
 from tests.unit.fake_connection import FakeConnection

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a process may write without having looked around."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN
 from tests.unit.fake_wire import Client, Part

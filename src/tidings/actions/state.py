@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show the state of the deployment to the operator, and a user's connections to the tenant."""
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from tidings.actions.identity.caller import Caller, listing_owner, require_root
 from tidings.actions.identity.users import existing
@@ -37,8 +38,7 @@ class DeploymentView(NamedTuple):
     """False if the other processes are unknown, because the registry does not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadDeployment:
+class ReadDeployment(msgspec.Struct, frozen=True):
     """Reads the state of the deployment and its processes."""
 
     processes: Processes
@@ -60,8 +60,7 @@ class ReadDeployment:
         return DeploymentView(self.clock.now(), own.name, deployment, states, is_complete)
 
 
-@dataclass(frozen=True, slots=True)
-class ListConnections:
+class ListConnections(msgspec.Struct, frozen=True):
     """Lists the open connections of a user, in all processes."""
 
     tenants: Tenants
@@ -83,8 +82,7 @@ class ListConnections:
         return await self.connections.of(user.user)
 
 
-@dataclass(frozen=True, slots=True)
-class StateVerbs:
+class StateVerbs(msgspec.Struct, frozen=True):
     """The verbs for the state of the deployment."""
 
     read: ReadDeployment

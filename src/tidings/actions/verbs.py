@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed bundles of the verbs for chats, logins and inboxes, used by the API and the gateway."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.attachments.downloading import ReadAttachment
 from tidings.actions.attachments.own_files import ReadOwnFile
@@ -66,8 +66,7 @@ from tidings.actions.webhooks.deliveries import WebhookDeliveries
 from tidings.actions.webhooks.pulling import PullEvents
 
 
-@dataclass(frozen=True, slots=True)
-class ChatVerbs:
+class ChatVerbs(msgspec.Struct, frozen=True):
     """The verbs for chats."""
 
     create: CreateChat
@@ -113,8 +112,7 @@ class ChatVerbs:
     change_report: ChangeReport
 
 
-@dataclass(frozen=True, slots=True)
-class FileVerbs:
+class FileVerbs(msgspec.Struct, frozen=True):
     """The verbs for uploads and attachments, and the object that makes links."""
 
     create: CreateUpload
@@ -127,8 +125,7 @@ class FileVerbs:
     cursors: Cursors
 
 
-@dataclass(frozen=True, slots=True)
-class JobVerbs:
+class JobVerbs(msgspec.Struct, frozen=True):
     """The verbs for a tenant's jobs, and for the keys that sign receipts."""
 
     get: GetJob
@@ -138,8 +135,7 @@ class JobVerbs:
     receipts: ErasureReceipts
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookVerbs:
+class WebhookVerbs(msgspec.Struct, frozen=True):
     """The verbs for webhook endpoints, and for deliveries to them."""
 
     configure: ConfigureWebhooks
@@ -147,8 +143,7 @@ class WebhookVerbs:
     pull: PullEvents
 
 
-@dataclass(frozen=True, slots=True)
-class LoginVerbs:
+class LoginVerbs(msgspec.Struct, frozen=True):
     """The verbs for logging in, sessions and contacts."""
 
     request_code: RequestCode
@@ -161,8 +156,7 @@ class LoginVerbs:
     find_contacts: FindContacts
 
 
-@dataclass(frozen=True, slots=True)
-class InboxVerbs:
+class InboxVerbs(msgspec.Struct, frozen=True):
     """The verbs for inboxes, and the objects with which delivery reads a notification (`views`,
     `showing`), finds out whom it may reach (`reachable`), and stores copies (`deliver`)."""
 

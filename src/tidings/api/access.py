@@ -5,10 +5,10 @@ id."""
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
+import msgspec
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -109,15 +109,14 @@ class UnnamedProxyWarning:
             log.warning(_WARNING, extra={"action": "proxy_not_named"})
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """Applies rate limits to requests, and knows the trusted proxies and allowed origins."""
 
     limits: RateLimits | None = None
     """None if rate limits are off."""
     trusted_proxies: Networks = ()
     allowed_origins: frozenset[str] = frozenset()
-    unnamed_proxy: UnnamedProxyWarning = field(default_factory=UnnamedProxyWarning)
+    unnamed_proxy: UnnamedProxyWarning = msgspec.field(default_factory=UnnamedProxyWarning)
 
     def address(self, scope: Scope) -> str | None:
         """Return the address to which a client's rate limits apply; None if unknown or local."""

@@ -2,8 +2,8 @@
 """Checks a request's credentials and rate limits before its body is read."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from starlette.types import Scope
 
 from tidings.actions.chat.before_send import GetHookSecret
@@ -48,8 +48,7 @@ Authenticating = Callable[[str], Awaitable[Caller]]
 """Returns the caller that a credential belongs to, or raises `Unauthenticated`."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityVerbs:
+class IdentityVerbs(msgspec.Struct, frozen=True):
     """The verbs for tenants, their keys and their users."""
 
     authenticate: Authenticate

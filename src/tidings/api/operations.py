@@ -4,9 +4,10 @@
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.api.requests import Query, read_query
@@ -32,25 +33,22 @@ Method = Literal["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class Answer(Generic[T], msgspec.Struct, frozen=True):
     """The result of a handler whose status or headers depend on the outcome."""
 
     content: T
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(msgspec.Struct, frozen=True):
     """The bytes of an answer that is sent as they are read."""
 
     data: AsyncIterator[bytes]
     media_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
+class Audited(msgspec.Struct, frozen=True):
     """Says how an operation is recorded in the audit trail."""
 
     target: str | None = None
@@ -67,8 +65,7 @@ class Audited:
     nothing in the store, so it is recorded only once, after the call and before the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotAudited:
+class NotAudited(msgspec.Struct, frozen=True):
     """Says why an operation is not recorded in the audit trail."""
 
     reason: str
@@ -78,8 +75,7 @@ ALWAYS: Final = Audited()
 """The default: the operation is recorded, and the path names its target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration of one operation."""
 
     method: Method

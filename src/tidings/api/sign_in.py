@@ -6,7 +6,6 @@ both may change together. Demo users exist only with `tidings serve --demo`, and
 on the same machine.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -31,8 +30,7 @@ class DemoPerson(msgspec.Struct, frozen=True):
     display_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+class Demo(msgspec.Struct, frozen=True):
     """The demo users, and their tenant."""
 
     tenant: str
@@ -40,8 +38,7 @@ class Demo:
     make_token: MakeToken
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(msgspec.Struct, frozen=True):
     """The ways to sign in, besides with a token."""
 
     has_phone_login: bool = False

@@ -4,8 +4,9 @@ limits."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from tidings.actions.rate_limits import RateLimits
 from tidings.assembly.core import Core
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 NAME_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLinks:
+class ClusterLinks(msgspec.Struct, frozen=True):
     """The parts that communicate with other processes; each survives an outage of its service."""
 
     name: str

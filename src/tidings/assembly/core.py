@@ -3,8 +3,8 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from tidings.actions.attachments.reserving import ReserveUploads
@@ -63,8 +63,7 @@ from tidings.ports.world import Clock, Failpoints, NoFailpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
 
 
-@dataclass(frozen=True, slots=True)
-class Core:
+class Core(msgspec.Struct, frozen=True):
     """The store and the verbs that use it, without any network interface."""
 
     store: Store

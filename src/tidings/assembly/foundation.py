@@ -2,8 +2,9 @@
 """Opens the parts that most verbs need, and finds the keys of a deployment."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks
@@ -33,8 +34,7 @@ from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Foundation:
+class Foundation(msgspec.Struct, frozen=True):
     """The open parts that most verbs need."""
 
     store: Store

@@ -3,8 +3,9 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from tidings.actions.identity.revocation_watch import BLIND_SECONDS_MAX
 from tidings.actions.rate_limits import RateLimits

@@ -3,7 +3,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
 from tidings.actions.identity.logins import RedeemCode, RequestCode
@@ -81,8 +82,7 @@ async def _sns(sns: Sns, clock: Clock) -> AsyncIterator[Sms]:
         yield sms
 
 
-@dataclass(frozen=True, slots=True)
-class SmsSending:
+class SmsSending(msgspec.Struct, frozen=True):
     """The sender of text messages, and the queue of codes that wait for it."""
 
     sms: Sms | None

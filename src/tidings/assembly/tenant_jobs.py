@@ -3,7 +3,8 @@
 erasures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.chat.changes import Removing
 from tidings.actions.jobs.deleting_users import DeleteUser
@@ -40,8 +41,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.tenant_jobs import JobSteps
 
 
-@dataclass(frozen=True, slots=True)
-class TenantWork:
+class TenantWork(msgspec.Struct, frozen=True):
     """The verbs and steps of tenants' jobs in one process."""
 
     verbs: JobVerbs

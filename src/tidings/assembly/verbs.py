@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the verbs for chats and inboxes, and the parts that check credentials."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.attachments.downloading import ReadAttachment
 from tidings.actions.attachments.own_files import ReadOwnFile
@@ -90,8 +90,7 @@ from tidings.ports.world import Clock
 from tidings.schema_checker import ProcessChecker
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Parts that check and cache credentials, and the watch that reports revocations to them."""
 
     watch: RevocationWatch

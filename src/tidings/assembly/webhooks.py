@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the verbs for webhook endpoints, and the parts that deliver events to them."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.verbs import WebhookVerbs
 from tidings.actions.webhooks.attempts import EventReader, WebhookAttempts
@@ -17,8 +17,7 @@ from tidings.delivery.webhook_couriers import WebhookCouriers
 from tidings.delivery.webhooks import WebhookReminderWork
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDelivery:
+class WebhookDelivery(msgspec.Struct, frozen=True):
     """The parts that deliver events to endpoints; the background work of the process runs them."""
 
     directory: WebhookDirectory

@@ -4,8 +4,9 @@
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
@@ -215,8 +216,7 @@ async def _blocks_nobody(_user: UserKey) -> Collection[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayContext:
+class GatewayContext(msgspec.Struct, frozen=True):
     """Dependencies shared by every connection of this gateway."""
 
     authenticate: Callable[[str], Awaitable[Caller]]
@@ -255,4 +255,4 @@ class GatewayContext:
     other entries are late already, the wait is up to twice as long."""
     limits: RateLimits | None = None
     """Rate limits, or None if there are none."""
-    write_lease: WriteLease = field(default_factory=WriteLease)
+    write_lease: WriteLease = msgspec.field(default_factory=WriteLease)

@@ -8,7 +8,6 @@ message still has its content.
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -69,8 +68,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Link).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(msgspec.Struct, frozen=True):
     """An attachment that is about to be read."""
 
     name: str
@@ -82,8 +80,7 @@ class Download:
     data: AsyncIterator[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAttachment:
+class ReadAttachment(msgspec.Struct, frozen=True):
     """Read an attachment of a message, or its thumbnail."""
 
     read: ReadPage

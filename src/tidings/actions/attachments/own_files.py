@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the files of a user as the tenant, which has to give people their own data."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.attachments.downloading import Download, ReadAttachment
 from tidings.actions.attachments.sealing import open_file
@@ -14,8 +14,7 @@ from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOwnFile:
+class ReadOwnFile(msgspec.Struct, frozen=True):
     """Reads a file that a user has sent with a message, whatever chat it is in."""
 
     read: ReadAttachment

@@ -6,7 +6,8 @@ message is cancelled or fails, the upload lives for one more day, and the sweepe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.model.attachments import UPLOAD_MS, Upload
 from tidings.model.file_refusals import AttachmentUnknown, AttachmentUsed
@@ -15,8 +16,7 @@ from tidings.ports.attachments import Uploads
 from tidings.ports.world import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class ReserveUploads:
+class ReserveUploads(msgspec.Struct, frozen=True):
     """Reserves finished uploads of a user."""
 
     uploads: Uploads

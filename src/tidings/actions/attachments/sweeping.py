@@ -10,8 +10,9 @@ and then the upload, so a later visit finds everything that a crash leaves behin
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.model.attachments import LATE_BYTES_MS, SCHEDULED_FILES_MS, Upload
@@ -29,8 +30,7 @@ SWEEP_SECONDS: Final = 10.0
 VISITS_AT_ONCE: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class SweepAttachments:
+class SweepAttachments(msgspec.Struct, frozen=True):
     """Visits uploads whose time has come."""
 
     uploads: Uploads

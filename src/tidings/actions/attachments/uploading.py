@@ -7,8 +7,8 @@ send bytes at the same time, the upload takes those of one of them.
 """
 
 from collections.abc import AsyncIterable
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from tidings.actions.attachments.sealing import FILE_KEY_BYTES, FileCipher, open_file, seal_file
@@ -93,8 +93,7 @@ class AttachmentRules:
         return rule
 
 
-@dataclass(frozen=True, slots=True)
-class CreateUpload:
+class CreateUpload(msgspec.Struct, frozen=True):
     """Create an upload, which reserves its bytes in the tenant's quota."""
 
     uploads: Uploads
@@ -160,8 +159,7 @@ def _check_fields(
             raise Invalid(f"{field}: must be between 1 and {PIXELS_MAX}", f"/{field}")
 
 
-@dataclass(frozen=True, slots=True)
-class FindUpload:
+class FindUpload(msgspec.Struct, frozen=True):
     """Find an unfinished or unsent upload of the caller."""
 
     uploads: Uploads
@@ -187,8 +185,7 @@ class FindUpload:
         return upload, file
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiveBytes:
+class ReceiveBytes(msgspec.Struct, frozen=True):
     """Receive bytes of an upload."""
 
     find: FindUpload
@@ -316,8 +313,7 @@ class _PartWriter:
         self._begin_part()
 
 
-@dataclass(frozen=True, slots=True)
-class PutThumbnail:
+class PutThumbnail(msgspec.Struct, frozen=True):
     """Store the thumbnail of an upload, which its owner has made."""
 
     find: FindUpload

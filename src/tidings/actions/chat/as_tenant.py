@@ -5,7 +5,8 @@ The tenant itself has the id `~tenant`, which no user can have. It is no member 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.chat.chats import CreateChat, check_chat, first_entries
 from tidings.actions.identity.caller import Caller, require_tenant
@@ -38,8 +39,7 @@ def named_by_tenant(caller: Caller, tenant: str, name: str | None) -> UserKey:
     return user_key(tenant, name)
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAsTenant:
+class CreateAsTenant(msgspec.Struct, frozen=True):
     """Create a direct chat or a group of the tenant's users.
 
     The tenant decides alone: nobody is invited, and nobody's daily budget is charged.

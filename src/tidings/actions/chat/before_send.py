@@ -7,7 +7,6 @@ asked for some seconds.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
 
@@ -239,8 +238,7 @@ def hooked_send(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GetHookSecret:
+class GetHookSecret(msgspec.Struct, frozen=True):
     """Show the secret that signs requests to a tenant's hook."""
 
     tenants: Tenants

@@ -3,8 +3,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.content.vault import Sealed, Vault
@@ -143,8 +144,7 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
     return member
 
 
-@dataclass(frozen=True, slots=True)
-class Removing:
+class Removing(msgspec.Struct, frozen=True):
     """Remove a member from a chat. An open invitation of the member is deleted first."""
 
     appender: Appender

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Freeze a chat or put it into slow mode as its tenant; find out who must wait in slow mode."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from tidings.actions.chat.appender import Appender
@@ -17,8 +15,7 @@ from tidings.model.refusals import ChatNotFound, Invalid, Unavailable
 from tidings.ports.log import Log
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSettings:
+class ChangeSettings(msgspec.Struct, frozen=True):
     """Change the settings of any chat of the tenant."""
 
     appender: Appender

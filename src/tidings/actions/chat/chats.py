@@ -2,7 +2,6 @@
 """Create, list, read and mute chats."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -39,8 +38,7 @@ from tidings.ports.people import Tenants, UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 
 
-@dataclass(frozen=True, slots=True)
-class CreateChat:
+class CreateChat(msgspec.Struct, frozen=True):
     """Create a direct chat or a group."""
 
     chats: Chats
@@ -237,8 +235,7 @@ def first_entries(chat: Chat, users: Sequence[UserKey], mark: str) -> tuple[list
     return entries, state
 
 
-@dataclass(frozen=True, slots=True)
-class ListChats:
+class ListChats(msgspec.Struct, frozen=True):
     """Return a page of the chat list, most recent activity first."""
 
     chats: Chats
@@ -288,8 +285,7 @@ class ListChats:
             raise CursorInvalid from None
 
 
-@dataclass(frozen=True, slots=True)
-class ListTenantChats:
+class ListTenantChats(msgspec.Struct, frozen=True):
     """List the chats of a tenant, or of one of its users, without their content."""
 
     tenants: Tenants
@@ -319,8 +315,7 @@ class ListTenantChats:
         return page.rows, self.cursors.after(purpose, owner, page.end)
 
 
-@dataclass(frozen=True, slots=True)
-class GetChat:
+class GetChat(msgspec.Struct, frozen=True):
     """Return one row of the chat list, with the profiles of more members than the list shows."""
 
     chats: Chats
@@ -343,8 +338,7 @@ class GetChat:
         return row
 
 
-@dataclass(frozen=True, slots=True)
-class Mute:
+class Mute(msgspec.Struct, frozen=True):
     """Mute a chat until a given time, or unmute it."""
 
     chats: Chats

@@ -11,7 +11,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Decide, change, membership_of
@@ -84,8 +85,7 @@ class Sweeper:
             self._bus.publish(Expired(chat, tuple(sequences)))
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteChat:
+class DeleteChat(msgspec.Struct, frozen=True):
     """Delete a group as its owner, or any chat as the tenant. A repeat returns the same job."""
 
     appender: Appender

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inspect a chat as its tenant: its state, its members, and its log with or without content."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.chat.reading import ListMembers, ReadPage
 from tidings.actions.identity.caller import Caller, require_tenant
@@ -22,8 +23,7 @@ SEALED_FIELDS: Final = (
 is listed here."""
 
 
-@dataclass(frozen=True, slots=True)
-class InspectChat:
+class InspectChat(msgspec.Struct, frozen=True):
     """Read a chat of the tenant without being a member.
 
     The store shows a chat only to its members, so the chat is read as one of them sees it, but with

@@ -7,8 +7,9 @@ one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import change
@@ -32,8 +33,7 @@ from tidings.ports.world import Clock
 INVITED_AT_ONCE: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Invitations:
+class Invitations(msgspec.Struct, frozen=True):
     """Invites strangers into groups, if the settings of the tenant require invitations."""
 
     invites: InviteStore
@@ -106,8 +106,7 @@ class Invitations:
             raise failed.exceptions[0] from None
 
 
-@dataclass(frozen=True, slots=True)
-class ListInvites:
+class ListInvites(msgspec.Struct, frozen=True):
     """List a user's open invitations."""
 
     invites: InviteStore
@@ -118,8 +117,7 @@ class ListInvites:
         return await self.invites.pending(user, self.clock.now())
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptInvite:
+class AcceptInvite(msgspec.Struct, frozen=True):
     """Accept an invitation and join the group."""
 
     invites: InviteStore
@@ -155,8 +153,7 @@ class AcceptInvite:
         await self.invites.remove(user, chat)
 
 
-@dataclass(frozen=True, slots=True)
-class DeclineInvite:
+class DeclineInvite(msgspec.Struct, frozen=True):
     """Decline an invitation; nobody can invite the user into this group for a week."""
 
     invites: InviteStore
@@ -179,8 +176,7 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
     return [Entry(chat_id=state.chat_id, kind="added", sender=invite.user_id, people=(person,))]
 
 
-@dataclass(frozen=True, slots=True)
-class StrangerBudget:
+class StrangerBudget(msgspec.Struct, frozen=True):
     """Limits the number of strangers that a user may add per day.
 
     The count is in the store: all processes share it, and it survives a restart.
@@ -218,8 +214,7 @@ class StrangerBudget:
         return spent
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """A charge to a user's budget, for the strangers in one request."""
 
     budgets: Budgets

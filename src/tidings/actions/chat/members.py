@@ -3,8 +3,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing, change, membership_of
@@ -38,8 +39,7 @@ LEFT_AT_ONCE: Final = 4
 and more would slow down other users."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutMember:
+class PutMember(msgspec.Struct, frozen=True):
     """Add a user, or give a member another role."""
 
     appender: Appender
@@ -135,8 +135,7 @@ class PutMember:
         raise refusal
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMember:
+class RemoveMember(msgspec.Struct, frozen=True):
     """Remove a member from a group, or leave the group."""
 
     removing: Removing
@@ -150,8 +149,7 @@ class RemoveMember:
         await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True):
     """Rename a group."""
 
     appender: Appender
@@ -235,8 +233,7 @@ def _entry(state: ChatState, actor: UserKey, kind: Kind, person: Person) -> Entr
     return Entry(chat_id=state.chat_id, kind=kind, sender=actor, people=(person,))
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveAsTenant:
+class RemoveAsTenant(msgspec.Struct, frozen=True):
     """Remove any member from a group of the tenant."""
 
     removing: Removing
@@ -268,8 +265,7 @@ def _remove_as_tenant(state: ChatState, tenant: str, user: UserKey) -> list[Entr
     return removal(state, tenant_itself(tenant), user, member)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveChats:
+class LeaveChats(msgspec.Struct, frozen=True):
     """Leave up to a hundred chats, each independently of the others."""
 
     remove_member: RemoveMember

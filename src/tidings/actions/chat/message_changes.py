@@ -2,7 +2,8 @@
 """Edit, redact and pin messages, and react to them."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks, HookedMessage
@@ -45,8 +46,7 @@ async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -
     return page.entries[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """Replace the content of the caller's own message."""
 
     appender: Appender
@@ -98,8 +98,7 @@ class Edit:
         return content if verdict is None else verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Redact:
+class Redact(msgspec.Struct, frozen=True):
     """Remove the content of a message permanently, for everyone."""
 
     appender: Appender
@@ -121,8 +120,7 @@ class Redact:
             await change(self.appender, chat, decide)
 
 
-@dataclass(frozen=True, slots=True)
-class RedactAsTenant:
+class RedactAsTenant(msgspec.Struct, frozen=True):
     """Redact any message in a chat of the tenant."""
 
     appender: Appender
@@ -155,8 +153,7 @@ class RedactAsTenant:
                 raise MessageNotFound from None
 
 
-@dataclass(frozen=True, slots=True)
-class React:
+class React(msgspec.Struct, frozen=True):
     """React to a message with an emoji, or remove the caller's reaction."""
 
     appender: Appender
@@ -178,8 +175,7 @@ class React:
         await change(self.appender, chat, decide)
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True):
     """Pin a message of a chat for all members, or unpin it."""
 
     appender: Appender

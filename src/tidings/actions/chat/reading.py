@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the log, messages, members, reactions and receipts of a chat, and the mentions of a user."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.chat.message_changes import find_message
 from tidings.actions.content.vault import Vault
@@ -19,8 +19,7 @@ from tidings.ports.log import Log, Page
 from tidings.ports.world import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPage:
+class ReadPage(msgspec.Struct, frozen=True):
     """Read a page of a log, with decrypted content."""
 
     log: Log
@@ -96,8 +95,7 @@ class ReadPage:
         return page
 
 
-@dataclass(frozen=True, slots=True)
-class ListMentions:
+class ListMentions(msgspec.Struct, frozen=True):
     """List the messages of the last 90 days that mention a user by name, newest first."""
 
     log: Log
@@ -125,8 +123,7 @@ class ListMentions:
         return found, None if end is None else self.cursors.seal("mentions", user, end)
 
 
-@dataclass(frozen=True, slots=True)
-class ListMembers:
+class ListMembers(msgspec.Struct, frozen=True):
     """List the members of a chat, with their profiles and receipts."""
 
     chats: Chats
@@ -168,8 +165,7 @@ class ListMembers:
         return ShownMember(member, shown, (await self.profiles.of([user]))[user])
 
 
-@dataclass(frozen=True, slots=True)
-class ListReceipts:
+class ListReceipts(msgspec.Struct, frozen=True):
     """List the receipts of all members of a chat."""
 
     receipts: Receipts
@@ -183,8 +179,7 @@ class ListReceipts:
         return [masked(receipt, chat, found) for receipt in receipts]
 
 
-@dataclass(frozen=True, slots=True)
-class ListReactions:
+class ListReactions(msgspec.Struct, frozen=True):
     """List the reactions to a message: emoji, user and time."""
 
     log: Log

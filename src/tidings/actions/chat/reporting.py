@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -44,8 +43,7 @@ _CHANGES_MAX: Final = 5
 """Maximum number of attempts to change a report that others change at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class MakeReport:
+class MakeReport(msgspec.Struct, frozen=True):
     """Report a message or a user to the tenant. The reported user does not learn of it."""
 
     reports: Reports
@@ -161,8 +159,7 @@ class OpenedReport(msgspec.Struct, frozen=True):
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadReports:
+class ReadReports(msgspec.Struct, frozen=True):
     """Show reports to their tenant."""
 
     reports: Reports
@@ -237,8 +234,7 @@ class ReadReports:
         return await self.vault.open_text(author, bound_to, Sealed(box, box_key, b""))
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeReport:
+class ChangeReport(msgspec.Struct, frozen=True):
     """Change the state of a report, and act on the message or the user, as the tenant."""
 
     reading: ReadReports

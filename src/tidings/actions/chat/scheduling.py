@@ -7,7 +7,6 @@ again. The action is idempotent, so a process may die at any moment: the message
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -79,8 +78,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     silent: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
+class Scheduling(msgspec.Struct, frozen=True):
     """Schedule, list, change and cancel messages of a user."""
 
     appender: Appender
@@ -273,8 +271,7 @@ class Scheduling:
         return entry.content
 
 
-@dataclass(frozen=True, slots=True)
-class SendScheduled:
+class SendScheduled(msgspec.Struct, frozen=True):
     """Sends scheduled messages that are due."""
 
     post: Post

@@ -2,8 +2,9 @@
 """Post messages. This is the hot path."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from tidings.actions.attachments.sending import Attaching, attaching, check_attachments, named_files
 from tidings.actions.chat.appender import Appender
@@ -227,8 +228,7 @@ class Send:
         self._answer(refusal, False)
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(msgspec.Struct, frozen=True):
     """Post a message to a chat exactly once, however often the request is repeated."""
 
     appender: Appender
@@ -238,7 +238,7 @@ class Post:
     quotas: TenantQuotas | None = None
     retention: Retention | None = None
     hooks: BeforeSendHooks | None = None
-    lines: SendLines = field(default_factory=SendLines)
+    lines: SendLines = msgspec.field(default_factory=SendLines)
     bans: Bans | None = None
     uploads: Uploads | None = None
 

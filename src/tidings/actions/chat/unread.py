@@ -7,8 +7,9 @@ because only the data keys show which these are, and the messages of blocked use
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.content.vault import Vault
@@ -47,8 +48,7 @@ TOTAL_INBOX_MAX: Final = 100
 """Maximum that one inbox adds to a user's total."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadCounter:
+class UnreadCounter(msgspec.Struct, frozen=True):
     """Count the unread messages of a user in a chat."""
 
     receipts: Receipts
@@ -118,8 +118,7 @@ def _of_invisible(by_key: UnreadByKey, invisible: Mapping[tuple[UserKey, int], b
     return sum(n for key, n in by_key.items() if invisible.get(key))
 
 
-@dataclass(frozen=True, slots=True)
-class MarkReceipt:
+class MarkReceipt(msgspec.Struct, frozen=True):
     """Move a user's receipt forward, and return it with the unread count."""
 
     receipts: Receipts
@@ -150,8 +149,7 @@ class MarkReceipt:
         return receipt, unread
 
 
-@dataclass(frozen=True, slots=True)
-class MarkUnread:
+class MarkUnread(msgspec.Struct, frozen=True):
     """Mark a chat as unread for one user. The receipt does not move, and others see no change."""
 
     receipts: Receipts
@@ -180,8 +178,7 @@ class MarkUnread:
         return receipt, unread
 
 
-@dataclass(frozen=True, slots=True)
-class HideChat:
+class HideChat(msgspec.Struct, frozen=True):
     """Hide a chat for one user until its next message, or show it again."""
 
     receipts: Receipts
@@ -193,8 +190,7 @@ class HideChat:
         self.bus.publish(ChatChanged(user, chat))
 
 
-@dataclass(frozen=True, slots=True)
-class CountTotal:
+class CountTotal(msgspec.Struct, frozen=True):
     """Count everything that a user has not read, with a bounded amount of work."""
 
     chats: Chats

@@ -9,7 +9,6 @@ so no content is rewritten.
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -39,8 +38,7 @@ class Rotated(msgspec.Struct, frozen=True):
     secrets: int
 
 
-@dataclass(frozen=True, slots=True)
-class RotateKeys:
+class RotateKeys(msgspec.Struct, frozen=True):
     """Replace the master key, and wrap all secrets with the new one."""
 
     master: MasterKeys
@@ -48,7 +46,7 @@ class RotateKeys:
     data_keys: DataKeys
     tenants: Tenants
     deployment: Deployment
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     async def __call__(self) -> Rotated:
         """Begin a rotation, or resume an unfinished rotation, and finish it.

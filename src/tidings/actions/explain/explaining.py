@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain to a tenant what became of a message, a notification or a request."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.explain.messages import NEVER_ACCEPTED, ExplainMessage, replaced
 from tidings.actions.explain.notifications import ExplainNotification
@@ -15,8 +15,7 @@ from tidings.model.refusals import Invalid, TenantNotFound, UserNotFound
 from tidings.ports.people import Tenants, User, UserStore
 
 
-@dataclass(frozen=True, slots=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True):
     """Explain what became of a message on its way to a user, for the tenant or root."""
 
     tenants: Tenants

@@ -6,7 +6,6 @@ stored for this, and nothing is guessed: a time that is not kept is missing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -54,8 +53,7 @@ _TOLD_BY_CONNECTION: Final = frozenset({"written_to_socket", "window_full", "soc
 """Steps that are not listed for an open connection, because its progress shows them already."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainMessage:
+class ExplainMessage(msgspec.Struct, frozen=True):
     """Explain what became of a message on its way to a user."""
 
     log: Log

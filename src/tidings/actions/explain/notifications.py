@@ -2,7 +2,6 @@
 """Explain what became of a notification on its way to a user."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -57,8 +56,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.posted.posted_at if is_for(self.posted, self.profile.created_at) else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainNotification:
+class ExplainNotification(msgspec.Struct, frozen=True):
     """Explain what became of a notification on its way to a user."""
 
     settings: InboxSettings

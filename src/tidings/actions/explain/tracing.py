@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace the delivery to a user or in a chat, step by step, while it happens."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -33,8 +32,7 @@ class Traced(msgspec.Struct, frozen=True):
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """Trace the delivery to a user or in a chat, for the tenant or root. No step has content."""
 
     tenants: Tenants

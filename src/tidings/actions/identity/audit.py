@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -56,8 +55,7 @@ class RecordedAct(msgspec.Struct, frozen=True):
         return f"{self.entry.entry_id}-{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAudit:
+class ReadAudit(msgspec.Struct, frozen=True):
     """Lists the audit trail, of one tenant or of the whole deployment."""
 
     entries: AuditLog

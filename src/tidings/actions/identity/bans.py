@@ -6,8 +6,9 @@ from the revocation feed. Nothing is read when a user writes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.caches import LruCache
@@ -61,8 +62,7 @@ class Bans:
                 self.learn(UserKey(one.subject), one.at)
 
 
-@dataclass(frozen=True, slots=True)
-class BanUser:
+class BanUser(msgspec.Struct, frozen=True):
     """Ban a user of a tenant until a time, or end the ban."""
 
     users: UserStore

@@ -2,7 +2,6 @@
 """Block users, list blocks, and cache the blocks of users who are active in this process."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -108,8 +107,7 @@ class NoBlocks(BlockLists):
         return BlockList()
 
 
-@dataclass(frozen=True, slots=True)
-class BlockUser:
+class BlockUser(msgspec.Struct, frozen=True):
     """Block another user of the tenant, or end the block."""
 
     store: Blocks
@@ -171,8 +169,7 @@ class BlockUser:
         self.bus.publish(ChatChanged(user, None))
 
 
-@dataclass(frozen=True, slots=True)
-class ListBlocks:
+class ListBlocks(msgspec.Struct, frozen=True):
     """List the users whom a user blocks."""
 
     store: Blocks
@@ -183,8 +180,7 @@ class ListBlocks:
         return sorted(found, key=lambda block: (block.created_at, block.blocked), reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class NewDirectChats:
+class NewDirectChats(msgspec.Struct, frozen=True):
     """Apply blocks to a direct chat that was just created.
 
     The blocks are read from the store, because this process may not know the newest ones yet. A

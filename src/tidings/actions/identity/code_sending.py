@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+import msgspec
 
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
@@ -37,8 +38,7 @@ _DRAWN_BYTES: Final = 4
 Failure = Literal["provider", "rejected", "store", "provider_down"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoginTenant:
+class LoginTenant(msgspec.Struct, frozen=True):
     """A tenant whose users may currently log in by phone."""
 
     tenant: Tenant
@@ -46,8 +46,7 @@ class LoginTenant:
     """Whether an unknown number becomes a new user."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoginTenants:
+class LoginTenants(msgspec.Struct, frozen=True):
     """Looks up tenants that allow phone login.
 
     The reads are strong, so that a changed setting takes effect at once in every process.
@@ -116,8 +115,7 @@ class ProviderHealth:
             provider_log.error("SMS provider is down", extra={"action": "sms_down"})
 
 
-@dataclass(frozen=True, slots=True)
-class CodeOrder:
+class CodeOrder(msgspec.Struct, frozen=True):
     """A request for a login code."""
 
     tenant: str
@@ -127,8 +125,7 @@ class CodeOrder:
     asked_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendCode:
+class SendCode(msgspec.Struct, frozen=True):
     """Send a login code if the tenant, the number and the budgets allow it."""
 
     sms: Sms | None
@@ -141,9 +138,9 @@ class SendCode:
     health: ProviderHealth
     clock: Clock
     chance: Chance
-    withheld: Counter[str] = field(default_factory=Counter)
+    withheld: Counter[str] = msgspec.field(default_factory=Counter)
     """Number of codes that were not sent because a budget was used up, by budget."""
-    failed: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = msgspec.field(default_factory=Counter)
     """Number of codes that could not be sent, by reason."""
 
     async def __call__(self, order: CodeOrder) -> None:

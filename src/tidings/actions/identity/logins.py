@@ -7,9 +7,10 @@ a number belongs to a user.
 
 import hmac
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
+
+import msgspec
 
 from tidings.actions.identity.code_sending import CodeOrder, LoginTenant, LoginTenants, SendCode
 from tidings.actions.identity.phone_numbers import LoginBudgets, normal_form
@@ -30,8 +31,7 @@ from tidings.ports.world import Clock
 from tidings.tasks import BackgroundQueue
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCode:
+class RequestCode(msgspec.Struct, frozen=True):
     """Accept a request for a login code.
 
     Before the answer, only the requests for this number are counted. Nothing else that depends on
@@ -71,8 +71,7 @@ class RequestCode:
             raise SmsUnavailable(retry_after_ms=limits.SMS_DOWN_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class RedeemCode:
+class RedeemCode(msgspec.Struct, frozen=True):
     """Check a login code, and use it up."""
 
     is_on: bool

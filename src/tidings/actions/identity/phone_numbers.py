@@ -12,8 +12,9 @@ tenant, have separate counts for prefix and country, and a reserve in the other 
 """
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
@@ -120,8 +121,7 @@ def _digits(written: str) -> str | None:
     return None if -1 in digits else "".join(map(str, digits))
 
 
-@dataclass(frozen=True, slots=True)
-class LoginBudgets:
+class LoginBudgets(msgspec.Struct, frozen=True):
     """Charges each login code to several budgets, before the code is sent."""
 
     budgets: Budgets

@@ -2,7 +2,6 @@
 """Read and change profiles, show when users were last seen, and find users by phone number."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -76,8 +75,7 @@ def _size(cached: tuple[int, Profile]) -> int:
     return 200 + len(profile.user) + len(profile.display_name or "") + len(profile.avatar_url or "")
 
 
-@dataclass(frozen=True, slots=True)
-class LastSeen:
+class LastSeen(msgspec.Struct, frozen=True):
     """Decide who sees when a user was last online."""
 
     profiles: ProfileCache
@@ -125,8 +123,7 @@ def _minute(time: int | None) -> int | None:
     return None if time is None else time - time % _MINUTE_MS
 
 
-@dataclass(frozen=True, slots=True)
-class GetProfile:
+class GetProfile(msgspec.Struct, frozen=True):
     """Read the profile of the caller, or of another user of the same tenant."""
 
     users: UserStore
@@ -142,8 +139,7 @@ class GetProfile:
         return shown
 
 
-@dataclass(frozen=True, slots=True)
-class ListProfiles:
+class ListProfiles(msgspec.Struct, frozen=True):
     """Read the profiles of several users of the caller's tenant."""
 
     users: UserStore
@@ -164,8 +160,7 @@ class ListProfiles:
         return await self.last_seen.seen_by(me, [found[user] for user in wanted if user in found])
 
 
-@dataclass(frozen=True, slots=True)
-class PatchProfile:
+class PatchProfile(msgspec.Struct, frozen=True):
     """Change the profile of the caller."""
 
     users: UserStore
@@ -202,8 +197,7 @@ class Contact(msgspec.Struct, frozen=True):
     display_name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FindContacts:
+class FindContacts(msgspec.Struct, frozen=True):
     """Find users of the caller's tenant by phone number.
 
     Each user has a daily limit of lookups, because unlimited lookups would reveal all users of the

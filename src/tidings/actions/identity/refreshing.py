@@ -9,7 +9,6 @@ either of the two reveals the theft.
 
 import hmac
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -40,8 +39,7 @@ LOOKS_MAX: Final = 3
 reads again and returns the same pair of tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshSession:
+class RefreshSession(msgspec.Struct, frozen=True):
     """Exchange a refresh token for a new pair of tokens."""
 
     tenants: Tenants

@@ -2,7 +2,6 @@
 """Open sessions with a login code, list them, and revoke them for a user or a tenant."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -37,8 +36,7 @@ class TokenPair(msgspec.Struct, frozen=True, kw_only=True):
     refresh_token: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSession:
+class OpenSession(msgspec.Struct, frozen=True):
     """Log in: open a session with the code that was sent to a number."""
 
     redeem: RedeemCode
@@ -148,8 +146,7 @@ class OpenSession:
             await self.sessions.revoke(opened.user, session.session_id, self.clock.now())
 
 
-@dataclass(frozen=True, slots=True)
-class ListSessions:
+class ListSessions(msgspec.Struct, frozen=True):
     """List the sessions of a user."""
 
     sessions: Sessions
@@ -182,8 +179,7 @@ class KnownDevice(msgspec.Struct, frozen=True):
     """The provider of push for which the device is registered, if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListDevices:
+class ListDevices(msgspec.Struct, frozen=True):
     """List the devices on which a user is logged in, or which are registered for push."""
 
     sessions: ListSessions
@@ -230,8 +226,7 @@ def _device(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeSession:
+class RevokeSession(msgspec.Struct, frozen=True):
     """Revoke a session of the caller."""
 
     sessions: Sessions
@@ -253,8 +248,7 @@ class RevokeSession:
         await self.events(tenant_of(user), "session.revoked", data)
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeSessions:
+class RevokeSessions(msgspec.Struct, frozen=True):
     """Revoke all credentials of a user: sessions, and tokens without a session."""
 
     users: UserStore

@@ -7,7 +7,6 @@ Contains the cache of the keys, and the verbs with which a tenant lists, adds an
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -162,8 +161,7 @@ class SigningKeyRow(msgspec.Struct, frozen=True):
     """Whether the key signs new tokens; every listed key verifies tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyMaker:
+class SigningKeyMaker(msgspec.Struct, frozen=True):
     """Makes signing keys; the private half is stored only in encrypted form."""
 
     wrapping: Wrapping
@@ -190,8 +188,7 @@ class SigningKeyMaker:
         return await self.wrapping.keep(signing_key_purpose(key_id), secret, keep)
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeyVerbs:
+class SigningKeyVerbs(msgspec.Struct, frozen=True):
     """Lists, adds and removes the keys that sign the tokens of a tenant's users."""
 
     tenants: Tenants

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create and change tenants, their keys, and the tokens that they request for their users."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -55,8 +54,7 @@ class NewToken(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class PutTenant:
+class PutTenant(msgspec.Struct, frozen=True):
     """Create a tenant, change its name or quotas, suspend it or resume it."""
 
     tenants: Tenants
@@ -96,8 +94,7 @@ class PutTenant:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GetTenant:
+class GetTenant(msgspec.Struct, frozen=True):
     """Look up a tenant."""
 
     tenants: Tenants
@@ -111,8 +108,7 @@ class GetTenant:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ListTenants:
+class ListTenants(msgspec.Struct, frozen=True):
     """List the tenants of the deployment."""
 
     tenants: Tenants
@@ -128,8 +124,7 @@ class ListTenants:
         return page.rows, self.cursors.after("tenants", _DEPLOYMENT, page.end)
 
 
-@dataclass(frozen=True, slots=True)
-class ListTenantKeys:
+class ListTenantKeys(msgspec.Struct, frozen=True):
     """List the tenant keys of a tenant, including revoked keys."""
 
     tenants: Tenants
@@ -145,8 +140,7 @@ class ListTenantKeys:
         return page.rows, self.cursors.after("tenant keys", owner, page.end)
 
 
-@dataclass(frozen=True, slots=True)
-class MakeTenantKey:
+class MakeTenantKey(msgspec.Struct, frozen=True):
     """Make a tenant key, which is shown once; only its digest is stored."""
 
     tenants: Tenants
@@ -165,8 +159,7 @@ class MakeTenantKey:
         return NewTenantKey(key_id, key)
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeTenantKey:
+class RevokeTenantKey(msgspec.Struct, frozen=True):
     """Revoke a tenant key, so that the next request with it is refused."""
 
     tenants: Tenants
@@ -179,8 +172,7 @@ class RevokeTenantKey:
             raise KeyNotFound
 
 
-@dataclass(frozen=True, slots=True)
-class MakeToken:
+class MakeToken(msgspec.Struct, frozen=True):
     """Make a token for a user; create the user if there is none yet."""
 
     users: UserStore

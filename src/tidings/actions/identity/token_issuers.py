@@ -6,7 +6,6 @@ Contains the cache of these keys, and the verbs with which a tenant reads and re
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -121,8 +120,7 @@ def _own(key: JsonWebKey, issuer: TokenIssuer) -> TenantIssuerKey:
     return TenantIssuerKey(key.public(), key.alg, issuer.issuer)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenIssuerVerbs:
+class TokenIssuerVerbs(msgspec.Struct, frozen=True):
     """Returns, replaces and removes the keys that a tenant has registered. Changing or removing a
     key revokes the tokens that it signed."""
 

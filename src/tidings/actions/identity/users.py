@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,8 +30,7 @@ USER_PREFIX: Final = re.compile(r"[A-Za-z0-9._@+-]{0,64}")
 _PLAIN: Final = re.compile(r"[!-~]+")
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileWriter:
+class ProfileWriter(msgspec.Struct, frozen=True):
     """Store a user's changed fields, and publish the change for devices that show the user."""
 
     users: UserStore
@@ -61,8 +59,7 @@ class ProfileWriter:
         return put, is_new
 
 
-@dataclass(frozen=True, slots=True)
-class PutUser:
+class PutUser(msgspec.Struct, frozen=True):
     """Create or update a user."""
 
     tenants: Tenants
@@ -109,8 +106,7 @@ class PutUser:
         return put, is_new
 
 
-@dataclass(frozen=True, slots=True)
-class ListUsers:
+class ListUsers(msgspec.Struct, frozen=True):
     """List the users of a tenant."""
 
     tenants: Tenants
@@ -135,8 +131,7 @@ class ListUsers:
         return page.rows, self.cursors.after(purpose, owner, page.end)
 
 
-@dataclass(frozen=True, slots=True)
-class GetUser:
+class GetUser(msgspec.Struct, frozen=True):
     """Return a user to the tenant."""
 
     tenants: Tenants
@@ -154,8 +149,7 @@ class GetUser:
         return await existing(self.users, user_key(tenant, user_id))
 
 
-@dataclass(frozen=True, slots=True)
-class EraseUserContent:
+class EraseUserContent(msgspec.Struct, frozen=True):
     """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`.
 
     The user's devices get no more push notices until they register again.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compose e-mails about unread notifications, each with a link to unsubscribe."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from typing import Final
@@ -30,8 +29,7 @@ class EmailSubscription(msgspec.Struct, frozen=True, array_like=True):
     category: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnsubscribeLinks:
+class UnsubscribeLinks(msgspec.Struct, frozen=True):
     """Makes links to unsubscribe, and reads them. They are encrypted and do not expire."""
 
     cursors: Cursors
@@ -54,8 +52,7 @@ class UnsubscribeLinks:
             raise CursorInvalid from None
 
 
-@dataclass(frozen=True, slots=True)
-class ComposeEmail:
+class ComposeEmail(msgspec.Struct, frozen=True):
     """Composes e-mails. Nothing of a notification gets into a header, except its title."""
 
     links: UnsubscribeLinks

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count a user's notifications in an inbox: the unread ones, and those after a known one."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -47,8 +46,7 @@ class InboxLook(NamedTuple):
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class CountUnread:
+class CountUnread(msgspec.Struct, frozen=True):
     """Count the unread notifications of a user in an inbox."""
 
     configs: InboxConfigs

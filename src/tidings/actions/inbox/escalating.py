@@ -2,7 +2,6 @@
 """Escalate notifications: when a portion of users is due, find out who gets an e-mail."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -33,8 +32,7 @@ CLAIM_MS: Final = 3 * MINUTE_MS
 of four answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Escalate:
+class Escalate(msgspec.Struct, frozen=True):
     """Sends the e-mails of a portion of users that is due. Users who are not decided yet, because
     of their quiet hours or of the mail server, become a portion that is due later.
 

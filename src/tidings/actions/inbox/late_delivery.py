@@ -2,8 +2,9 @@
 """Deliver notifications at the time that their posts gave."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import InboxConfigs, Settings
@@ -22,8 +23,7 @@ from tidings.ports.world import Chance, Clock
 JOBS_AT_ONCE: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class DeliverLate:
+class DeliverLate(msgspec.Struct, frozen=True):
     """Delivers a notification that is due: a single job at once, several by the queue that workers
     share, and a broadcast by appending it.
 

@@ -2,7 +2,8 @@
 """Mark notifications as read: listed ones, or all up to a time."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.counting import CountUnread, InboxLook, broadcasts_for
@@ -23,8 +24,7 @@ from tidings.ports.world import Clock
 _UNMOVED = Mark(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class MoveMarks:
+class MoveMarks(msgspec.Struct, frozen=True):
     """Moves a user's marks, and makes sure that all notifications up to them have the states."""
 
     configs: InboxConfigs
@@ -124,8 +124,7 @@ class MoveMarks:
         return not copies and not broadcasts
 
 
-@dataclass(frozen=True, slots=True)
-class FindListed:
+class FindListed(msgspec.Struct, frozen=True):
     """Finds the notifications that a request lists by their ids."""
 
     views: LogViews
@@ -164,8 +163,7 @@ class FindListed:
         return view
 
 
-@dataclass(frozen=True, slots=True)
-class MarkRead:
+class MarkRead(msgspec.Struct, frozen=True):
     """Mark listed notifications as read, or all notifications up to a time."""
 
     configs: InboxConfigs

@@ -17,7 +17,6 @@ References are not allowed, so a schema is a tree, and one walk over it is enoug
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -182,8 +181,7 @@ def check_schema(schema: Json) -> None:
         raise Invalid(f"message_schema: {_short(error)}", _POINTER) from None
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSchemas:
+class MessageSchemas(msgspec.Struct, frozen=True):
     """Validates messages against the schemas of their inboxes."""
 
     checker: Checker
@@ -221,8 +219,7 @@ class MessageSchemas:
             raise InboxBusy from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(msgspec.Struct, frozen=True):
     """A compiled schema, with the properties that determine its cost."""
 
     validator: Draft202012Validator

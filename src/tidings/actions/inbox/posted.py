@@ -3,7 +3,6 @@
 
 import asyncio
 import re
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
 
@@ -42,8 +41,7 @@ _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 Status = Literal["scheduled", "queued", "running", "done", "redacted", "restored", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterJobs:
+class DeadLetterJobs(msgspec.Struct, frozen=True):
     """Lists, replays and deletes dead letters of the delivery queue.
 
     It does not check rights; its callers do.
@@ -107,8 +105,7 @@ class PostProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The tenant's label for the audience; None if there is none, or after a retraction."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindNotification:
+class FindNotification(msgspec.Struct, frozen=True):
     """Find a notification or broadcast by its id."""
 
     configs: InboxConfigs
@@ -148,8 +145,7 @@ class FindNotification:
         return entries[0] if is_there else None
 
 
-@dataclass(frozen=True, slots=True)
-class GetProgress:
+class GetProgress(msgspec.Struct, frozen=True):
     """Report how many users have received a notification, computed from its finished delivery jobs.
 
     A delivery job that was retried is counted once.
@@ -191,8 +187,7 @@ class GetProgress:
         return delivered_by(finished, found.recipients)
 
 
-@dataclass(frozen=True, slots=True)
-class RetractNotification:
+class RetractNotification(msgspec.Struct, frozen=True):
     """Retract a notification, so that no request that starts after the answer shows it."""
 
     find: FindNotification
@@ -270,8 +265,7 @@ class _Passed(msgspec.Struct, frozen=True, array_like=True):
     sequence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListPosted:
+class ListPosted(msgspec.Struct, frozen=True):
     """List the notifications and broadcasts that a tenant posted to an inbox, newest first."""
 
     configs: InboxConfigs

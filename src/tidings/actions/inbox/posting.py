@@ -2,7 +2,6 @@
 """Post a notification to listed users through a queue, or as a broadcast with one write."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -63,8 +62,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
         return kept_until if self.expires_at is None else min(kept_until, self.expires_at)
 
 
-@dataclass(frozen=True, slots=True)
-class PostNotification:
+class PostNotification(msgspec.Struct, frozen=True):
     """Post a notification. Every step is repeatable, so a retry completes a failed request."""
 
     configs: InboxConfigs

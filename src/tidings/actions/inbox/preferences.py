@@ -2,7 +2,6 @@
 """Get and replace a user's preferences in an inbox, and find out whom a notification may reach."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -46,8 +45,7 @@ class EffectivePreferences(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the user gets e-mails about notifications without a category."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPreferences:
+class OwnPreferences(msgspec.Struct, frozen=True):
     """Get and replace the preferences of a user."""
 
     configs: InboxConfigs
@@ -139,8 +137,7 @@ class OwnPreferences:
             raise InboxNotFound
 
 
-@dataclass(frozen=True, slots=True)
-class Reachable:
+class Reachable(msgspec.Struct, frozen=True):
     """Finds out which users a notification may reach by a channel, by their preferences.
 
     All users of a call belong to one tenant, and they are at most 100. In an inbox in which no user

@@ -2,7 +2,6 @@
 """List a user's notifications in an inbox."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
@@ -85,8 +84,7 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
     passed: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """The part of a user's inbox from which a page is made."""
 
     view: LogView
@@ -144,8 +142,7 @@ class _Part:
         return self.view.hides(item.notification_id, item.expires_at, self.now)
 
 
-@dataclass(frozen=True, slots=True)
-class ListNotifications:
+class ListNotifications(msgspec.Struct, frozen=True):
     """List a user's inbox, newest first."""
 
     configs: InboxConfigs

@@ -2,8 +2,9 @@
 """Change the states of notifications, and take the action that a user chooses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.inbox.marking import FindListed, MoveMarks
 from tidings.actions.inbox.settings import InboxConfigs
@@ -31,8 +32,7 @@ EVENT_REPEATED_MS: Final = 60 * SECOND_MS
 """How long after an action a repeated request raises its event again."""
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastRoom:
+class BroadcastRoom(msgspec.Struct, frozen=True):
     """Limits how many broadcasts of an inbox have states of their own for a user."""
 
     states: InboxStates
@@ -60,8 +60,7 @@ class BroadcastRoom:
         await self.states.forget_broadcasts(user, inbox, implied)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeStates:
+class ChangeStates(msgspec.Struct, frozen=True):
     """Change the states of listed notifications, or of all notifications up to a time."""
 
     configs: InboxConfigs
@@ -146,8 +145,7 @@ def _check(change: StateChange, now: int) -> None:
         raise Invalid("snooze_until: must be within a year", "/snooze_until")
 
 
-@dataclass(frozen=True, slots=True)
-class ActOnNotification:
+class ActOnNotification(msgspec.Struct, frozen=True):
     """Take the action of a notification that a user chose. Only the first action is taken."""
 
     configs: InboxConfigs

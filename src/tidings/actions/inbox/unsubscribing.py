@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unsubscribe from e-mails with the link in one of them, without a login."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidings.actions.inbox.composing import EmailSubscription, UnsubscribeLinks
 from tidings.actions.inbox.preferences import OwnPreferences
@@ -11,8 +11,7 @@ from tidings.model.refusals import CursorInvalid, InboxNotFound
 from tidings.ports.people import Tenants, UserStore
 
 
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
+class Unsubscribe(msgspec.Struct, frozen=True):
     """Ends the e-mails that a link is about. Whoever has the link learns nothing about the user:
     the answer is the same if the user, the inbox or the tenant does not exist any more."""
 

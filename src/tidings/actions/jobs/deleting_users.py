@@ -2,7 +2,8 @@
 """Delete a user: record it in the ledger, start the job, and mark the user as deleted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.jobs.ledger import Erasures
@@ -16,8 +17,7 @@ from tidings.ports.tenant_jobs import TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteUser:
+class DeleteUser(msgspec.Struct, frozen=True):
     """Delete a user of the tenant, for good. A repeat returns the same job."""
 
     users: UserStore

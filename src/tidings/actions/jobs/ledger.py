@@ -3,7 +3,8 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.ports.erasing import ErasureKind, Ledger, LedgerEntry
 from tidings.ports.world import Clock
@@ -14,8 +15,7 @@ Redo = Callable[[str], Awaitable[object]]
 """Function that carries out the erasure of a subject again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Erasures:
+class Erasures(msgspec.Struct, frozen=True):
     """Records erasures in the ledger, each with the current time."""
 
     ledger: Ledger
@@ -29,8 +29,7 @@ class Erasures:
         await self.ledger.append(LedgerEntry(kind, subject, self.clock.now()))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayErasures:
+class ReplayErasures(msgspec.Struct, frozen=True):
     """Carry out again the erasures of the ledger that are missing in a restored store."""
 
     ledger: Ledger

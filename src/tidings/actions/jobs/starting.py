@@ -2,7 +2,8 @@
 """Start a tenant's job, and return the progress of a job."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model.entries import Deletion, chat_of
@@ -59,8 +60,7 @@ class StartJob:
             listener()
 
 
-@dataclass(frozen=True, slots=True)
-class GetJob:
+class GetJob(msgspec.Struct, frozen=True):
     """Return the progress of a tenant's job."""
 
     jobs: TenantJobs

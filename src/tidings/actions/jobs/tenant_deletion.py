@@ -7,7 +7,6 @@ settings.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -45,8 +44,7 @@ WEBHOOK_ROWS: Final = 100
 _DONE: Final = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class InboxDeletion:
+class InboxDeletion(msgspec.Struct, frozen=True):
     """Performs the steps of a job that deletes an inbox."""
 
     tenant_data: TenantData
@@ -138,8 +136,7 @@ def _counted(job: TenantJob, names: Sequence[str], cursor: str, **counts: int) -
     return msgspec.structs.replace(job.counting(**counts), pending=tuple(names), cursor=cursor)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteInbox:
+class DeleteInbox(msgspec.Struct, frozen=True):
     """Delete an inbox of the tenant with all its notifications."""
 
     settings: InboxSettings
@@ -179,8 +176,7 @@ class DeleteInbox:
         return job
 
 
-@dataclass(frozen=True, slots=True)
-class TenantDeletion:
+class TenantDeletion(msgspec.Struct, frozen=True):
     """Performs the steps of a job that deletes a tenant."""
 
     tenant_data: TenantData
@@ -300,8 +296,7 @@ def _authors(tenant: str) -> tuple[UserKey, UserKey]:
     return author_of(tenant), tenant_itself(tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTenant:
+class DeleteTenant(msgspec.Struct, frozen=True):
     """Delete a tenant with everything that belongs to it, for good."""
 
     tenants: Tenants

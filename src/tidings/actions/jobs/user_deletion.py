@@ -11,7 +11,6 @@ the job therefore waits until all such requests have ended, and then runs every 
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -80,8 +79,7 @@ class Part(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPart:
+class SessionPart(msgspec.Struct, frozen=True):
     """Removes the user's sessions, with their device names and refresh tokens, and the devices
     that are registered for push."""
 
@@ -108,8 +106,7 @@ MARKED: Final = "marked"
 """The phase after the user was marked as deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentPart:
+class ContentPart(msgspec.Struct, frozen=True):
     """Destroys the user's data key, without which nobody can read the user's content."""
 
     data_keys: DataKeys
@@ -134,8 +131,7 @@ BACKUP_WAIT_MS: Final = 10 * limits.SECOND_MS
 """Time after which a job tries again to delete files, if a backup is being made."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(msgspec.Struct, frozen=True):
     """Removes the user's files, with their bytes."""
 
     uploads: Uploads
@@ -152,8 +148,7 @@ class FilePart:
             raise NotYet(self.clock.now() + BACKUP_WAIT_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class InvitePart:
+class InvitePart(msgspec.Struct, frozen=True):
     """Removes the user's invitations, the list of messages that mention the user, the user's
     scheduled messages, and the idempotency keys with which the user created chats."""
 
@@ -187,8 +182,7 @@ class InvitePart:
         await self.personal_data.forget_requests(user, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPart:
+class BlockPart(msgspec.Struct, frozen=True):
     """Removes the user's blocks, and those by others."""
 
     blocks: Blocks
@@ -209,8 +203,7 @@ class BlockPart:
             await self.blocks.remove(*pair, now)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPart:
+class ChatPart(msgspec.Struct, frozen=True):
     """Removes the user from chats. In a direct chat the other user stays, but can send nothing."""
 
     chats: Chats
@@ -241,8 +234,7 @@ def _leave(state: ChatState, user: UserKey) -> list[Entry]:
     return removal(state, tenant_itself(state.tenant), user, member)
 
 
-@dataclass(frozen=True, slots=True)
-class InboxPart:
+class InboxPart(msgspec.Struct, frozen=True):
     """Removes the user's copies of notifications, and the user's read marks."""
 
     settings: InboxSettings
@@ -295,8 +287,7 @@ class InboxPart:
                 await self.personal_data.forget_copies(user, inbox, copies)
 
 
-@dataclass(frozen=True, slots=True)
-class UserDeletion:
+class UserDeletion(msgspec.Struct, frozen=True):
     """Performs the steps of a job that deletes a user."""
 
     personal_data: PersonalData

@@ -4,7 +4,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -36,8 +35,7 @@ otherwise delay the jobs of other tenants, and another process would begin the s
 lease of the job has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyInbox:
+class NotifyInbox(msgspec.Struct, frozen=True):
     """Notify users of a notification, as far as their preferences allow it now."""
 
     send: SendPush
@@ -133,8 +131,7 @@ class NotifyInbox:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PushToEveryone:
+class PushToEveryone(msgspec.Struct, frozen=True):
     """The job that notifies all registered users of a tenant of a broadcast.
 
     A step notifies up to a hundred users, and there is one step in a second. If a process dies in a

@@ -6,7 +6,6 @@ next one makes up for it. No notice is sent twice.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -80,8 +79,7 @@ class WaitingMessages(msgspec.Struct, frozen=True):
     False if a device that is away may have sent the receipt."""
 
 
-@dataclass(frozen=True, slots=True)
-class MakeNotice:
+class MakeNotice(msgspec.Struct, frozen=True):
     """Decide whether a member is notified of messages, and claim the notice."""
 
     log: Log

@@ -2,7 +2,6 @@
 """Register devices for push, and end registrations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -27,8 +26,7 @@ class AvailablePush(msgspec.Struct, frozen=True):
     """Public values of the providers, such as the VAPID key of Web Push."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShowPush:
+class ShowPush(msgspec.Struct, frozen=True):
     """Return which providers the tenant of a user has, and their public values."""
 
     directory: PushDirectory
@@ -45,8 +43,7 @@ class ShowPush:
         return available
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterDevice:
+class RegisterDevice(msgspec.Struct, frozen=True):
     """Register a device of the caller for push, or end its registration."""
 
     store: PushStore

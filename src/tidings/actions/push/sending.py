@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -54,8 +53,7 @@ class SentPush(msgspec.Struct, frozen=True):
     outcome: PushOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class SendPush:
+class SendPush(msgspec.Struct, frozen=True):
     """Send notices to users."""
 
     store: PushStore

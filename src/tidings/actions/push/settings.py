@@ -2,7 +2,6 @@
 """Set and show the push settings of a tenant."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, get_args
 
 import msgspec
@@ -29,8 +28,7 @@ class ShownPush(msgspec.Struct, frozen=True):
     updated_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TenantPushSettings:
+class TenantPushSettings(msgspec.Struct, frozen=True):
     """Set and show the push settings of a tenant."""
 
     tenants: Tenants

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the push settings of a tenant; a typed bundle of the verbs for push."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.push.directory import PushDirectory
@@ -27,8 +28,7 @@ _TEST: Final = PushNotice(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TestPush:
+class TestPush(msgspec.Struct, frozen=True):
     """Send a notice to a user's devices, and return what the push services answered."""
 
     __test__ = False  # pytest must not take this for a test
@@ -52,8 +52,7 @@ class TestPush:
         return await self.send(user_key(tenant, user_id), _TEST, device)
 
 
-@dataclass(frozen=True, slots=True)
-class PushVerbs:
+class PushVerbs(msgspec.Struct, frozen=True):
     """The verbs for push."""
 
     directory: PushDirectory

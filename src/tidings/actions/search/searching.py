@@ -9,7 +9,6 @@ import heapq
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
@@ -73,8 +72,7 @@ class _Progress(msgspec.Struct, array_like=True):
     its end, and the time of the next message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """Find the messages with given words, in one chat or in all chats of a user."""
 
     log: Log
@@ -86,7 +84,7 @@ class Search:
     index: SearchIndex
     note: Callable[[ChatId], None]
     """Called with a chat that has too many entries without an index."""
-    _under_way: Counter[UserKey] = field(default_factory=Counter)
+    _under_way: Counter[UserKey] = msgspec.field(default_factory=Counter)
 
     async def __call__(
         self, user: UserKey, asked: Asked, cursor: str | None, limit: int

@@ -2,7 +2,6 @@
 """Create, change, show and delete the webhook endpoints of a tenant, and replace their secrets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -35,8 +34,7 @@ def webhook_secret(digest: Callable[..., bytes], endpoint: WebhookEndpoint, salt
     return digest(*named, "1") + digest(*named, "2")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigureWebhooks:
+class ConfigureWebhooks(msgspec.Struct, frozen=True):
     """The verbs with which a tenant manages its webhook endpoints."""
 
     store: Webhooks

@@ -2,7 +2,6 @@
 """Show what a webhook endpoint refused or is owed, and deliver events to it on request."""
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -40,8 +39,7 @@ class DeliveryAnswer(msgspec.Struct, frozen=True):
     result: AttemptResult
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDeliveries:
+class WebhookDeliveries(msgspec.Struct, frozen=True):
     """The verbs with which a tenant follows the deliveries to its endpoints."""
 
     configure: ConfigureWebhooks

@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -31,8 +30,7 @@ class PulledEvent(msgspec.Struct, frozen=True):
     event: WebhookEvent
 
 
-@dataclass(frozen=True, slots=True)
-class PullEvents:
+class PullEvents(msgspec.Struct, frozen=True):
     """Return events that an endpoint is owed, those of a chat in order.
 
     An event is returned again and again until the caller confirms it, so nothing is lost if the

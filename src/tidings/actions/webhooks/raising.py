@@ -2,7 +2,8 @@
 """Raises events about users and notifications when the work that they report is done."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from tidings.actions.inbox.posted import PostProgress
 from tidings.actions.webhooks.events import TenantEvents
@@ -11,8 +12,7 @@ from tidings.ports.bus import Job
 from tidings.ports.tenant_jobs import JobSteps, TenantJob
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseUserDeleted:
+class RaiseUserDeleted(msgspec.Struct, frozen=True):
     """Performs the steps of a job that deletes a user, and raises `user.deleted` with the last."""
 
     steps: JobSteps
@@ -27,8 +27,7 @@ class RaiseUserDeleted:
         return after
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseDelivered:
+class RaiseDelivered(msgspec.Struct, frozen=True):
     """Raises `notification.delivered` when the last delivery job of a notification is done."""
 
     progress: Callable[[str, str, str], Awaitable[PostProgress]]
@@ -50,8 +49,7 @@ class RaiseDelivered:
         await self.events(job.tenant, "notification.delivered", data)
 
 
-@dataclass(frozen=True, slots=True)
-class RaiseBroadcastDelivered:
+class RaiseBroadcastDelivered(msgspec.Struct, frozen=True):
     """Raises `notification.delivered` when a broadcast is appended to the log of its inbox."""
 
     events: TenantEvents

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job that removes what a deleted webhook endpoint was owed and had refused."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -17,8 +16,7 @@ endpoint."""
 ROWS_IN_STEP: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveOwed:
+class RemoveOwed(msgspec.Struct, frozen=True):
     """Removes the rows of a deleted endpoint; the cursor of the job is the endpoint's `place`.
 
     The job is stored before the endpoint is deleted, so that no row is forgotten if the process

@@ -9,12 +9,12 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, Protocol
 
 import httptools
+import msgspec
 
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http.uvicorn_internals import FlowControl
@@ -110,8 +110,7 @@ def header_values(headers: Headers, name: bytes) -> list[bytes]:
     return [value for other, value in headers if other == name]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct, frozen=True):
     """The head of one request."""
 
     method: bytes

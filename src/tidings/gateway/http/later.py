@@ -8,8 +8,9 @@ the socket is closed.
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tidings.gateway.http.head import Headers, busy, header_values
 from tidings.gateway.hub import TEXT, header
@@ -23,8 +24,7 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """The text that RFC 6455 (1.3) appends to the key of a handshake."""
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(msgspec.Struct, frozen=True):
     """A temporary refusal of a socket."""
 
     detail: str

@@ -3,8 +3,9 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from tidings.data_folder import only_process
 from tidings.ports.world import Failpoints
@@ -59,8 +60,7 @@ from tidings.stores.sqlite.inbox.states import SqliteInboxStates
 from tidings.stores.sqlite.sweeping import SqliteSweeping
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteStore:
+class SqliteStore(msgspec.Struct, frozen=True):
     """The adapters of all store ports, on one database file."""
 
     log: SqliteLog
