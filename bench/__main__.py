@@ -33,6 +33,7 @@ from bench import (
     throughput,
     tls,
 )
+from bench.interpreter import use_fastest
 from bench.machine import BUSY_SHARE, Machine, Others, machine
 from bench.server import OUTPUT, own_folder, pin_load
 
@@ -82,6 +83,7 @@ def main() -> None:
     """Run the benchmarks, print their results and write them to a file."""
     parser = _parser()
     chosen = parser.parse_args()
+    use_fastest()
     names = [chosen.part] if chosen.part else [n for n, part in PARTS.items() if part.is_in_all]
     pin_load()
     found: dict[str, object] = {
@@ -111,7 +113,8 @@ def _measure(part: Part, options: Namespace) -> tuple[object, float]:
 
 def _introduced(here: Machine) -> Machine:
     print(
-        f"{here.processor}, {here.cores} cores, Python {here.python}, SQLite {here.sqlite}; "
+        f"{here.processor}, {here.cores} cores, Python {here.python} at {here.interpreter} "
+        f"({here.build}), SQLite {here.sqlite}; "
         f"yardsticks: 4 KiB synced to disk in {here.sync_ms:.2f} ms, "
         f"a little Python in {here.python_ns:.0f} ns"
     )

@@ -12,11 +12,10 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from bench.interpreter import this_interpreter
 from bench.server import OUTPUT
 
 SYNCS = 50
-ROUNDS = 100
-STEPS = 2_000
 BUSY_SHARE = 0.1
 """Share of a core from which other programs are reported as a disturbance."""
 
@@ -28,6 +27,10 @@ class Machine(msgspec.Struct, frozen=True):
     cores: int
     kernel: str
     python: str
+    interpreter: str
+    """Path of the interpreter, of the load and of the server."""
+    build: str
+    """What is known of its optimisation."""
     python_ns: float
     """Best time of a small piece of Python. It shows whether the interpreter is well built, and
     whether the machine is quiet."""
@@ -38,13 +41,16 @@ class Machine(msgspec.Struct, frozen=True):
 
 def machine() -> Machine:
     """Return the description of this machine."""
+    interpreter = this_interpreter()
     found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     return Machine(
         processor=found[1] if found else platform.machine(),
         cores=os.cpu_count() or 1,
         kernel=platform.release(),
         python=platform.python_version(),
-        python_ns=_python_ns(),
+        interpreter=interpreter.path,
+        build=interpreter.build,
+        python_ns=interpreter.ns,
         sqlite=apsw.sqlite_lib_version(),
         sync_ms=_sync_ms(),
     )
@@ -60,29 +66,6 @@ def _sync_ms() -> float:
             os.fdatasync(file.fileno())
             took.append((time.perf_counter() - started) * 1e3)
     return statistics.median(took)
-
-
-class _Point:
-    __slots__ = ("x", "y")
-
-    def __init__(self, x: int, y: int) -> None:
-        self.x, self.y = x, y
-
-    def moved(self, by: int) -> int:
-        return self.x + by
-
-
-def _python_ns() -> float:
-    """Return the best time of a small piece of Python with calls, attributes, a dictionary and
-    texts, which are typical of the server."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        started, seen = time.perf_counter(), {}
-        for number in range(STEPS):
-            point = _Point(number, number)
-            seen[number & 255] = point.moved(3), point.y, f"{point.x}:{number}"
-        best = min(best, time.perf_counter() - started)
-    return best / STEPS * 1e9
 
 
 class Others:
