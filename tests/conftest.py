@@ -3,7 +3,9 @@
 
 import gc
 import logging
+import sys
 from collections.abc import Generator
+from importlib.util import find_spec
 from typing import Any, Final
 
 import pytest
@@ -52,6 +54,9 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 copy_schema_into_new_stores()
 give_credentials_at_once()
+if find_spec("sniffio") is None:
+    # For every request, httpx tries to import this package, which is slower if it is not there.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 BROWSER: Final = "tests/browser/"
 
