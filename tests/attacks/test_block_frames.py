@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.engines import no_limits as no_limits
 from tests.integration.socket_town import people, settled, told
 from tests.support.client_socket import Frame, Socket

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.attacks import matrix
 from tests.attacks.twins import BLOCKED, BLOCKER, Told, Twin, make_twin
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Json, Rest
 from tidings.api.app import OPERATIONS
 

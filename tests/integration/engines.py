@@ -23,7 +23,8 @@ def engine(request: pytest.FixtureRequest) -> str:
     ],
 )
 def long_engine(request: pytest.FixtureRequest) -> str:
-    """The same for suites that fill long logs, which takes DynamoDB Local minutes."""
+    """The same for suites that fill long logs, or ask for everything about rules that no engine
+    knows: this takes DynamoDB Local long."""
     return str(request.param)
 
 
