@@ -20,7 +20,7 @@ async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
             seed=seed,
             crashes=kills,
             in_flight_min=KILLS_IN_FLIGHT_MIN,
-            acknowledged_min=2 * ACKNOWLEDGED_MIN,
+            acknowledged_min=ACKNOWLEDGED_MIN,
         )
         # Leaves a write-ahead log behind for the scan to look into.
         await server.kill()
