@@ -13,7 +13,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -70,9 +69,8 @@ async def run(options: Namespace) -> DownloadFigures:
             began = (target.cpu_seconds(), static.cpu_seconds())
             both: list[tuple[float, float]] = []
             for _ in range(ROUNDS):
-                read = partial(asyncio.to_thread, _megabytes_per_second)
-                ours = await read(url, headers, len(data))
-                both.append((ours, await read(f"{static.url}/file", {}, len(data))))
+                ours = await _rate(url, headers, len(data))
+                both.append((ours, await _rate(f"{static.url}/file", {}, len(data))))
             used = (target.cpu_seconds() - began[0], static.cpu_seconds() - began[1])
     rates = [
         Rate(statistics.median(each), 1e3 * cpu / (ROUNDS * len(data) / 1e6))
@@ -114,6 +112,10 @@ async def _attachment(
     sent = await call("POST", f"/v1/chats/{chat}/messages", ann, json=message)
     path = f"/v1/chats/{chat}/messages/{sent['sequence']}/attachments/{name}"
     return target.url + path, {"Authorization": f"Bearer {tokens['ben']}"}
+
+
+async def _rate(url: str, headers: dict[str, str], size: int) -> float:
+    return await asyncio.to_thread(_megabytes_per_second, url, headers, size)
 
 
 def _megabytes_per_second(url: str, headers: dict[str, str], size: int) -> float:
