@@ -19,6 +19,8 @@ PER_SOURCE: Final = 15_000
 CONNECTING_MAX: Final = 100
 SETTLING_SECONDS: Final = 3.0
 HEARTBEAT_SECONDS: Final = 20.0
+PER_HEARTBEAT: Final = 10_000
+"""Number of connections that have one `HEARTBEAT_SECONDS` to be live, and to get their answers."""
 LIVE_MARK: Final = b'{"op":"live"}'
 PING: Final = b'{"op":"ping"}'
 
@@ -111,7 +113,7 @@ async def idle(target: Target, connections: int, *, with_chats: bool) -> IdleRes
         took, after = perf_counter() - started, target.resident_bytes()
         for idler in idlers:
             idler.ping()
-        if not await watch.until(lambda: all(idler.pongs for idler in idlers), HEARTBEAT_SECONDS):
+        if not await watch.until(lambda: all(idler.pongs for idler in idlers), _patience(idlers)):
             raise LoadStopped("not every heartbeat was answered")
         await watch.wait(SETTLING_SECONDS)
         later = target.resident_bytes()
@@ -144,5 +146,9 @@ async def _connect(idlers: list[Idler], url: str, watch: Watch) -> None:
     sources = [f"127.0.0.{2 + number // PER_SOURCE}" for number in range(len(idlers))]
     works = [connect(one, url, source) for one, source in zip(idlers, sources, strict=True)]
     await side_by_side(works, CONNECTING_MAX)
-    if not await watch.until(lambda: all(idler.is_live for idler in idlers), HEARTBEAT_SECONDS):
+    if not await watch.until(lambda: all(idler.is_live for idler in idlers), _patience(idlers)):
         raise LoadStopped("not everyone became live")
+
+
+def _patience(idlers: list[Idler]) -> float:
+    return HEARTBEAT_SECONDS * (1 + len(idlers) // PER_HEARTBEAT)

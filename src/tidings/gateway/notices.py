@@ -254,7 +254,8 @@ class BlockedSenders:
 
 
 def _ids(found: BlockList) -> Collection[str]:
-    return frozenset(user_id(other) for other in found.blocked)
+    # Nearly nobody blocks anybody, and an empty set takes 216 bytes for each connection.
+    return frozenset(user_id(other) for other in found.blocked) if found.blocked else ()
 
 
 class OwnFrames:

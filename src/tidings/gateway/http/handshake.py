@@ -41,7 +41,8 @@ HANDSHAKE_SECONDS_MAX: Final = 10
 PING_SECONDS: Final = 20
 """Required by picows although its own pings are switched off."""
 
-log = logging.getLogger("tidings.socket")
+log = logging.LoggerAdapter(logging.getLogger("tidings.socket"))
+"""Log of all sockets. For a plain logger, picows would make another one for each socket."""
 
 VERSION: Final = b"13"
 KEY_BYTES: Final = 16

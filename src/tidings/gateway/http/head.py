@@ -208,6 +208,10 @@ class ReadGate(FlowControl):
         self._read_on = None
 
 
+_NOBODY: Final = asyncio.Protocol()
+"""A protocol that does nothing, shared by all connections."""
+
+
 def hand_over(
     transport: asyncio.Transport, protocol: asyncio.BufferedProtocol, data: bytes
 ) -> None:
@@ -222,6 +226,9 @@ def hand_over(
         view = view[size:]
     # A transport that is reading would continue to call the old protocol.
     transport.pause_reading()
+    # uvloop keeps a reference to the last protocol that was not buffered. Otherwise this would be
+    # the HTTP protocol, with 5 KB that nobody needs as long as the socket is open.
+    transport.set_protocol(_NOBODY)
     transport.set_protocol(protocol)
     transport.resume_reading()
 
