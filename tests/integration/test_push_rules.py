@@ -45,8 +45,8 @@ class Eyes:
     def is_away(self, user: UserKey) -> bool:
         return user in self.away
 
-    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
-        return (user, sequence) in self.taken
+    async def taken_up_to(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
+        return max((sequence for one, sequence in self.taken if one == user), default=0)
 
 
 class HeldQueue(PushQueue):

@@ -22,6 +22,8 @@ START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_FILE: Final = "server.log"
 WELCOME_FILE: Final = "welcome.txt"
+PROCESSES: Final = "TEST_PROCESSES"
+"""Variable with the number of processes that hold the sockets of each server on SQLite."""
 NO_LIMITS: Final[Mapping[str, str]] = {"TIDINGS_LIMITS": "off"}
 """Settings for tests whose load exceeds the rate limits."""
 
@@ -169,7 +171,7 @@ class ServerProcess:
 
     def _arguments(self) -> list[str]:
         place = ["--port", str(self.port), "--data", str(self.data.absolute())]
-        return ["serve", *place, *self._options]
+        return ["serve", *place, *_processes(self.environment), *self._options]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
@@ -197,6 +199,16 @@ class ServerProcess:
         except (OSError, ValueError, httpx.TransportError):
             return False
         return answer.status_code == 200
+
+
+def _processes(environment: Mapping[str, str]) -> list[str]:
+    """Return the option with which all suites run on several processes, if `TEST_PROCESSES` is set.
+
+    On DynamoDB, several processes need Kafka and Redis.
+    """
+    number = os.environ.get(PROCESSES, "")
+    is_embedded = environment.get("TIDINGS_STORE", "sqlite") == "sqlite"
+    return ["--processes", number] if number and is_embedded else []
 
 
 def _log_line(text: str) -> dict[str, Any]:

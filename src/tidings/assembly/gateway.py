@@ -14,6 +14,9 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
+from tidings.fronts.answers import OwnerAnswers
+from tidings.fronts.owner import Fronts
+from tidings.fronts.passing import PassingHandshake
 from tidings.gateway import connection_states, journals
 from tidings.gateway.closing import RevocationCloser, drain
 from tidings.gateway.connection_states import OwnConnections
@@ -58,9 +61,12 @@ class Sockets:
         config: Config,
         others: ClusterLinks | None,
         rate_limits: RateLimits | None = None,
+        fronts: Fronts | None = None,
     ) -> None:
-        self.hub = Hub()
-        """All connections of this process."""
+        """Make the parts; with `fronts`, other processes hold the connections."""
+        self.hub = Hub() if fronts is None else fronts.hub
+        """All connections of this process or its fronts."""
+        self._fronts = fronts
         self._journal = DeliveryJournal(core.clock)
         name = others.name if others is not None else ALONE
         self.local_journal = LocalJournal(self.hub, self._journal, name, core.refusals)
@@ -71,8 +77,8 @@ class Sockets:
             core.blocks,
             others.remote_gateways if others else None,
         )
-        self._fan_out = _fan_out(core, self.hub, self._journal)
-        self._inbox_frames = _inbox_frames(core, self.hub, self._journal)
+        self._fan_out = _fan_out(core, self.hub, self._journal, fronts)
+        self._inbox_frames = _inbox_frames(core, self.hub, self._journal, fronts)
         OwnFrames(core.bus, self.hub)
         self._blocked = BlockedSenders(self.hub, core.blocks)
         self._write_lease = _write_lease(others)
@@ -81,6 +87,8 @@ class Sockets:
         )
         core.watch.listen(self._closer.revoked)
         core.watch.report_to(self._closer)
+        if fronts is not None:
+            core.watch.report_to(fronts)
         self._exchange = None
         if others is not None:
             hint = self._inbox_frames.hint
@@ -94,7 +102,13 @@ class Sockets:
         if self._exchange is not None:
             context = self._exchange.joined(context)
         admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
-        self.handshake = Handshake(context, frozenset(config.network.allowed_origins), admission)
+        origins = frozenset(config.network.allowed_origins)
+        if fronts is None:
+            self.handshake = Handshake(context, origins, admission)
+            return
+        self.handshake = PassingHandshake(context, origins, admission, fronts.pass_on)
+        answers = OwnerAnswers(context, core.store.chats, fronts)
+        fronts.serve(context, admission, answers.of, core.credential_status.is_token_valid)
 
     def open(self) -> None:
         """Start the exchange with other processes, before there is any connection."""
@@ -107,7 +121,10 @@ class Sockets:
 
     async def drain(self, seconds: float) -> None:
         """Close all connections, spread over this many seconds."""
-        await drain(self.hub, seconds, jitter_ms)
+        if self._fronts is None:
+            await drain(self.hub, seconds, jitter_ms)
+        else:
+            await self._fronts.shut(seconds)
 
     def abort(self) -> None:
         """Close all connections at once."""
@@ -117,6 +134,8 @@ class Sockets:
     async def close(self) -> None:
         """Stop all parts."""
         self.hub.close()
+        if self._fronts is not None:
+            await self._fronts.close()
         if self._exchange is not None:
             await self._exchange.close()
         await self._closer.close()
@@ -195,7 +214,7 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
     return WriteLease(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
 
 
-def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal) -> FanOut:
+def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal, fronts: Fronts | None) -> FanOut:
     states = core.notice_states
     return FanOut(
         core.bus,
@@ -206,10 +225,14 @@ def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal) -> FanOut:
         lambda entries: core.vault.open(entries, core.clock.now()),
         core.blocks,
         journal.handed,
+        None if fronts is None else fronts.deliver,
     )
 
 
-def _inbox_frames(core: Core, hub: Hub, journal: DeliveryJournal) -> InboxFrames:
+def _inbox_frames(
+    core: Core, hub: Hub, journal: DeliveryJournal, fronts: Fronts | None
+) -> InboxFrames:
+    noting = journal if fronts is None else fronts
     return InboxFrames(
         core.bus,
         hub,
@@ -218,7 +241,7 @@ def _inbox_frames(core: Core, hub: Hub, journal: DeliveryJournal) -> InboxFrames
         copies=core.store.copies,
         reachable=core.inbox.reachable,
         recounts=InboxUnreadCounts(hub, core.inbox.unread),
-        handed=journal.handed_notification,
+        handed=noting.handed_notification,
     )
 
 

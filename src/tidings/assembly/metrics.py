@@ -3,8 +3,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from tidings import __version__
@@ -19,7 +19,7 @@ from tidings.diagnosis import queue_depths, running_loops
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.metrics import declared
-from tidings.metrics.meters import Reading, Series, report, snapshot
+from tidings.metrics.meters import Packed, Reading, Series, add_up, report, snapshot
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unauthenticated
 from tidings.model.setup_error import SetupError, optional_import
@@ -33,12 +33,27 @@ DESCRIPTORS_MAX: Final = 128
 log = logging.getLogger("tidings.metrics")
 
 
+_others: Final[list[Callable[[], Awaitable[list[Packed]]]]] = []
+"""Functions that read the metrics of the fronts of this process."""
+
+
+@contextmanager
+def included_metrics(read: Callable[[], Awaitable[list[Packed]]]) -> Iterator[None]:
+    """Add the values that `read` returns to the metrics of this process, inside this context."""
+    _others.append(read)
+    try:
+        yield
+    finally:
+        _others.remove(read)
+
+
 async def metrics_text() -> str:
-    """Return the metrics of this process as OpenMetrics text.
+    """Return the metrics of this process and of its fronts as OpenMetrics text.
 
     The values are read at once. The text is made in a thread, because this takes milliseconds.
     """
-    return await asyncio.to_thread(_render, snapshot())
+    others = [packed for read in _others for packed in await read()]
+    return await asyncio.to_thread(_render, add_up(snapshot(), others))
 
 
 def _render(series: list[Series]) -> str:

@@ -28,8 +28,8 @@ class NoDevices:
     def is_away(self, user: UserKey) -> bool:
         return False
 
-    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
-        return False
+    async def taken_up_to(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
+        return 0
 
 
 def make_notices(core: Core) -> MakeNotice:

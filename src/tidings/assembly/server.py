@@ -6,7 +6,8 @@ import gc
 import json
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
@@ -15,10 +16,11 @@ from tidings.api.access import Access
 from tidings.api.sign_in import SignIn
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_links
+from tidings.assembly.control import FrontLinks, Supervised
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.demo import demo_of, make_demo
 from tidings.assembly.gateway import Sockets, count_unread
-from tidings.assembly.metrics import ProcessMetrics, measure_loop_lag, open_tracer
+from tidings.assembly.metrics import ProcessMetrics, included_metrics, measure_loop_lag, open_tracer
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.push_queue import run_own_push
 from tidings.assembly.rest import make_identity_verbs, make_rest
@@ -28,6 +30,7 @@ from tidings.assembly.tls import port_certificate
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
+from tidings.fronts.owner import Fronts
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
@@ -37,6 +40,7 @@ from tidings.gateway.presence import OnlineUsers, ProfileFrames
 from tidings.ports.bus import Appended
 from tidings.ports.journals import Journals
 from tidings.ports.processes import Trouble
+from tidings.ports.push import LookingDevices
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
@@ -62,10 +66,12 @@ class Server:
         config: Config,
         others: ClusterLinks | None,
         health: ServerHealth,
+        fronts: Fronts | None,
         *,
         has_demo: bool,
     ) -> None:
         self._core = core
+        self._fronts = fronts
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
@@ -76,10 +82,11 @@ class Server:
         rate_limits = make_limits(config, others)
         self._sockets = None
         if "gateway" in config.process.roles:
-            self._sockets = Sockets(core, config, others, rate_limits)
+            self._sockets = Sockets(core, config, others, rate_limits, fronts)
         hub = self._sockets.hub if self._sockets else Hub()
         gateways = others.remote_gateways if others else None
-        self._reporter = StateReporter(config, core, others, health, hub)
+        own_hub = hub if fronts is None else Hub(is_measured=False)
+        self._reporter = StateReporter(config, core, others, health, own_hub, fronts)
         self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, gateways)
         self._remote_notices = _remote_notices(core, others) if others else None
         origins = frozenset(network.allowed_origins)
@@ -96,10 +103,12 @@ class Server:
             access=access,
             is_whole=is_whole,
             sign_in=sign_in,
-            journals=_journals(self._sockets, others),
+            journals=_journals(self._sockets, others, fronts),
         )
-        self._looking = ConnectedDevices(hub)
+        self._looking: LookingDevices = ConnectedDevices(hub) if fronts is None else fronts
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
+        if fronts is not None:
+            fronts.count_with(connections)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
         has_sockets = self._sockets is not None
@@ -109,8 +118,11 @@ class Server:
             self._http.protocol, connections, has_sockets=has_sockets, tls=tls
         )
 
-    async def open(self) -> str:
-        """Start background tasks, listen on the port, and return the URL."""
+    async def open(self, inherited: Sequence[socket.socket] = ()) -> str:
+        """Start background tasks, listen on the port, and return the URL.
+
+        If there are sockets that listen already, they are used.
+        """
         core = self._core
         await self._metrics.open()
         self._tasks.repeat(measure_loop_lag)
@@ -131,10 +143,12 @@ class Server:
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
+        if self._fronts is not None:
+            await self._fronts.complete()
         if self._demo is not None:
             await make_demo(core, self._identity)
         host = self._config.network.host
-        await self._listener.open(host, self._config.network.port)
+        await self._listener.open(host, self._config.network.port, inherited)
         scheme = "http" if self._certificate is None else "https"
         url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
@@ -200,7 +214,11 @@ class Server:
         await self._metrics.close()
 
 
-def _journals(sockets: Sockets | None, others: ClusterLinks | None) -> Journals | None:
+def _journals(
+    sockets: Sockets | None, others: ClusterLinks | None, fronts: Fronts | None
+) -> Journals | None:
+    if fronts is not None:
+        return ClusterJournals(fronts, fronts, None)
     local = sockets.local_journal if sockets is not None else None
     return local if others is None else ClusterJournals(others.registry, others.handover, local)
 
@@ -216,7 +234,7 @@ def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
     )
 
 
-def _tune_gc() -> None:
+def tune_gc() -> None:
     """Make the garbage collector run less often, and ignore all objects created at start-up.
 
     A message creates a few dozen objects and no cycle. By default the collector runs after every
@@ -232,6 +250,8 @@ async def _server(
     config: Config,
     health: ServerHealth,
     broken: Callable[[StoreBroken], None],
+    stop: Callable[[], None],
+    supervised: Supervised | None,
     *,
     has_demo: bool,
 ) -> AsyncIterator[Server]:
@@ -242,14 +262,39 @@ async def _server(
         open_core(config, broken) as core,
         open_cluster_links(config, core) as others,
         run_delivery(config, core, others),
+        _open_fronts(core, supervised, stop) as fronts,
     ):
-        yield Server(core, config, others, health, has_demo=has_demo)
+        yield Server(core, config, others, health, fronts, has_demo=has_demo)
 
 
-async def serve(config: Config, announce: Callable[[str], None], *, has_demo: bool = False) -> int:
+@asynccontextmanager
+async def _open_fronts(
+    core: Core, supervised: Supervised | None, stop: Callable[[], None]
+) -> AsyncIterator[Fronts | None]:
+    """Yield the fronts of this process, which come when their links do; None if it has none."""
+    if supervised is None:
+        yield None
+        return
+    fronts = Fronts(core.store.deployment.epoch, supervised.fronts) if supervised.fronts else None
+    links = FrontLinks(supervised, fronts, stop)
+    try:
+        with included_metrics(links.metrics):
+            yield fronts
+    finally:
+        await links.close()
+
+
+async def serve(
+    config: Config,
+    announce: Callable[[str], None],
+    *,
+    has_demo: bool = False,
+    supervised: Supervised | None = None,
+) -> int:
     """Run the server until a signal to stop; return the exit code, which is 1 if the store broke.
 
-    With `has_demo`, there are demo users, as whom anybody on this machine can sign in.
+    With `has_demo`, there are demo users, as whom anybody on this machine can sign in. `supervised`
+    is what a supervisor gives one of several processes.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -269,12 +314,16 @@ async def serve(config: Config, announce: Callable[[str], None], *, has_demo: bo
         loop.add_signal_handler(name, stop.set)
     dump_state_on_signal()
     with suppress(StoreBroken):
-        async with _server(config, health, broken, has_demo=has_demo) as server:
+        async with _server(
+            config, health, broken, stop.set, supervised, has_demo=has_demo
+        ) as server:
             try:
-                url = await server.open()
-                _tune_gc()
+                url = await server.open(supervised.listeners if supervised else ())
+                tune_gc()
                 log.info("serving", extra={"action": "serving", "url": url})
                 announce(url)
+                if supervised is not None:
+                    supervised.say_ready()
                 await stop.wait()
                 log.info("stopping", extra={"action": "stopping"})
             finally:

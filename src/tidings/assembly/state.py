@@ -24,6 +24,7 @@ from tidings.assembly.process import allocated_bytes
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import last_backup_at
 from tidings.diagnosis import running_loops
+from tidings.fronts.owner import Fronts
 from tidings.gateway.connection_states import AllConnections, OwnConnections, RemoteConnections
 from tidings.gateway.hub import Hub
 from tidings.gateway.metering import SENT
@@ -38,7 +39,9 @@ from tidings.ports.processes import (
     Quantiles,
     Rates,
     StoreState,
+    Trouble,
 )
+from tidings.ports.world import Clock
 from tidings.stores.sqlite.engine.connections import DATABASE
 
 WINDOW_SECONDS: Final = 60.0
@@ -122,6 +125,59 @@ def quantiles(counts: Sequence[int], bounds: Sequence[float]) -> Quantiles:
     return Quantiles(bound_at(0.5), bound_at(0.99)) if any(counts) else Quantiles(None, None)
 
 
+class StateSampler:
+    """Samples the meters of this process, and computes its state from them."""
+
+    def __init__(
+        self,
+        name: str,
+        roles: tuple[str, ...],
+        clock: Clock,
+        hub: Hub,
+        *,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """Take the first sample; `hub` has the sockets of this process."""
+        self._name = name
+        self._roles = roles
+        self._clock = clock
+        self._hub = hub
+        self._started_at = clock.now()
+        self._now = now
+        self._samples = deque([_sample(now())], SAMPLES_MAX)
+        """Samples of the last minute, the oldest first."""
+
+    def sample(self) -> None:
+        """Remember the meters; after a minute, rates and times begin with this sample."""
+        self._samples.append(_sample(self._now()))
+
+    def state(
+        self, trouble: Trouble | None, bus_seconds: float | None, *, sees_revocations: bool
+    ) -> ProcessState:
+        """Return the state of this process now."""
+        first, last = self._samples[0], _sample(self._now())
+        return ProcessState(
+            name=self._name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            roles=self._roles,
+            version=__version__,
+            started_at=self._started_at,
+            reported_at=self._clock.now(),
+            trouble=trouble,
+            sockets=len(self._hub),
+            users=self._hub.users,
+            memory_bytes=_memory_bytes(),
+            rates=rates_between(first, last),
+            latencies=latencies_between(first, last),
+            lags=Lags(
+                bus_seconds=bus_seconds,
+                sees_revocations=sees_revocations,
+                failing_loops=sum(loop.failures > 0 for loop in running_loops),
+            ),
+        )
+
+
 class StateReporter:
     """Measures and reports the state of this process, and knows the states of the others."""
 
@@ -132,9 +188,12 @@ class StateReporter:
         others: ClusterLinks | None,
         health: Health,
         hub: Hub,
+        fronts: Fronts | None = None,
         *,
         now: Callable[[], float] = monotonic,
     ) -> None:
+        """Set up the reports; `hub` has the sockets of this process, and `fronts` have the others
+        of this server."""
         self._config = config
         self._core = core
         self._others = others
@@ -142,10 +201,9 @@ class StateReporter:
         self._hub = hub
         self.name = others.name if others else core.chance.token(NAME_BYTES).hex()
         """Name of this process, which is new at every start."""
-        self._started_at = core.clock.now()
-        self._now = now
-        self._samples = deque([_sample(now())], SAMPLES_MAX)
-        """Samples of the last minute, the oldest first."""
+        self._fronts = fronts
+        roles = config.process.roles
+        self._sampler = StateSampler(self.name, roles, core.clock, hub, now=now)
 
     def verbs(self) -> StateVerbs:
         """Return the verbs that show the state."""
@@ -153,6 +211,8 @@ class StateReporter:
         remote = None
         if others is not None:
             remote = RemoteConnections(others.registry, others.handover, self.name)
+        elif self._fronts is not None:
+            remote = RemoteConnections(self._fronts, self._fronts, self.name)
         connections = AllConnections(OwnConnections(self._hub, clock, self.name), remote)
         return StateVerbs(
             read=ReadDeployment(self, clock),
@@ -168,7 +228,7 @@ class StateReporter:
 
     def sample(self) -> None:
         """Remember the meters; after a minute, rates and times begin with this sample."""
-        self._samples.append(_sample(self._now()))
+        self._sampler.sample()
 
     async def close(self) -> None:
         """Remove this process from the list of processes."""
@@ -176,30 +236,14 @@ class StateReporter:
             await self._others.processes.forget(self.name)
 
     async def states(self) -> Sequence[ProcessState]:
-        return await self._others.processes.states() if self._others is not None else ()
+        if self._others is not None:
+            return await self._others.processes.states()
+        return self._fronts.states() if self._fronts is not None else ()
 
     def own_state(self) -> ProcessState:
-        first, last = self._samples[0], _sample(self._now())
-        return ProcessState(
-            name=self.name,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            roles=self._config.process.roles,
-            version=__version__,
-            started_at=self._started_at,
-            reported_at=self._core.clock.now(),
-            trouble=self._health.trouble,
-            sockets=len(self._hub),
-            users=self._hub.users,
-            memory_bytes=_memory_bytes(),
-            rates=rates_between(first, last),
-            latencies=latencies_between(first, last),
-            lags=Lags(
-                bus_seconds=round(self._others.backlog.seconds, 3) if self._others else None,
-                sees_revocations=self._core.watch.sees,
-                failing_loops=sum(loop.failures > 0 for loop in running_loops),
-            ),
-        )
+        bus_seconds = round(self._others.backlog.seconds, 3) if self._others else None
+        sees = self._core.watch.sees
+        return self._sampler.state(self._health.trouble, bus_seconds, sees_revocations=sees)
 
     def deployment(self) -> DeploymentState:
         config = self._config

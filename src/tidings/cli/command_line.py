@@ -10,31 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from tidings import __version__
 from tidings.cli.environment import TENANT_KEY
+from tidings.cli.exit_codes import exit_code_of
 from tidings.cli.serve import serve
 from tidings.config import FILE_NAME, ROLES, Config, load_config
-from tidings.model.refusals import StoreUnavailable
-from tidings.model.setup_error import SetupError
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-UNREACHED: Final = 1
-"""Exit code if a retry may succeed."""
-
-_FLAGS: Final = ("host", "port", "data", "roles", "tls_cert", "tls_key")
+_FLAGS: Final = ("host", "port", "data", "roles", "processes", "tls_cert", "tls_key")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     options = make_parser(is_server="serve" in words[:1]).parse_args(words)
-    try:
-        exit_code: int = options.run(options)
-        return exit_code
-    except SetupError as error:
-        return _fail(str(error), error.exit_code)
-    except StoreUnavailable as reason:
-        return _fail(f"{reason.title}: {reason.__cause__ or reason.detail}", UNREACHED)
+    return exit_code_of(lambda: options.run(options))
 
 
 def _with_settings(
@@ -78,11 +68,6 @@ def _show(config: Config, _options: argparse.Namespace) -> int:
         value = "(secret)" if setting.is_secret else setting.value or "(none)"
         print_row(setting.name, value, setting.source)
     return 0
-
-
-def _fail(reason: str, exit_code: int) -> int:
-    print(f"tidings: {reason}", file=sys.stderr)
-    return exit_code
 
 
 def make_parser(*, is_server: bool = False) -> argparse.ArgumentParser:
@@ -135,6 +120,9 @@ def _add_server_commands(
         action="store_true",
         help="create the demo users Alice, Bob and Carol, as whom anybody on this machine can "
         "sign in",
+    )
+    server.add_argument(
+        "--processes", metavar="N", help="processes that hold sockets, beside one for the store (1)"
     )
     server.set_defaults(run=_with_settings(serve))
     config = commands.add_parser("config", help="check the configuration")

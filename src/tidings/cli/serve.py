@@ -100,8 +100,6 @@ def serve(config: Config, options: argparse.Namespace) -> int:
     from tidings import assembly
     from tidings.assembly import server
 
-    gc.freeze()
-    gc.enable()
     has_demo: bool = options.demo
     if has_demo and config.network.is_public:
         raise SetupError(
@@ -115,12 +113,18 @@ def serve(config: Config, options: argparse.Namespace) -> int:
 
     start_logging(config.process.log_level)
     try:
+        if config.process.processes > 1:
+            from tidings.cli.serve_many import serve_many
+
+            return serve_many(config, announce, has_demo=has_demo)
+        gc.freeze()
+        gc.enable()
         return uvloop.run(server.serve(config, announce, has_demo=has_demo))
     except OSError as error:
-        raise SetupError(_in_words(error, config)) from error
+        raise SetupError(in_words(error, config)) from error
 
 
-def _in_words(error: OSError, config: Config) -> str:
+def in_words(error: OSError, config: Config) -> str:
     """Convert a system error that the operator can fix to an explanation; re-raise any other."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"

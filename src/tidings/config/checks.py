@@ -160,6 +160,11 @@ def _processes(settings: ParsedSettings) -> Iterator[str]:
             f"roles {','.join(roles)}: other processes do the rest, which "
             "needs TIDINGS_BUS=kafka and TIDINGS_REGISTRY=redis"
         )
+    if settings.is_alone and values.get("processes", 1) > 1:
+        yield (
+            f"{values['processes']} processes on DynamoDB are gateways of their own: they need "
+            "TIDINGS_BUS=kafka and TIDINGS_REGISTRY=redis"
+        )
     if not settings.is_alone:
         for name in ("root_key", "master_key"):
             if name not in values and name not in settings.wrong:
@@ -182,6 +187,11 @@ def _on_the_embedded_store(settings: ParsedSettings) -> Iterator[str]:
                 f"{_variable(setting)}={value} is for several processes, and the embedded "
                 "store has one: it needs TIDINGS_STORE=dynamodb"
             )
+    if "tls_cert" in settings.values and settings.values.get("processes", 1) > 1:
+        yield (
+            "TIDINGS_TLS_CERT is for one process on the embedded store: let a proxy terminate TLS, "
+            "or set TIDINGS_PROCESSES=1"
+        )
     if settings.roles != ROLES:
         yield f"roles {','.join(settings.roles)}: on the embedded store one process has all roles"
 

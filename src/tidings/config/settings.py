@@ -95,6 +95,9 @@ class Process(Section, frozen=True, kw_only=True):
     """The roles of this process, its logging, and the time to close connections when it stops."""
 
     roles: tuple[str, ...] = ROLES
+    processes: int = 1
+    """Number of processes that hold sockets. With more than one, the embedded store has a process
+    of its own."""
     drain_seconds: float = 5
     log_level: str = "info"
     failpoints: Mapping[FailpointName, int] = {}

@@ -14,6 +14,9 @@ from tidings.model import limits
 from tidings.ports.secrets import MASTER_KEY_BYTES
 from tidings.ports.world import PLACES, FailpointName
 
+PROCESSES_MAX: Final = 64
+"""Maximum number of processes that hold sockets."""
+
 DRAIN_SECONDS_MAX: Final = 300
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
@@ -109,6 +112,12 @@ def _failpoints(text: str) -> dict[FailpointName, int]:
     return armed
 
 
+def _processes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= PROCESSES_MAX):
+        raise ValueError(f"{text!r} is not a number of processes: 1 to {PROCESSES_MAX}")
+    return int(text)
+
+
 def _sms_per_day(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ValueError(f"{text!r} is not a number of text messages: 0 to 999999999")
@@ -148,6 +157,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "failpoints": _failpoints,
     "limits": _one_of("on", "off"),
     "roles": addresses.roles,
+    "processes": _processes,
     "store": _one_of("sqlite", "dynamodb"),
     "dynamodb_endpoint": addresses.url("http", "https"),
     "dynamodb_prefix": addresses.prefix("_-."),

@@ -74,7 +74,8 @@ def _batch(run: DeliveryRun, entries: list[Entry]) -> Batch:
     )
 
 
-def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
+def encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
+    """Return the entry as a frame."""
     people = tuple(person.user for person in entry.people)
     return EncodedEntry(
         chat_id=entry.chat_id,
@@ -164,7 +165,7 @@ class GatewayDispatch:
         try:
             await self._open_entries(batch.entries)
             batch.was_opened = True
-            return [_encoded(entry, is_small=batch.is_small) for entry in batch.entries]
+            return [encoded(entry, is_small=batch.is_small) for entry in batch.entries]
         finally:
             for entry in batch.entries:
                 entry.content = None

@@ -114,10 +114,12 @@ class FanOut:
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
         blocks: BlockLists,
         handed: Callable[[ChatId, int], None] = lambda _chat, _sequence: None,
+        deliver: Callable[[Entry, ChatState], None] | None = None,
     ) -> None:
         """Create the fan-out; `open_entries` decrypts the content of entries.
 
-        `handed` is called after an entry was offered to connections.
+        `handed` is called after an entry was offered to connections. `deliver` delivers entries to
+        connections that other processes hold, in place of the delivery here.
         """
         self._connections = connections
         self._cached_state = cached_state
@@ -126,6 +128,7 @@ class FanOut:
         self._open_entries = open_entries
         self._blocks = blocks
         self._handed = handed
+        self._deliver = deliver or self._deliver_here
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
@@ -184,11 +187,11 @@ class FanOut:
     def _deliver_learnt(self, learnt: tuple[Entry, ChatState]) -> None:
         self._deliver(*learnt)
 
-    def _deliver(self, entry: Entry, state: ChatState) -> None:
+    def _deliver_here(self, entry: Entry, state: ChatState) -> None:
         connections_of, is_small = self._connections.by_user.get, state.is_small
         frame = None
-        concerned = state.members if entry.kind == "message" else _concerned(entry, state)
-        for user in concerned:
+        users = state.members if entry.kind == "message" else concerned(entry, state)
+        for user in users:
             for connection in connections_of(user, ()):
                 if frame is None:
                     frame = encode_entry(entry)
@@ -197,7 +200,7 @@ class FanOut:
             self._handed(entry.chat_id, entry.sequence)
 
     def _deliver_traced(self, span: Span, entry: Entry, state: ChatState) -> None:
-        found = sum(1 for user in _concerned(entry, state) for _ in self._connections.of(user))
+        found = sum(1 for user in concerned(entry, state) for _ in self._connections.of(user))
         delivering = span.child("deliver", attributes={CHAT_NAME: entry.chat_id})
         self._deliver(entry, state)
         delivering.end({CONNECTIONS: found})
@@ -270,7 +273,7 @@ def others_to_notify(
     return [other for other in others if not (is_direct and other in blocks.blocked)]
 
 
-def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
+def concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
     """Return the users who get an entry: the members after it, and the users whom it removed."""
     if entry.kind == "removed":
         return [*state.members, *(person.user for person in entry.people)]

@@ -164,9 +164,11 @@ class PushQueue:
 
     async def _work(self) -> None:
         tenant, key = await self._queues.get()
-        waiting, count = self._taken(key)
+        due, is_small, count = self._taken(key)
         outcome = "failed"
         try:
+            waiting = await self._left(key, due, is_small=is_small)
+            count -= len(due) - len(waiting.messages)
             outcome = await self._notify(key, waiting)
         except Unavailable:
             log.warning("the store does not answer", extra={"action": "push_waits"})
@@ -175,9 +177,9 @@ class PushQueue:
             declared.push_messages.counts[outcome] += count
             await self._queues.done(tenant)
 
-    def _taken(self, key: _Key) -> tuple[WaitingMessages, int]:
-        """Remove and return the messages that may be pushed now, and the number of those of which
-        the user is notified with them; the others wait on."""
+    def _taken(self, key: _Key) -> tuple[list[_Due], bool, int]:
+        """Remove and return the messages that may be pushed now, whether their chat is small, and
+        the number of all messages that are one notice with them; the others wait on."""
         now, pending = asyncio.get_running_loop().time(), self._pending[key]
         due = [one for one in pending.due if one.at <= now]
         pending.due = [one for one in pending.due if one.at > now]
@@ -191,22 +193,18 @@ class PushQueue:
             self._of_tenant[tenant] -= 1
             if not self._of_tenant[tenant]:
                 del self._of_tenant[tenant]
-        waiting = self._left(key, due, is_small=pending.is_small)
-        declared.push_messages.counts["taken"] += len(due) - len(waiting.messages)
-        return waiting, len(waiting.messages) + forgotten
+        return due, pending.is_small, len(due) + forgotten
 
-    def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
+    async def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
         """Return the messages that are not on any device that somebody looks at, newest first.
 
         A receipt covers all earlier messages. The newest message therefore decides whether receipts
         prove anything.
         """
         user, chat = key
-        left = [
-            one
-            for one in reversed(due)
-            if not self._looking.took(user, chat, one.message.sequence, is_small=is_small)
-        ]
+        taken = await self._looking.taken_up_to(user, chat, is_small=is_small)
+        left = [one for one in reversed(due) if one.message.sequence > taken]
+        declared.push_messages.counts["taken"] += len(due) - len(left)
         tells = bool(left) and left[0].receipts_tell
         tells = tells and is_small and not self._looking.is_away(user)
         messages = [one.message for one in left]

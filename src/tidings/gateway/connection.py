@@ -44,6 +44,17 @@ WRITE_BYTES_MAX = 32 * limits.KIB
 turn."""
 
 
+def refusal_frame(
+    context: GatewayContext, conversation: Conversation, refusal: Refusal, request: str | None
+) -> bytes:
+    """Count and record a refusal; return the frame that tells the client."""
+    declared.refusals.counts[refusal.code, "socket"] += 1
+    user = conversation.user
+    if request is not None and user is not None:
+        context.refusals.refused(request, refusal.code, "socket", tenant_of(user), user)
+    return encode(refused(refusal, request))
+
+
 class Connection(WSListener):
     """A client's WebSocket, from accept to close."""
 
@@ -292,11 +303,7 @@ class Connection(WSListener):
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""
-        declared.refusals.counts[refusal.code, "socket"] += 1
-        user = self.conversation.user
-        if request is not None and user is not None:
-            self._context.refusals.refused(request, refusal.code, "socket", tenant_of(user), user)
-        self.send(encode(refused(refusal, request)))
+        self.send(refusal_frame(self._context, self.conversation, refusal, request))
 
     def wake(self) -> None:
         """Continue to read from the log if the window has room."""

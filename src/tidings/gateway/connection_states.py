@@ -9,7 +9,7 @@ import msgspec
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model.ids import UserKey
-from tidings.ports.delivery import GatewayQuestions, Registry, RegistryUnavailable
+from tidings.ports.delivery import ConnectionDirectory, GatewayQuestions, RegistryUnavailable
 from tidings.ports.processes import Connections, ConnectionState
 from tidings.ports.world import Clock
 
@@ -67,7 +67,9 @@ class OwnConnections:
 class RemoteConnections:
     """Asks the other gateways for the connections of users."""
 
-    def __init__(self, registry: Registry, questions: GatewayQuestions, own: str) -> None:
+    def __init__(
+        self, registry: ConnectionDirectory, questions: GatewayQuestions, own: str
+    ) -> None:
         """Set up the questions; `own` is the name of this process, which is not asked."""
         self._registry = registry
         self._questions = questions

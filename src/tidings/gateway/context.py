@@ -203,6 +203,10 @@ async def _tells_no_erasures(_connection: ClientConnection, _hello: Hello) -> No
     """Do nothing: the default of a gateway that sends no erasures."""
 
 
+def _nobody_notes(_connection: ClientConnection) -> None:
+    """Do nothing, because a single process knows its connections."""
+
+
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
     """Do nothing, because a single process registers no connections."""
 
@@ -244,6 +248,8 @@ class GatewayContext(msgspec.Struct, frozen=True):
     that gives up its place to the new one, or None. Returns False if the user has too many
     connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
+    admitted: Callable[[ClientConnection], None] = _nobody_notes
+    """Called when a client is identified, before it gets anything."""
     blocked_of: Callable[[UserKey], Awaitable[Collection[str]]] = _blocks_nobody
     """Returns the ids of the users whom a user blocks."""
     tell_erasures: Callable[[ClientConnection, Hello], Awaitable[None]] = _tells_no_erasures

@@ -142,15 +142,18 @@ class Hub:
     """Keeps all connections of this process by user; notifies watchers when a user comes or
     goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_measured: bool = True) -> None:
+        """Create an empty hub; `is_measured` is False if another process measures the same
+        connections."""
         self.by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
         """The connections of each user who has one."""
         self._all: set[ClientConnection] = set()
         self._watchers: list[Callable[[UserKey, bool], None]] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._empty: asyncio.Event | None = None
-        report_queue("connections", self)
-        report(self, socket_readings)
+        if is_measured:
+            report_queue("connections", self)
+            report(self, socket_readings)
 
     def depths(self) -> Mapping[str, int]:
         """Return the numbers of connections and users, and how many bytes wait to be sent."""
@@ -220,13 +223,18 @@ class Hub:
         self._remove(longest, user)  # the client may take two seconds to answer the close frame
         return longest.conversation.connection
 
+    def give_up(self, user: UserKey, connection: ClientConnection) -> None:
+        """Free the place of a connection that is being closed for another one."""
+        if user in self.by_user:
+            self._remove(connection, user)
+
     def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
         """Remove a closed socket."""
         self._all.discard(connection)
         if not self._all and self._empty is not None:
             self._empty.set()
-        if user is not None and user in self.by_user:
-            self._remove(connection, user)
+        if user is not None:
+            self.give_up(user, connection)
 
     def _remove(self, connection: ClientConnection, user: UserKey) -> None:
         left = tuple(other for other in self.by_user[user] if other is not connection)

@@ -12,7 +12,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.gateway.tracing import Tracing
-from tidings.ports.delivery import GatewayQuestions, Registry, RegistryUnavailable
+from tidings.ports.delivery import ConnectionDirectory, GatewayQuestions, RegistryUnavailable
 from tidings.ports.journals import (
     FoundJournals,
     GatewayJournal,
@@ -87,7 +87,7 @@ class ClusterJournals:
     connections that have closed."""
 
     def __init__(
-        self, registry: Registry, questions: GatewayQuestions, local: LocalJournal | None
+        self, registry: ConnectionDirectory, questions: GatewayQuestions, local: LocalJournal | None
     ) -> None:
         """Set up the questions; `local` is None in a process without the gateway role."""
         self._registry = registry

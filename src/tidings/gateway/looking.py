@@ -22,14 +22,18 @@ class ConnectedDevices:
     def is_away(self, user: UserKey) -> bool:
         return any(connection.conversation.is_away for connection in self._hub.of(user))
 
-    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
-        for connection in self._looking(user):
-            position = connection.progress.get(chat)
-            if position is not None:
-                reached = position.received if is_small else position.sent
-                if reached >= sequence:
-                    return True
-        return False
+    async def taken_up_to(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
+        return self.reached(user, chat, is_small=is_small)
+
+    def reached(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
+        """Return what `taken_up_to` does, at once."""
+        positions = (connection.progress.get(chat) for connection in self._looking(user))
+        reached = (
+            position.received if is_small else position.sent
+            for position in positions
+            if position is not None
+        )
+        return max(reached, default=0)
 
     def _looking(self, user: UserKey) -> Iterator[ClientConnection]:
         for connection in self._hub.of(user):

@@ -258,6 +258,15 @@ class DeliveryProgress:
         )
         return list(islice(chats, most))
 
+    def confirmed(self) -> list[tuple[ChatId, int]]:
+        """Return the small chats of which the client has confirmed entries of this connection, each
+        with the last one."""
+        return [
+            (chat, position.received)
+            for chat, position in self.positions.items()
+            if position.is_small and position.received > position.start
+        ]
+
     def behind(self) -> list[ChatId]:
         """Return the chats that have to be read from the log."""
         return [chat for chat, position in self.positions.items() if position.is_behind]

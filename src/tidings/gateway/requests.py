@@ -224,10 +224,8 @@ class Requests:
         self._answered()
 
     def _confirm_sent(self, request: str, sent: Entry) -> None:
-        chat, sequence = sent.chat_id, sent.sequence
-        answer = SentFrame(request, chat, sequence, sent.message_id, rfc3339(sent.created_at))
-        self._connection.send(encode(answer))
-        self._connection.progress.sent_own(chat, sequence)
+        self._connection.send(sent_frame(request, sent))
+        self._connection.progress.sent_own(sent.chat_id, sent.sequence)
 
     # Receipts.
 
@@ -375,6 +373,14 @@ class Requests:
             close = self._connection.conversation.renew(caller)
         if close is not None:
             self._connection.close(close)
+
+
+def sent_frame(request: str, entry: Entry) -> bytes:
+    """Return the frame that confirms a message."""
+    answer = SentFrame(
+        request, entry.chat_id, entry.sequence, entry.message_id, rfc3339(entry.created_at)
+    )
+    return encode(answer)
 
 
 def page_frame(frame: Fetch, page: Page) -> PageFrame:

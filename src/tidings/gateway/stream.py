@@ -101,6 +101,7 @@ class Stream:
             return
         early = self._connection.conversation.admit(caller, device)
         connection_id = self._connection.conversation.connection = self._context.new_connection_id()
+        self._context.admitted(self._connection)
         self._connection.send(welcome(caller.user, device, connection_id, self._context.epoch))
         about = {"action": "welcomed", "connection": connection_id, "client": hello.client}
         log.debug("a client is connected", extra=about)

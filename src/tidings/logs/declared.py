@@ -47,6 +47,29 @@ ACTIONS: Final[dict[str, Action]] = {
         "hundredth refusal is logged.",
         ("count",),
     ),
+    "process_started": Action(
+        "The supervisor has started a process of the server.", ("job", "pid")
+    ),
+    "process_ended": Action(
+        "A process of the server ended. It is started again, unless the server ends with it.",
+        ("job", "code"),
+    ),
+    "process_given_up": Action(
+        "A process of the server ended too often before it was ready. The server ends.", ("job",)
+    ),
+    "socket_not_passed": Action(
+        "A front did not take a socket. Another front got it, or the client connects again.",
+        ("error",),
+    ),
+    "front_behind": Action(
+        "A front does not read fast enough. It gets no entries for now, and reads them from the "
+        "log later.",
+        ("front",),
+    ),
+    "owner_missing": Action(
+        "The process with the store did not come back in time. The front closes its connections.",
+        ("count",),
+    ),
     "welcomed": Action("A device is connected.", ("connection", "client")),
     "rate_limited": Action("A request, message or handshake is over a rate limit.", ("policy",)),
     "request_failed": Action(

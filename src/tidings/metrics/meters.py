@@ -171,3 +171,38 @@ def _series(metric: Metric, reported: Mapping[Key, float]) -> Series:
         metric.to_labels(key): (list(each.counts), each.total) for key, each in metric.of.items()
     }
     return Series(metric, values, histograms)
+
+
+Packed = list[tuple[str, list[tuple[Labels, float]], list[tuple[Labels, tuple[list[int], float]]]]]
+"""The values of all metrics of a process, by name, without their declarations."""
+
+
+def pack(series: Iterable[Series]) -> Packed:
+    """Return the values of metrics in a form that another process of the same version can read."""
+    return [
+        (one.metric.name, list(one.values.items()), list(one.histograms.items())) for one in series
+    ]
+
+
+def add_up(own: Iterable[Series], others: Iterable[Packed]) -> list[Series]:
+    """Add the values of other processes to those of this one."""
+    added = {one.metric.name: one for one in own}
+    for packed in others:
+        for name, values, histograms in packed:
+            added[name] = _added(added[name], values, histograms)
+    return list(added.values())
+
+
+def _added(
+    series: Series,
+    values: Iterable[tuple[Labels, float]],
+    histograms: Iterable[tuple[Labels, tuple[list[int], float]]],
+) -> Series:
+    summed, joined = dict(series.values), dict(series.histograms)
+    for labels, value in values:
+        summed[labels] = summed.get(labels, 0) + value
+    for labels, (counts, total) in histograms:
+        before, sum_before = joined.get(labels, ([0] * len(counts), 0.0))
+        both = [one + other for one, other in zip(before, counts, strict=True)]
+        joined[labels] = both, sum_before + total
+    return Series(series.metric, summed, joined)

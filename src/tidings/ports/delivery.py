@@ -174,7 +174,19 @@ class Refreshed(msgspec.Struct, frozen=True):
     """Connections that stay unregistered, because their users have too many other connections."""
 
 
-class Registry(Protocol):
+class ConnectionDirectory(Protocol):
+    """Finds the connections of users."""
+
+    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[ConnectionAddress]]:
+        """Return the connections of these users, in one round trip; users without any are omitted.
+
+        Raises:
+            RegistryUnavailable: The connections are unknown.
+        """
+        ...
+
+
+class Registry(ConnectionDirectory, Protocol):
     """Registers the connections of all gateways. A registration expires unless it is refreshed.
 
     A user has at most `limits.USER_CONNECTIONS_MAX` registrations, over all gateways.
@@ -203,14 +215,6 @@ class Registry(Protocol):
 
         Raises:
             RegistryUnavailable: It is unknown which of the connections are or were registered.
-        """
-        ...
-
-    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[ConnectionAddress]]:
-        """Return the connections of these users, in one round trip; users without any are omitted.
-
-        Raises:
-            RegistryUnavailable: The connections are unknown.
         """
         ...
 

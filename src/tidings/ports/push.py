@@ -257,7 +257,7 @@ class LookingDevices(Protocol):
         """Return True if the user has a connection whose device is away."""
         ...
 
-    def took(self, user: UserKey, chat: ChatId, sequence: int, *, is_small: bool) -> bool:
-        """Return True if a device that is not away has confirmed the entry or, in a large chat, if
-        the entry was written to its socket."""
+    async def taken_up_to(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
+        """Return the last entry of a chat that a device has confirmed that is not away or, in a
+        large chat, that was written to its socket; 0 if there is none."""
         ...

@@ -204,6 +204,10 @@ class ConnectionLimits:
         if not same_address:
             del self._idle[slot.address]
 
+    def adopt(self, address: str | None) -> Slot:
+        """Count a socket that was admitted before this process started."""
+        return self._taken(Slot(ConnectionClass.SOCKET, address))
+
     def use_reserve(self, slot: Slot) -> None:
         """Keep a connection in the reserve open, because it has sent a health check or the root
         key."""

@@ -13,7 +13,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from picows import WSListener, WSUpgradeRequest
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
@@ -48,12 +48,20 @@ VERSION: Final = b"13"
 KEY_BYTES: Final = 16
 
 
+class CountsSlots(Protocol):
+    """Counts the open connections."""
+
+    def leave(self, slot: Slot) -> None:
+        """Stop counting a connection."""
+        ...
+
+
 class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
     """One WebSocket connection. When it ends, it is no longer counted by the connection limits."""
 
     __slots__ = ("limits", "slot")
 
-    limits: ConnectionLimits | None
+    limits: CountsSlots | None
     slot: Slot | None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -64,7 +72,7 @@ class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types he
 
 def make_socket_protocol(
     make_listener: Callable[[WSUpgradeRequest], WSListener],
-    limits: ConnectionLimits | None,
+    limits: CountsSlots | None,
     slot: Slot | None,
 ) -> SocketProtocol:
     """Return the protocol for an open connection. It expects to read the upgrade request first."""
@@ -145,7 +153,7 @@ class Handshake:
 
         protocol = make_socket_protocol(admit, limits, slot)
         [key] = header_values(headers, b"sec-websocket-key")
-        return protocol, _request_head(key)
+        return protocol, request_head(key)
 
     def _address(self, headers: Headers, peer: str | None) -> str | None:
         forwarded = [v.decode("latin-1") for v in header_values(headers, b"x-forwarded-for")]
@@ -192,7 +200,8 @@ def _is_key(keys: list[bytes]) -> bool:
         return False
 
 
-def _request_head(key: bytes) -> bytes:
+def request_head(key: bytes) -> bytes:
+    """Return the head of a request for a socket with this key."""
     return (
         b"GET /v1/ws HTTP/1.1\r\nHost: tidings\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n"

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -170,12 +170,12 @@ class Listener:
         port: int = self._listeners[0].getsockname()[1]
         return port
 
-    async def open(self, host: str, port: int) -> None:
-        """Start to listen. Raises OSError if the address is not available."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            self._listeners.append(_listen(family, kind, protocol, address))
+    async def open(self, host: str, port: int, inherited: Sequence[socket.socket] = ()) -> None:
+        """Start to listen. Raises OSError if the address is not available.
+
+        If the process has inherited sockets that listen already, it uses these.
+        """
+        self._listeners += inherited or await asyncio.to_thread(listen, host, port)
         for listener in self._listeners:
             self._tasks.start(self._accept(listener))
 
@@ -298,6 +298,19 @@ def kind_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
     """
     is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
     return ConnectionClass.SOCKET if has_sockets and is_socket else ConnectionClass.HTTP
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of a host.
+
+    Raises:
+        OSError: An address is not available.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [
+        _listen(family, kind, protocol, address)
+        for family, kind, protocol, _, address in dict.fromkeys(found)
+    ]
 
 
 def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection of a front: sends entries itself, and leaves to the owner what changes a chat."""
+
+from typing import Final
+
+import msgspec
+
+from tidings.fronts.messages import Answered, AwayChanged, Opened, Perform, Renewed, SendToSocket
+from tidings.fronts.remote import RemoteOwner
+from tidings.gateway.connection import Connection
+from tidings.gateway.context import GatewayContext
+from tidings.gateway.conversation import State
+from tidings.gateway.requests import Requests
+from tidings.model import limits
+from tidings.model.chats import Move
+from tidings.model.ids import ChatId
+from tidings.model.refusals import TooManyWaiting
+from tidings.wire.frames import Away, ClientFrame, SendFrame, TypingFrame
+
+TTL_SECONDS_MAX: Final = 1 << 62
+"""Largest number of seconds that is passed on; messages to the owner have no larger integers."""
+_ERASED: Final = b'{"op":"erased"'
+
+
+class _ErasedFrame(msgspec.Struct):
+    """The field of an `erased` frame with which a device continues."""
+
+    n: int
+
+
+_decode_erased = msgspec.json.Decoder(_ErasedFrame).decode
+
+
+class ForwardingRequests(Requests):
+    """Passes messages and typing on to the owner, and carries out everything else itself."""
+
+    def __init__(
+        self, context: GatewayContext, connection: "FrontConnection", owner: RemoteOwner
+    ) -> None:
+        super().__init__(context, connection)
+        self._owner = owner
+        self._socket = connection.socket
+        self._sends: list[SendFrame] = []
+        """Messages that the owner has not answered, in their order."""
+
+    def perform(self, frame: ClientFrame) -> None:
+        super().perform(frame)
+        if isinstance(frame, Away):
+            self._owner.send(AwayChanged(self._socket, frame.away))
+
+    def send(self, frame: SendFrame) -> None:
+        if self._waiting + len(self._sends) >= limits.CONNECTION_REQUESTS_MAX:
+            self._connection.refuse(TooManyWaiting(), frame.id)
+            return
+        if frame.ttl_seconds is not None and abs(frame.ttl_seconds) > TTL_SECONDS_MAX:
+            frame.ttl_seconds = TTL_SECONDS_MAX  # refused like any other that is too long
+        self._sends.append(frame)
+        self._forward(frame)
+
+    def _forward(self, frame: SendFrame | TypingFrame) -> None:
+        follows = self._connection.progress.get(ChatId(frame.chat)) is not None
+        self._owner.send(Perform(self._socket, follows, frame))
+
+    def _type(self, chat: ChatId) -> None:
+        if not self._has_typed_lately(chat):
+            self._typed_at[chat] = self._connection.now()
+            self._forward(TypingFrame(chat))
+
+    async def _renew(self, token: str) -> None:
+        await super()._renew(token)
+        conversation = self._connection.conversation
+        if conversation.state is State.OPEN and conversation.caller is not None:
+            self._owner.send(Renewed(self._socket, conversation.caller))
+
+    def answered(self, request: str) -> None:
+        """Note that the owner has answered a message."""
+        for place, frame in enumerate(self._sends):
+            if frame.id == request:
+                del self._sends[place]
+                return
+
+    def repeat(self) -> None:
+        """Pass on again what no owner has answered.
+
+        A message that was stored before is not stored twice: its `client_message_id` is known.
+        """
+        for frame in self._sends:
+            self._forward(frame)
+
+
+class FrontConnection(Connection):
+    """A client's WebSocket at a front."""
+
+    requests: ForwardingRequests
+
+    def __init__(
+        self, context: GatewayContext, owner: RemoteOwner, socket: int, address: str | None
+    ) -> None:
+        self.socket = socket
+        """Number by which the owner names the socket."""
+        self.erasures: int | None = None
+        """Position of the last erasure that the device was sent; None if it gets none."""
+        self._owner = owner
+        super().__init__(context, None, address)
+        self.requests = ForwardingRequests(context, self, owner)
+
+    def opened(self) -> Opened | None:
+        """Return the message that makes this connection known; None before hello."""
+        told = self.conversation
+        if told.state is not State.OPEN or told.caller is None or not told.connection:
+            return None
+        assert told.device is not None, "a connection is open after its device was chosen"
+        return Opened(
+            self.socket, told.caller, told.device, told.connection, told.client, told.is_away
+        )
+
+    def take(self, message: SendToSocket | Answered) -> None:
+        """Send a frame of the owner, and note what it says."""
+        self.send(message.frame)
+        if isinstance(message, Answered):
+            if message.chat is not None:
+                self.progress.sent_own(message.chat, message.sequence)
+            self.requests.answered(message.request)
+        elif message.frame.startswith(_ERASED):
+            self.erasures = _decode_erased(message.frame).n
+
+    def resume(self) -> None:
+        """Repeat to a new owner what the last one may not have stored."""
+        user = self.conversation.user
+        if user is not None:
+            now = self._context.clock.now()
+            for chat, received in self.progress.confirmed():
+                self._context.receipts.note(Move(user, chat, received, 0, now))
+        self.requests.repeat()

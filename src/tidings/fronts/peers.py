@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The owner's view of one front: its sockets, its connections and users, and what it is sent."""
+
+import asyncio
+import itertools
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol, assert_never
+
+import msgspec
+
+from tidings.actions.identity.caller import UserCaller
+from tidings.fronts.link import FrontLink
+from tidings.fronts.messages import (
+    AwayChanged,
+    CompareHeads,
+    Deliver,
+    FrontMessage,
+    Held,
+    HeldSocket,
+    LinkAnswer,
+    LinkQuestion,
+    Moved,
+    Noted,
+    Opened,
+    PassedSocket,
+    Perform,
+    Renewed,
+    SocketClosed,
+)
+from tidings.fronts.mirrors import ConnectionMirror
+from tidings.fronts.passing import send_socket
+from tidings.fronts.questions import Answering, answer_to
+from tidings.gateway.conversation import State
+from tidings.model import limits
+from tidings.model.chats import Move
+from tidings.model.ids import UserKey
+from tidings.model.refusals import Unavailable
+from tidings.ports.processes import ProcessState
+from tidings.tasks import Tasks
+from tidings.wire.codes import Close
+
+log = logging.getLogger("tidings.fronts")
+
+QUEUED_BYTES_MAX: Final = 32 * 1024 * limits.KIB
+"""Bytes that may wait for a front. Beyond them it gets no entries, and compares heads later."""
+STOPPED_BYTES_MAX: Final = 4 * QUEUED_BYTES_MAX
+"""Bytes after which a front that reads nothing is given up: its link is closed, and it ends."""
+
+_decode = msgspec.msgpack.Decoder(FrontMessage).decode
+_decode_state = msgspec.msgpack.Decoder(ProcessState).decode
+
+
+class Reception(Protocol):
+    """What a front's messages need of the rest of the owner."""
+
+    def opened(self, opened: Opened, link: FrontLink, address: str | None) -> ConnectionMirror:
+        """Return a mirror for a new connection, which has a place if its user may have it."""
+        ...
+
+    def closed(self, mirror: ConnectionMirror) -> None:
+        """Forget a closed connection."""
+        ...
+
+    def held(self, socket: HeldSocket) -> Callable[[], None]:
+        """Count a socket that a front already held; return what stops counting it."""
+        ...
+
+    async def is_valid(self, caller: UserCaller) -> bool:
+        """Ask the store whether a token is still valid."""
+        ...
+
+    def moved(self, move: Move, interval_ms: int) -> None:
+        """Store a receipt within an interval."""
+        ...
+
+    def answers(self, peer: "FrontPeer") -> Answering:
+        """Return the answers to the questions of a front."""
+        ...
+
+
+class FrontPeer:
+    """One front, as long as its link lasts."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: socket.socket,
+        reception: Reception,
+        ended: Callable[["FrontPeer"], None],
+    ) -> None:
+        """Set up the view of a front; `channel` takes the descriptors of sockets for it."""
+        self.name = name
+        self.pid = 0
+        """Process id of the front; 0 until it has said which sockets it holds."""
+        self.state: ProcessState | None = None
+        self.users: dict[UserKey, int] = {}
+        """Users with the number of their connections at this front."""
+        self.connections: dict[int, ConnectionMirror] = {}
+        self._sockets: dict[int, Callable[[], None]] = {}
+        """Sockets of the front, each with what stops counting it."""
+        self._addresses: dict[int, str | None] = {}
+        self._numbers = itertools.count(1)
+        self._channel = channel
+        self._reception = reception
+        self._ended = ended
+        self._has_missed = False
+        self._tasks = Tasks("front")
+        self._answers = reception.answers(self)
+        self.link = FrontLink(_decode, self._take, self._lost, self._drained)
+        self.came = asyncio.Event()
+        """Set when the front has said which sockets it holds."""
+
+    @property
+    def sockets(self) -> int:
+        """Number of sockets that the front holds."""
+        return len(self._sockets)
+
+    async def close(self) -> None:
+        """End the link; the front ends too, or waits for another owner."""
+        self.link.close()
+        await self._tasks.close()
+
+    # To the front.
+
+    def hold(
+        self, descriptor: int, start: bytes, held: HeldSocket, leave: Callable[[], None]
+    ) -> bool:
+        """Pass a socket to the front; return False if the front does not take it."""
+        number = next(self._numbers)
+        numbered = msgspec.structs.replace(held, socket=number)
+        if not send_socket(self._channel, descriptor, PassedSocket(numbered, start)):
+            return False
+        self._sockets[number], self._addresses[number] = leave, held.address
+        return True
+
+    def deliver(self, deliver: Deliver) -> None:
+        """Send the front an entry, unless too much waits for the front already."""
+        if self.link.queued_bytes < QUEUED_BYTES_MAX:
+            self.link.send(deliver)
+            return
+        if not self._has_missed:
+            about = {"action": "front_behind", "front": self.name}
+            log.warning("a front does not keep up", extra=about)
+        self._has_missed = True
+        if self.link.queued_bytes > STOPPED_BYTES_MAX:
+            self.link.abort()
+
+    def _drained(self) -> None:
+        if self._has_missed:
+            self._has_missed = False
+            self.link.send(CompareHeads())
+
+    # From the front.
+
+    def _take(self, message: FrontMessage) -> None:
+        match message:
+            case Perform(number):
+                if (mirror := self.connections.get(number)) is not None:
+                    mirror.carry_out(message)
+            case Moved(move, interval_ms):
+                self._reception.moved(move, interval_ms)
+            case LinkQuestion():
+                self._tasks.start(self._answer(message))
+            case Opened():
+                self._open(message)
+            case SocketClosed(number):
+                self._close(number)
+            case Renewed(number, caller):
+                self._renew(number, caller)
+            case AwayChanged(number, is_away):
+                if (mirror := self.connections.get(number)) is not None:
+                    mirror.conversation.is_away = is_away
+            case Noted(state):
+                self.state = _decode_state(state)
+            case Held():
+                self._held(message)
+            case LinkAnswer():
+                raise AssertionError("the link takes answers")
+            case _:
+                assert_never(message)
+
+    async def _answer(self, ask: LinkQuestion) -> None:
+        self.link.send(await answer_to(ask, self._answers))
+
+    def _held(self, held: Held) -> None:
+        self.pid = held.pid
+        for one in held.sockets:
+            self._sockets[one.socket] = self._reception.held(one)
+            self._addresses[one.socket] = one.address
+        self._numbers = itertools.count(1 + max((one.socket for one in held.sockets), default=0))
+        self.came.set()
+
+    def _open(self, opened: Opened) -> None:
+        # From here on, a revocation finds the connection. One that came before is found by asking.
+        address = self._addresses.get(opened.socket)
+        mirror = self._reception.opened(opened, self.link, address)
+        self.connections[opened.socket] = mirror
+        user = opened.caller.user
+        self.users[user] = self.users.get(user, 0) + 1
+        self._tasks.start(self._check(mirror, opened.caller))
+
+    def _renew(self, number: int, caller: UserCaller) -> None:
+        mirror = self.connections.get(number)
+        if mirror is not None:
+            mirror.conversation.caller = caller
+            self._tasks.start(self._check(mirror, caller))
+
+    async def _check(self, mirror: ConnectionMirror, caller: UserCaller) -> None:
+        try:
+            is_valid = await self._reception.is_valid(caller)
+        except Unavailable:
+            mirror.close(Close.OVERLOADED)
+            return
+        if not is_valid and mirror.conversation.caller is caller:
+            mirror.close(Close.NOT_AUTHENTICATED)
+
+    def _close(self, number: int) -> None:
+        mirror = self.connections.pop(number, None)
+        if mirror is not None:
+            self._forget(mirror)
+        self._addresses.pop(number, None)
+        if (leave := self._sockets.pop(number, None)) is not None:
+            leave()
+
+    def _forget(self, mirror: ConnectionMirror) -> None:
+        user = mirror.conversation.user
+        assert user is not None, "a mirror is made for an identified user"
+        left = self.users[user] - 1
+        if left:
+            self.users[user] = left
+        else:
+            del self.users[user]
+        mirror.ended()
+        self._reception.closed(mirror)
+
+    def _lost(self, _link: FrontLink) -> None:
+        """Forget everything about a front whose link has ended."""
+        for number in list(self._sockets):
+            self._close(number)
+        for mirror in list(self.connections.values()):
+            mirror.conversation.state = State.CLOSED
+        self._channel.close()
+        self._tasks.cancel()
+        self._ended(self)
+
+
+def close_descriptor(descriptor: int) -> None:
+    """Close a socket that no front has taken."""
+    if descriptor >= 0:
+        os.close(descriptor)

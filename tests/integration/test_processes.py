@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One server as several processes: the owner with the store, and fronts with the sockets."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.integration.cores import all_of
+from tests.integration.socket_town import closed_with, friends, told, until_entries
+from tests.support.device import Device
+from tests.support.many_processes import FRONTS, ManyProcesses
+from tests.support.people import Town
+from tests.support.server import NO_LIMITS
+from tests.support.waiting import WAIT_SECONDS, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ManyProcesses]:
+    """A server with two fronts for all tests of this module."""
+    data = tmp_path_factory.mktemp("many") / "data"
+    async with ManyProcesses(data, environment=NO_LIMITS) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def town(server: ManyProcesses) -> AsyncIterator[Town]:
+    async with Town(server.url, server.root_key) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def group(town: Town, *names: str) -> AsyncIterator[tuple[str, list[Device]]]:
+    """A group and a connected device of each member; neighbours are at different fronts."""
+    chat, members = await friends(town, *names)
+    devices = [await member.device().connect() for member in members]
+    try:
+        yield chat, devices
+    finally:
+        await all_of(device.close() for device in devices)
+
+
+async def read(server: ManyProcesses, path: str) -> Any:
+    headers = {"Authorization": f"Bearer {server.root_key}"}
+    async with httpx.AsyncClient(trust_env=False, timeout=WAIT_SECONDS) as client:
+        answer = await client.get(f"{server.url}{path}", headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+
+async def processes(server: ManyProcesses) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await read(server, "/v1/state")).json()["processes"]
+    return found
+
+
+async def test_sockets_are_spread_and_everybody_gets_every_entry_once(
+    server: ManyProcesses, town: Town
+) -> None:
+    async with group(town, "ann", "ben", "cleo", "dan") as (chat, devices):
+        await all_of(device.send(chat) for device in devices for _ in range(5))
+        for device in devices:
+            got = await until_entries(device, chat, 1 + 15)
+            assert sorted(set(got)) == got, "in order, and none twice"
+
+        async def are_spread() -> bool:
+            sockets = [one["sockets"] for one in await processes(server) if one["sockets"]]
+            return len(sockets) == FRONTS and sum(sockets) == len(devices)
+
+        await until(are_spread)
+        text = (await read(server, "/metrics")).text
+        assert 'tidings_sockets{client="unknown"} 4.0' in text
+
+
+async def test_the_owner_dies_and_no_socket_notices(server: ManyProcesses, town: Town) -> None:
+    async with group(town, "ann", "ben", "cleo") as (chat, devices):
+        connections = [told(device, "welcome")[0]["connection"] for device in devices]
+        async with asyncio.TaskGroup() as sending:
+            sends = [sending.create_task(one.send(chat)) for one in devices for _ in range(10)]
+            await server.kill_owner()
+        answers = [send.result() for send in sends]
+        await devices[0].send(chat)
+        await until(lambda: all(one.logs.have.get(chat, 0) == 1 + 31 for one in devices))
+        assert len({answer["sequence"] for answer in answers}) == len(sends), "none is stored twice"
+        after = [told(device, "welcome")[-1]["connection"] for device in devices]
+        assert (after, [device.closes for device in devices]) == (connections, [[]] * len(devices))
+
+
+async def test_a_front_dies_and_only_its_sockets_do(server: ManyProcesses, town: Town) -> None:
+    async with group(town, "ann", "ben", "cleo", "dan") as (chat, devices):
+        os.kill(server.fronts[0], signal.SIGKILL)
+        await until(lambda: sum(not device.is_open for device in devices) == len(devices) // 2)
+        await server.start()
+        left = [device for device in devices if device.is_open]
+        await left[0].send(chat)
+        await until_entries(left[1], chat, 2)
+        again = next(device for device in devices if not device.is_open)
+        await again.connect()
+        await until_entries(again, chat, 2)
+
+
+async def test_a_signal_to_stop_lets_everybody_go(tmp_path: Path) -> None:
+    async with ManyProcesses(tmp_path / "data") as server:
+        async with Town(server.url, server.root_key) as town, group(town, "a", "b") as (_, devices):
+            fronts = server.fronts
+            assert await server.terminate() == 0
+            assert [await closed_with(device) for device in devices] == [1012, 1012]
+        await until(lambda: not any(Path(f"/proc/{front}").exists() for front in fronts))
+        assert [line for line in server.log_lines() if line.get("level") == "error"] == []

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the supervisor starts a process again, and when it gives up."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tidings.assembly.supervisor import EARLY_ENDS_MAX
+
+PROGRAM = """
+import os, signal, sys, time
+from pathlib import Path
+from tidings.assembly.supervisor import SupervisedJob, Supervisor
+
+told = Path(sys.argv[1])
+
+def note(word):
+    with told.open("a") as file:
+        file.write(word + " ")
+    return told.read_text().split().count(word)
+
+def serve(supervised):
+    note("owner")
+    supervised.say_ready()
+    signal.sigwait({signal.SIGTERM})
+    return 0
+
+def end(code):
+    def run(supervised):
+        note("owner")
+        return code
+    return run
+
+def fail_once(supervised):
+    if note("front") < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    supervised.say_ready()
+    os.kill(os.getppid(), signal.SIGTERM)
+    supervised.control.recv(1)  # until the supervisor ends it
+    return 0
+
+def fail(supervised):
+    note("front")
+    return 3
+
+def block(run):
+    def blocked(supervised):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        return run(supervised)
+    return blocked
+"""
+
+
+def outcome(folder: Path, jobs: str) -> tuple[int, list[str]]:
+    """Run a supervisor; return its exit code, and which processes ran."""
+    told = folder / "told"
+    told.write_text("")
+    program = PROGRAM + f"\nsys.exit(Supervisor([{textwrap.dedent(jobs)}], []).run())"
+    done = subprocess.run([sys.executable, "-c", program, str(told)], timeout=60, check=False)
+    return done.returncode, sorted(told.read_text().split())
+
+
+def test_a_front_that_dies_is_started_again_and_a_signal_ends_all(tmp_path: Path) -> None:
+    jobs = """
+        SupervisedJob("owner", block(serve)), SupervisedJob("front", fail_once, is_front=True)
+    """
+    assert outcome(tmp_path, jobs.strip()) == (0, ["front", "front", "owner"])
+
+
+def test_a_front_that_is_never_ready_ends_the_server(tmp_path: Path) -> None:
+    jobs = 'SupervisedJob("owner", block(serve)), SupervisedJob("front", fail, is_front=True)'
+    code, ran = outcome(tmp_path, jobs)
+    assert (code, ran) == (3, ["front"] * EARLY_ENDS_MAX + ["owner"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_an_owner_that_ends_before_it_is_ready_is_not_started_again(
+    tmp_path: Path, code: int
+) -> None:
+    assert outcome(tmp_path, f'SupervisedJob("owner", end({code}))') == (code, ["owner"])
