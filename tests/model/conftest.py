@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite(
     "tests.model.file_rules",
     "tests.model.ground",
+    "tests.model.inbox_escalation",
     "tests.model.inbox_later",
     "tests.model.inbox_tenant",
     "tests.model.member_rules",
