@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", choices=FAMILIES, nargs="+", default=list(FAMILIES))
     parser.add_argument("--kind", choices=KINDS, nargs="+", default=list(KINDS))
     parser.add_argument("--shape", choices=SHAPES, nargs="+", default=list(SHAPES))
-    parser.add_argument("--seconds", type=float, default=2.5)
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--half-rounds", type=int, default=5, help="0: nothing at half load")
     return parser.parse_args()

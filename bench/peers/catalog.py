@@ -140,5 +140,10 @@ def obtained(names: Collection[str]) -> list[Peer]:
         try:
             peers += FAMILIES[name]()
         except PeerError as error:
-            print(f"SKIPPED {name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+            say_skipped(name, error)
     return [*peers, NOTHING]
+
+
+def say_skipped(name: str, error: Exception) -> None:
+    """Say in one line that a server is not measured, and why."""
+    print(f"SKIPPED {name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)

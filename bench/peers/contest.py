@@ -7,11 +7,13 @@ from typing import Final
 import msgspec
 
 from bench.machine import Others
-from bench.peers.catalog import Peer
+from bench.peers.catalog import OURS, Peer, say_skipped
 from bench.peers.load import Load, group_load, pairs_load
 from bench.peers.member import Server
 from bench.peers.outcome import GROUP, PAIRS, Outcome
+from bench.peers.processes import PeerError
 from bench.peers.shapes import Shape
+from bench.peers.wire import WireError
 
 KINDS: Final = {PAIRS: pairs_load, GROUP: group_load}
 
@@ -31,10 +33,21 @@ async def outcomes(peers: Sequence[Peer], plan: Plan) -> AsyncIterator[Outcome]:
         first = number % len(peers)
         for peer in (*peers[first:], *peers[:first]):
             others = Others()
-            async with peer.start() as server:
-                found = await _runs(peer.who, server, plan, number)
-            for outcome in found:
+            for outcome in await _of_round(peer, plan, number):
                 yield msgspec.structs.replace(outcome, others=others.share())
+
+
+async def _of_round(peer: Peer, plan: Plan, number: int) -> list[Outcome]:
+    """Return the outcomes of one server. If another server than ours fails, a line says so, and it
+    has no outcome in this round."""
+    try:
+        async with peer.start() as server:
+            return await _runs(peer.who, server, plan, number)
+    except (PeerError, WireError) as error:
+        if peer is OURS:
+            raise
+        say_skipped(peer.who, error)
+        return []
 
 
 async def _runs(who: str, server: Server, plan: Plan, number: int) -> list[Outcome]:
