@@ -11,7 +11,12 @@ from typing import Final
 from bench.peers.member import Member, Server
 from bench.peers.outcome import Outcome
 from bench.peers.shapes import Shape
-from tidings.tools.load_runs import PACE_SECONDS, latency_of, merge_samples
+from tidings.tools.load_runs import (
+    FIRST_ANSWER_SECONDS_MAX,
+    PACE_SECONDS,
+    latency_of,
+    merge_samples,
+)
 
 WARM_UP_SECONDS: Final = 1.0  # as the load of `make bench` does
 SETTLING_SECONDS_MAX: Final = 30.0
@@ -127,7 +132,7 @@ class Load:
     async def _measured(
         self, server: Server, who: str, seconds: float, pacing: asyncio.Task[None] | None = None
     ) -> Outcome:
-        await asyncio.sleep(WARM_UP_SECONDS)
+        await self._warmed_up()
         for sender in self._senders:
             sender.latencies_ms = array("d")
         started, load_cpu, cpu = perf_counter(), process_time(), server.cpu_seconds()
@@ -149,6 +154,14 @@ class Load:
             cpu_seconds={name: cpu_now[name] - cpu[name] for name in cpu},
             load_cpu=load_cpu / elapsed,
         )
+
+    async def _warmed_up(self) -> None:
+        """Wait until every sender has got an answer, then a little longer. The first messages are
+        slower on every server, and all of them come at once."""
+        deadline = perf_counter() + FIRST_ANSWER_SECONDS_MAX
+        while perf_counter() < deadline and not all(one.answered for one in self._senders):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(WARM_UP_SECONDS)
 
     @property
     def _answered(self) -> int:

@@ -69,6 +69,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def faults(self) -> list[str]:
         """Reasons why this run is not valid."""
         found = []
+        if not self.rate:
+            found.append(f"{self.kind}, {self.shape}: no message was completed")
         if self.missing:
             found.append(f"{self.missing} deliveries MISSING")
         if self.rows is not None and self.rows.found != self.rows.expected:
