@@ -30,7 +30,9 @@ class Tasks:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
+        """Tasks that have not ended. Each connection has a group: an empty set would take 216 bytes
+        of it, an empty dictionary takes 64."""
         self._is_closing = False
         self.failed_steps = 0
         """Number of steps of background loops that raised an error."""
@@ -41,7 +43,7 @@ class Tasks:
         Work for many callers must not run in the context of the request that happened to start it.
         """
         task = asyncio.get_running_loop().create_task(work, context=Context())
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._ended)
         if self._is_closing:
             task.cancel()
@@ -84,7 +86,7 @@ class Tasks:
                 await asyncio.sleep(seconds)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()):
             log.error(
                 "background task failed",
