@@ -13,12 +13,12 @@ from tests.support.mail_server import TestMailServer, open_mail_server
 from tests.support.metrics import values_of
 from tests.support.people import Town
 from tests.support.server import NO_LIMITS, ServerProcess
-from tests.support.waiting import until
+from tests.support.waiting import WAIT_SECONDS, until
 
 
 async def emails(server: ServerProcess, outcome: str) -> float:
     """How many e-mails had this outcome since the last start."""
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=WAIT_SECONDS) as http:
         headers = {"Authorization": f"Bearer {server.root_key}"}
         answer = await http.get(f"{server.url}/metrics", headers=headers)
     name = "tidings_emails_total", frozenset({("outcome", outcome)})
@@ -28,7 +28,7 @@ async def emails(server: ServerProcess, outcome: str) -> float:
 async def tell(town: Town, name: str, title: str) -> None:
     """Post a notification to a new user with an address, who does not read it."""
     key, person = await town.tenant_key(), await town.user(name)
-    async with httpx.AsyncClient(base_url=town.url) as http:
+    async with httpx.AsyncClient(base_url=town.url, timeout=WAIT_SECONDS) as http:
         answer = await http.put(
             f"/v1/tenants/{town.tenant}/users/{name}",
             json={"email": f"{name}@example.org"},
