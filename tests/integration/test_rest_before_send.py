@@ -234,14 +234,14 @@ async def test_a_tenant_without_a_hook_does_not_wait(
     ann = await rest.user("ann", "plain")
     chat = await ann.group(name="Alone")
     await ann.send(chat, "m1")
-    lines = rest.core.verbs.post.lines
+    queues = rest.core.verbs.post.queues
 
     def enter(*_: Any) -> None:
         raise AssertionError("a message without a hook does not wait")
 
-    monkeypatch.setattr(lines, "enter", enter)
+    monkeypatch.setattr(queues, "enter", enter)
     await ann.send(chat, "m2")
-    assert not lines.waiting
+    assert not queues.waiting
 
 
 @pytest.mark.parametrize("wrong", [{"url": "ftp://host/"}, {"url": "https://a/", "timeout_ms": 0}])

@@ -22,7 +22,7 @@ from tidings.actions.chat.before_send import (
 )
 from tidings.actions.chat.message_checks import check_content
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_queues import LINE_MAX, SendLines
+from tidings.actions.chat.send_queues import SENDS_WAITING_MAX, SendQueues
 from tidings.model.before_send import BeforeSend, before_send_in
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
@@ -199,11 +199,11 @@ async def test_a_stored_mistake_is_no_hook() -> None:
     assert before_send_in({"before_send": None}) is None
 
 
-class Line:
-    """A line, and what comes out of it."""
+class Sends:
+    """Messages that wait in a queue, and what became of those that left it."""
 
     def __init__(self) -> None:
-        self.lines = SendLines()
+        self.queues = SendQueues()
         self.left: list[object] = []
 
     def enter(self, name: str) -> "asyncio.Future[Verdict]":
@@ -218,31 +218,31 @@ class Line:
         def refuse(refusal: Refusal) -> None:
             self.left.append((name, refusal.code))
 
-        self.lines.enter(ANN, CHAT, judge, propose, refuse)
+        self.queues.enter(ANN, CHAT, judge, propose, refuse)
         return judged
 
 
 async def test_messages_leave_in_order_of_arrival() -> None:
-    line = Line()
-    first, second, third, fourth = (line.enter(name) for name in "abcd")
-    assert list(line.lines.waiting) == [(ANN, CHAT)]
+    sends = Sends()
+    first, second, third, fourth = (sends.enter(name) for name in "abcd")
+    assert list(sends.queues.waiting) == [(ANN, CHAT)]
     third.set_result("c!")
     second.set_exception(StoreUnavailable())
     fourth.set_exception(ValueError("as the test wants"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert line.left == []
+    assert sends.left == []
     first.set_result(None)
-    await until(lambda: len(line.left) == 4)
+    await until(lambda: len(sends.left) == 4)
     down = StoreUnavailable.code
-    assert line.left == [("a", None), ("b", down), ("c", "c!"), ("d", down)]
-    assert not line.lines.waiting
+    assert sends.left == [("a", None), ("b", down), ("c", "c!"), ("d", down)]
+    assert not sends.queues.waiting
 
 
-async def test_a_line_is_bounded() -> None:
-    line = Line()
-    waiting = [line.enter("waits") for _ in range(LINE_MAX)]
-    refused = line.enter("is refused")
+async def test_a_queue_is_bounded() -> None:
+    sends = Sends()
+    waiting = [sends.enter("waits") for _ in range(SENDS_WAITING_MAX)]
+    refused = sends.enter("is refused")
     assert not any(judged.done() for judged in (*waiting, refused))
-    assert line.left == [("is refused", ChatBusy.code)]
-    await line.lines.close()
+    assert sends.left == [("is refused", ChatBusy.code)]
+    await sends.queues.close()

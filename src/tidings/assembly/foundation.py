@@ -10,7 +10,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.before_send import BeforeSendHooks
 from tidings.actions.chat.message_checks import check_content
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_queues import SendLines
+from tidings.actions.chat.send_queues import SendQueues
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.export.exporting import BACKUP, ExportProof
@@ -52,7 +52,7 @@ class Foundation(msgspec.Struct, frozen=True):
     webhooks: WebhookDirectory
     remind: Reminders
     tenant_events: TenantEvents
-    lines: SendLines
+    send_queues: SendQueues
     start_job: StartJob
     profiles: ProfileCache
     indexer: Indexer
@@ -86,8 +86,8 @@ async def open_foundation(
     quotas.start()
     retention = Retention(store.inbox_settings, clock)
     stack.push_async_callback(retention.close)
-    lines = SendLines()
-    stack.push_async_callback(lines.close)
+    send_queues = SendQueues()
+    stack.push_async_callback(send_queues.close)
     posts = LazySignedPosts(config.network.outgoing_allow, clock, chance)
     stack.push_async_callback(posts.close)
     webhooks = WebhookDirectory(store.webhooks)
@@ -107,7 +107,7 @@ async def open_foundation(
         webhooks=webhooks,
         remind=remind,
         tenant_events=TenantEvents(webhooks, store.tenant_events, remind, clock),
-        lines=lines,
+        send_queues=send_queues,
         start_job=StartJob(store.tenant_jobs, clock),
         profiles=ProfileCache(store.users, clock),
         indexer=Indexer(store.log, store.search_index, vault, clock),

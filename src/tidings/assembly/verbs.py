@@ -322,7 +322,7 @@ def _sending(base: Foundation, bans: Bans) -> Post:
         base.quotas,
         base.retention,
         base.hooks,
-        base.lines,
+        base.send_queues,
         bans,
         base.store.uploads,
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of messages that wait for the rules of their tenant or for its hook.
+"""Queues of messages that wait for the rules of their tenant or for its hook.
 
-Messages of one sender to one chat wait in a line. The hook is asked about all of them at the same
-time, but they are appended in the order in which they arrived.
+Messages of one sender to one chat wait in one queue. The hook is asked about all of them at the
+same time, but they are appended in the order in which they arrived.
 """
 
 from collections import deque
@@ -18,13 +18,13 @@ from tidings.model.retention import RetentionRule
 from tidings.ports.store import set_requester, user_requester
 from tidings.tasks import Tasks
 
-LINE_MAX: Final = limits.CONNECTION_REQUESTS_MAX
+SENDS_WAITING_MAX: Final = limits.CONNECTION_REQUESTS_MAX
 """Maximum number of messages of one sender to one chat that wait."""
 
 
 @dataclass(slots=True)
-class _Place:
-    """A message in a line. It is appended when it is judged and the first of its line."""
+class _WaitingSend:
+    """A message in a queue. It is appended after it is judged, and after those before it."""
 
     propose: Callable[[RetentionRule, Verdict], None]
     refuse: Callable[[Refusal], None]
@@ -38,12 +38,12 @@ class _Place:
             self.propose(*self.judged)
 
 
-class SendLines:
+class SendQueues:
     """Messages that wait for the rules of their tenant or for its hook, in order of arrival."""
 
     def __init__(self) -> None:
-        self.waiting: dict[tuple[UserKey, ChatId], deque[_Place]] = {}
-        """The lines, by sender and chat. Most of the time there are none."""
+        self.waiting: dict[tuple[UserKey, ChatId], deque[_WaitingSend]] = {}
+        """The queues, by sender and chat. Most of the time there are none."""
         self._tasks = Tasks("hooks")
 
     def enter(
@@ -56,37 +56,37 @@ class SendLines:
     ) -> None:
         """Start to judge a message; call `propose` or `refuse` once the messages before it are
         done."""
-        line = self.waiting.setdefault((sender, chat), deque())
-        if len(line) >= LINE_MAX:
+        queue = self.waiting.setdefault((sender, chat), deque())
+        if len(queue) >= SENDS_WAITING_MAX:
             refuse(ChatBusy())
             return
-        place = _Place(propose, refuse)
-        line.append(place)
-        self._tasks.start(self._judge(sender, chat, place, judge))
+        send = _WaitingSend(propose, refuse)
+        queue.append(send)
+        self._tasks.start(self._judge(sender, chat, send, judge))
 
     async def _judge(
         self,
         sender: UserKey,
         chat: ChatId,
-        place: _Place,
+        send: _WaitingSend,
         judge: Callable[[], Awaitable[tuple[RetentionRule, Verdict]]],
     ) -> None:
         set_requester(user_requester(sender))
         try:
-            place.judged = await judge()
+            send.judged = await judge()
         except Refusal as refusal:
-            place.judged = refusal
+            send.judged = refusal
         except Exception:
-            place.judged = StoreUnavailable()
+            send.judged = StoreUnavailable()
             raise
         finally:
             self._move(sender, chat)
 
     def _move(self, sender: UserKey, chat: ChatId) -> None:
-        line = self.waiting[sender, chat]
-        while line and line[0].judged is not None:
-            line.popleft().leave()
-        if not line:
+        queue = self.waiting[sender, chat]
+        while queue and queue[0].judged is not None:
+            queue.popleft().leave()
+        if not queue:
             del self.waiting[sender, chat]
 
     async def close(self) -> None:

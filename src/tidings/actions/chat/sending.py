@@ -18,7 +18,7 @@ from tidings.actions.chat.message_checks import (
 )
 from tidings.actions.chat.replies import ReplyTarget
 from tidings.actions.chat.retention import Retention
-from tidings.actions.chat.send_queues import SendLines
+from tidings.actions.chat.send_queues import SendQueues
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.quotas import Meter, TenantQuotas
@@ -238,7 +238,7 @@ class Post(msgspec.Struct, frozen=True):
     quotas: TenantQuotas | None = None
     retention: Retention | None = None
     hooks: BeforeSendHooks | None = None
-    lines: SendLines = msgspec.field(default_factory=SendLines)
+    queues: SendQueues = msgspec.field(default_factory=SendQueues)
     bans: Bans | None = None
     uploads: Uploads | None = None
 
@@ -289,7 +289,7 @@ class Post(msgspec.Struct, frozen=True):
         kind = content_type or PLAIN_TEXT
         draft = (chat, key, content, kind, ttl_ms, answer, meter, requests, span, options)
         rule = KEEP_ALL if self.retention is None else self.retention.rule_nowait(tenant, now)
-        waiting = self.lines.waiting
+        waiting = self.queues.waiting
         if rule is None or rule.hook is not None or (waiting and (sender, chat) in waiting):
             self._propose_later(draft)
         else:
@@ -337,7 +337,7 @@ class Post(msgspec.Struct, frozen=True):
             return await hooks.judge(sender, hooked, is_asked=is_asked)
 
         propose, refuse = partial(self._propose, draft), partial(_refuse, answer)
-        self.lines.enter(sender, chat, judge, propose, refuse)
+        self.queues.enter(sender, chat, judge, propose, refuse)
 
     def _target(self, chat: ChatId, options: SendOptions) -> ReplyTarget | None:
         if options.reply_to is None:
