@@ -156,7 +156,7 @@ export class Pages {
     this.#count = 1;
   }
 
-  /** Load all pages again that are shown. */
+  /** Load all pages on the screen again. */
   async load() {
     const { query } = this;
     const rows = [];

@@ -28,7 +28,7 @@ import { bytes, said } from "./text.js";
 
 const TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/;
 const NAME_CHARACTERS_MAX = 255;
-/** What the user is told of a refusal. */
+/** The texts that explain refusals to the user. */
 const REASONS = /** @type {const} */ ({
   "attachment.too_large": "fileTooLarge",
   "attachment.type": "fileType",

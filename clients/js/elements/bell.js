@@ -21,7 +21,7 @@ export class TidingsBell extends TidingsElement {
   #chosen = "";
   #isOpen = false;
   #isFinding = false;
-  /** When the newest notification came that the user has seen in the open panel. */
+  /** Time of the newest notification that the user has seen in the open panel. */
   #seen = "";
   /** The user who has seen it. */
   #user = "";
@@ -73,7 +73,7 @@ export class TidingsBell extends TidingsElement {
     return `tidings seen ${this.#user} ${this.inbox}`;
   }
 
-  /** Load what the user has seen, once it is known who that is: two tabs can be two users. */
+  /** Load the time of the last look, once the user is known: two tabs can have two users. */
   #meet() {
     const { user } = this.tidings ?? {};
     if (!user || user === this.#user) return;

@@ -46,7 +46,7 @@ export class ChatParts extends TidingsElement {
     (await this.attempt(this.account.get()))?.failed();
   }
 
-  /** Load what shows files, because there is one. */
+  /** Load the module that shows files, because a message has one. */
   showFiles() {
     void this.files.get().then(this.update, () => {});
   }

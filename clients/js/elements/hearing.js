@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Load what plays sounds, if the user has switched it on in this browser. */
+/** Loads the module that plays sounds, if the user has switched it on in this browser. */
 
 /** @typedef {import("../src/tidings.js").Tidings} Tidings */
 
-/** The name under which the browser keeps the inbox whose quiet hours hold. @param {Tidings} tidings */
+/** The key under which the browser stores the inbox whose quiet hours apply. @param {Tidings} tidings */
 export const soundKey = ({ name }) => `${name} sound`;
 
 /** @param {Tidings} tidings */

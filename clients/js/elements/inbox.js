@@ -32,7 +32,7 @@ export class TidingsInbox extends TidingsElement {
   #refreshing;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #waking;
-  /** What is behind the options, and the choices of a snooze. @type {Lazy<InboxMore>} */
+  /** The pages behind the options, and the menu for a snooze. @type {Lazy<InboxMore>} */
   #more = new Lazy(async () => Promise.reject());
 
   constructor() {
@@ -100,14 +100,14 @@ export class TidingsInbox extends TidingsElement {
     }
   }
 
-  /** Load everything again that is shown, once for all changes of a moment. */
+  /** Reload everything that is shown, once for all changes of a moment. */
   refresh() {
     clearTimeout(this.#refreshing);
     this.#isStale = true;
     this.#refreshing = setTimeout(() => this.#isLoading || void this.#load(), REFRESH_MS);
   }
 
-  /** Load it; what changes meanwhile is loaded after that, and never at the same time. */
+  /** Reload now. Changes that come meanwhile cause another reload after this one. */
   async #load() {
     this.#isLoading = true;
     this.#isStale = false;
@@ -116,7 +116,7 @@ export class TidingsInbox extends TidingsElement {
     if (this.#isStale && this.isConnected) this.refresh();
   }
 
-  /** Load it again when the next snooze ends: the server does not say so. */
+  /** Set a timer to reload when the next snooze ends, because the server does not report this. */
   async #wake() {
     const { tidings } = this;
     const asked = tidings?.request("GET", `${this.path}/notifications?snoozed=true&limit=100`);

@@ -50,7 +50,7 @@ export class Links {
     return "";
   }
 
-  /** Ask for what is shown, a few at a time, those first that were wanted last. */
+  /** Ask for the links that are shown, a few at a time. The one that was wanted last comes first. */
   #ask() {
     while (this.#asked.size < ASKED_MAX && this.#wanted.size) {
       const [key, ask] = /** @type {[string, () => Promise<void>]} */ ([...this.#wanted].at(-1));

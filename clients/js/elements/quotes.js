@@ -46,7 +46,7 @@ export class Quotes {
     else if (type === "entry") this.#loaded.delete(`${entry.chat} ${entry.target}`);
   }
 
-  /** Load one message after the other, those first that were asked for last. */
+  /** Load the messages one by one. The one that was asked for last comes first. */
   async #load() {
     while (this.#wanted.size) {
       const [key, wanted] = /** @type {[string, any]} */ ([...this.#wanted].at(-1));

@@ -22,7 +22,7 @@ import { moment, said } from "./text.js";
 
 const PAGES_MAX = 5;
 const HOUR_MS = 3_600_000;
-/** What the user is told of a refusal. */
+/** The texts that explain refusals to the user. */
 const REASONS = /** @type {const} */ ({
   "chat.not_found": "whyNotMember",
   restored: "whyRestored",
@@ -32,7 +32,7 @@ export class Scheduled {
   #element;
   #tidings;
   #messages = /** @type {ScheduledMessage[] | null} */ (null);
-  /** What was sent last, and its id: a repeat of the same has the same. */
+  /** The last request, and its id. A repeat of the request gets the same id. */
   #attempted = { body: "", id: "" };
 
   /**
@@ -135,7 +135,7 @@ export class Scheduled {
     element.say(said(words.isScheduled, { when }));
   }
 
-  /** What has chosen files for the next message, if any are. */
+  /** The files that were chosen for the next message, if there are any. */
   get #files() {
     const { value } = this.#element.files;
     return value?.chosen.length ? value : null;

@@ -7,7 +7,7 @@ import { soundKey } from "./hearing.js";
 /** @typedef {{from: string, to: string, timezone: string}} QuietHours */
 
 const REST_MS = 2_000;
-/** What is older has arrived after an interruption. */
+/** No sound is played for messages older than this: they arrived after an interruption. */
 const NEW_MS_MAX = 30_000;
 const TONES_HZ = [660, 880];
 const TONE_SECONDS = 0.18;
@@ -36,7 +36,7 @@ class Sound {
     tidings.on((event) => this.#happens(event));
   }
 
-  /** Switch it on or off. @param {string} inbox - Whose quiet hours hold; empty for off. */
+  /** Switch it on or off. @param {string} inbox - The inbox whose quiet hours apply; empty for off. */
   use(inbox) {
     if (inbox) localStorage.setItem(soundKey(this.#tidings), inbox);
     else localStorage.removeItem(soundKey(this.#tidings));

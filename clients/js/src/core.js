@@ -232,7 +232,7 @@ export class Core {
     await this.#adopt();
   }
 
-  /** Send what tabs have kept that were closed before they could hand it over. */
+  /** Send the messages that other tabs kept, because they were closed before they sent them. */
   async #adopt() {
     await this.#journal.flush();
     const { outbox } = await this.#storage.load();

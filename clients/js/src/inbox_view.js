@@ -91,7 +91,7 @@ export class InboxView extends View {
     this.#mark(await this.#core.rest.request("PUT", `${this.#path}/read`, { ids }), ids, at);
   }
 
-  /** Mark everything as read that is shown now. */
+  /** Mark all notifications that are shown now as read. */
   async readAll() {
     const ids = [...this.#items.keys()];
     const newest = this.snapshot().notifications[0];

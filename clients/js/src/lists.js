@@ -116,7 +116,7 @@ export class MessagesView extends View {
     this.#timer = setTimeout(() => void this.reload().catch(() => {}), RELOAD_MS);
   }
 
-  /** Load all pages again that were loaded. @returns {Promise<void>} */
+  /** Load all loaded pages again. @returns {Promise<void>} */
   async reload() {
     const news = this.#news;
     /** @type {Row[]} */

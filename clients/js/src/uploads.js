@@ -111,7 +111,7 @@ export class Uploads extends View {
   }
 
   /**
-   * Try a message again that has failed.
+   * Try a failed message again.
    *
    * @param {string} _chat
    * @param {string} id
