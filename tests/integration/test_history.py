@@ -84,7 +84,7 @@ async def test_what_the_tenant_posted_elsewhere(rest: Rest) -> None:
     page = await xia.ok("GET", f"/v1/chats/{chat_id('posts')}/messages?after=0")
     shown = [(one["sender_id"], one["content"], one["posted_by"]) for one in page["data"]]
     assert shown == [("~tenant", "number 2", "tenant"), ("xia", "number 3", "tenant")]
-    with pytest.raises(BadLine, match="line 7: a message of ~tenant is posted_by tenant"):
+    with pytest.raises(BadLine, match="line 7: a message of ~tenant must have posted_by tenant"):
         await add(rest, *lines, message("posts", 4, "~tenant"))
 
 

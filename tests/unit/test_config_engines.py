@@ -158,7 +158,7 @@ def test_roles_by_flag() -> None:
         (without(SQS, "JOBS", "SQS_REGION"), "has no effect without TIDINGS_JOBS=sqs"),
         ({**MANY, "JOBS": "store"}, "TIDINGS_JOBS=store is for a single process"),
         ({**TABLES, "JOBS": "kafka"}, "TIDINGS_JOBS=kafka is for several processes"),
-        ({"BLOBS": "s3://"}, "is not a place such as s3://bucket/prefix"),
+        ({"BLOBS": "s3://"}, "is not an address such as s3://bucket/prefix"),
         ({"BLOBS": "s3://abc", "ATTACHMENTS": "off"}, "has no effect with TIDINGS_ATTACHMENTS=off"),
         ({"BLOBS": "s3://abc", "ATTACHMENTS_FOLDER": "x"}, "files have one place"),
     ],

@@ -60,7 +60,7 @@ def group_cost(members: int) -> int:
 
 
 WEBHOOK_COST: Final = 20
-"""Tokens that a request costs for which the server posts to a webhook endpoint, or replays many
+"""Tokens that a request costs if it makes the server post to a webhook endpoint, or replay many
 events."""
 PULL_COST: Final = 5
 """Tokens that a request for the events of an endpoint costs, which reads up to 100 entries."""

@@ -24,7 +24,7 @@ from tidings.ports.journals import TraceStep
 
 TAG: Final = "Explain"
 UNKNOWN: Final = "unknown"
-"""Value of a time or a place that is not kept."""
+"""Value of a time or a place that the server does not know."""
 
 
 class ExplainQuery(Query, frozen=True, kw_only=True):
@@ -112,8 +112,8 @@ class TraceStepRecord(msgspec.Struct, kw_only=True):
 
 
 class TraceRecord(msgspec.Struct):
-    """Steps in order. The next request with `next_cursor` returns those that follow. Without
-    `complete`, there were too many steps, and the oldest are missing."""
+    """Steps in order. The next request with `next_cursor` returns those that follow. If `complete`
+    is false, there were too many steps, and the oldest are missing."""
 
     data: list[TraceStepRecord]
     next_cursor: str

@@ -239,7 +239,7 @@ def own_message(message_id: str | None) -> tuple[ChatId, int] | None:
         return None
     found = locate(message_id)
     if found is None or found[1] > SEQUENCE_MAX:
-        raise Invalid("Tidings-After: the id of a message")
+        raise Invalid("Tidings-After: must be the id of a message")
     return found
 
 

@@ -54,7 +54,7 @@ class HttpRefusal(Refusal):
 class MethodNotAllowed(HttpRefusal):
     """The path exists, but not with this method."""
 
-    code, title, status = "method.not_allowed", "The path does not have this method", 405
+    code, title, status = "method.not_allowed", "The path does not support this method", 405
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         super().__init__()

@@ -73,8 +73,8 @@ class SettingRecord(msgspec.Struct):
 
 
 class StateRecord(msgspec.Struct):
-    """The deployment and its processes. Without `complete`, the other processes are unknown. The
-    settings are those of the process that answers, `answered_by`."""
+    """The deployment and its processes. If `complete` is false, the other processes are unknown.
+    The settings are those of the process that answers, `answered_by`."""
 
     as_of: str
     answered_by: str
@@ -112,8 +112,8 @@ class ConnectionRecord(msgspec.Struct):
 
 
 class ConnectionList(msgspec.Struct):
-    """The connections of a user, oldest first. Without `complete`, a process did not answer, so
-    connections may be missing."""
+    """The connections of a user, oldest first. If `complete` is false, a process did not answer,
+    and connections may be missing."""
 
     data: list[ConnectionRecord]
     complete: bool

@@ -35,8 +35,8 @@ EventNames = Annotated[
 
 
 class WebhookChange(Body, frozen=True):
-    """An endpoint. If `url` is null, its events wait until they are pulled. `resume` says where an
-    endpoint continues that was disabled: `place` is where it stopped, `now` is with new events."""
+    """An endpoint. If `url` is null, its events wait until they are pulled. After the endpoint was
+    disabled, it continues where it stopped (`resume` is `place`), or with new events (`now`)."""
 
     url: str | None
     events: EventNames
@@ -163,10 +163,10 @@ class DeliveriesQuery(ListQuery, frozen=True):
 
 
 class DeliveryRecord(msgspec.Struct, kw_only=True):
-    """An event that the endpoint refused too often (`failed`), or the next event of a chat of which
-    it has not got everything yet (`waiting`); `events_waiting` are then the events up to the newest
-    one, whether the endpoint gets such events or not. `chat_id` is null for the tenant's own
-    events, whose sequences are not consecutive."""
+    """An event. If its state is `failed`, the endpoint refused it too often. If it is `waiting`, it
+    is the next event of a chat, and `events_waiting` is the number of events from it to the newest
+    one, including those of types that the endpoint does not get. `chat_id` is null for the tenant's
+    own events, whose sequences are not consecutive."""
 
     delivery_id: str
     state: DeliveryState

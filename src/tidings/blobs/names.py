@@ -8,13 +8,13 @@ from tidings.model.attachments import ATTACHMENT, PART_NAME
 
 
 def checked_id(attachment_id: str) -> str:
-    """Return the id of an attachment, if it is one."""
+    """Return the text, after an assertion that it is the id of an attachment."""
     assert ATTACHMENT.fullmatch(attachment_id), "the server makes the ids"
     return attachment_id
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a part, if it is one."""
+    """Return the text, after an assertion that it is the name of a part."""
     assert PART_NAME.fullmatch(name), "the server makes the names"
     return name
 

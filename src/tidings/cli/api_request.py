@@ -86,7 +86,9 @@ def add_post_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chat", metavar="CHAT", help="the id of the chat")
     parser.add_argument("text", metavar="TEXT", help="the content of the message")
     parser.add_argument("--sender", help="the member in whose name to post (the tenant itself)")
-    parser.add_argument("--id", help="a client_message_id, with which a repeat posts nothing")
+    parser.add_argument(
+        "--id", help="a client_message_id; a repeat with the same one posts nothing"
+    )
 
 
 def post_message(where: str, root_key: str, options: argparse.Namespace) -> None:

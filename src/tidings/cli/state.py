@@ -56,7 +56,7 @@ def add_connections_options(parser: argparse.ArgumentParser) -> None:
 def add_audit_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings audit`."""
     parser.set_defaults(act=_list_acts)
-    parser.add_argument("tenant", metavar="TENANT", nargs="?", help="only what concerns this one")
+    parser.add_argument("tenant", metavar="TENANT", nargs="?", help="only acts on this tenant")
     parser.add_argument(
         "--limit",
         type=int,
@@ -87,7 +87,7 @@ def add_explain_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings explain`."""
     parser.set_defaults(act=_explain)
     parser.add_argument("tenant", metavar="TENANT", help="the tenant of the user")
-    parser.add_argument("user", metavar="USER", help="the user whom it did not reach")
+    parser.add_argument("user", metavar="USER", help="the user who did not get it")
     parser.add_argument("--message", metavar="ID", help="the id of the message")
     parser.add_argument("--notification", metavar="ID", help="the id of the notification")
     parser.add_argument(

@@ -49,7 +49,9 @@ def mail_server(text: str) -> str:
     parts = urlsplit(url("smtp", "smtps")(text))
     if parts.username or parts.password:
         # The error does not repeat the text, which contains a password.
-        raise ValueError("the user and the password have settings of their own")
+        raise ValueError(
+            "the user and the password do not belong here: they have settings of their own"
+        )
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"{text!r} is not an address such as smtp://host:587")
     return text
@@ -83,7 +85,7 @@ def networks(text: str) -> Networks:
                 f"{item!r} is not an address or a network such as 10.0.0.0/8"
             ) from None
         if network.prefixlen == 0:
-            raise ValueError(f"{item} is everybody: list the addresses of the proxies")
+            raise ValueError(f"{item} includes every address: list those of the proxies")
         found.append(network)
     return tuple(found)
 
@@ -96,9 +98,9 @@ def region(text: str) -> str:
 
 
 def bucket(text: str) -> str:
-    """Parse a place in a bucket."""
+    """Parse the address of a bucket, with or without a prefix for the keys in it."""
     if _BUCKET.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not a place such as s3://bucket/prefix")
+        raise ValueError(f"{text!r} is not an address such as s3://bucket/prefix")
     return text
 
 

@@ -178,8 +178,8 @@ class PushQueue:
             await self._queues.done(tenant)
 
     def _taken(self, key: _Key) -> tuple[list[_Due], bool, int]:
-        """Remove and return the messages that may be pushed now, whether their chat is small, and
-        the number of all messages that are one notice with them; the others wait on."""
+        """Remove the messages that may be pushed now; return them, whether their chat is small, and
+        the number of messages in their notice, which includes those that were forgotten."""
         now, pending = asyncio.get_running_loop().time(), self._pending[key]
         due = [one for one in pending.due if one.at <= now]
         pending.due = [one for one in pending.due if one.at > now]

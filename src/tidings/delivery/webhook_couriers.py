@@ -78,7 +78,8 @@ class Courier:
             self.failures = self.retry_at = 0
 
     def is_ready(self, owed: OwedStream, now: int) -> bool:
-        """Return True if the next event of a stream may be posted; otherwise note when."""
+        """Return True if the next event of a stream may be posted now; if not, note when it may
+        be."""
         refusal = owed.refused(self.updated_at)
         if refusal is None or refusal.retry_at <= now:
             return True

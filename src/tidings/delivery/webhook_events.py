@@ -22,7 +22,7 @@ from tidings.tasks import Tasks
 
 GATHER_SECONDS: Final = 5.0
 SEQUENCES_MAX: Final = 500
-"""Expired messages in one event."""
+"""Maximum number of expired messages in one event."""
 GATHERED_MAX: Final = 10_000
 """Events that wait; beyond this number, new ones are dropped."""
 _Event = tuple[str, TenantEventType, Mapping[str, object]]

@@ -44,7 +44,7 @@ def unknown(what: str) -> Finding:
 
 
 def fine(what: str) -> Finding:
-    """Return a finding that needs nothing."""
+    """Return a finding that needs no action."""
     return Finding(level="ok", what=what)
 
 

@@ -20,7 +20,7 @@ FREE_BYTES_WANTED: Final = 1_024 * MIB
 FREE_FILES_MIN: Final = 1_000
 SYNC_SECONDS_SLOW: Final = 0.020
 SYNC_SECONDS_MAX: Final = 0.200
-"""Beyond this, the disk makes every message wait longer than people notice."""
+"""If a flush takes longer than this, people notice that messages wait for the disk."""
 CLOCK_MS_MAX: Final = 10 * SECOND_MS
 """Tokens allow for this difference between clocks."""
 BACKUP_HOURS_MAX: Final = 26

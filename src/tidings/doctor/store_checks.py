@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tidings.stores.dynamodb.schema.differences import Difference, Kind
 
 LOG_BYTES_MAX: Final = 4 * RESTART_PAGES * 4_096
-"""A write-ahead log of this size could not be restarted for a long time, because somebody reads
-it."""
+"""Size of a write-ahead log that was not restarted for a long time, because some program keeps
+reading the database."""
 DYNAMODB_SECONDS_SLOW: Final = 0.100
 _WRONG_KEY: Final = (
     "give the server the key with which the store was sealed: "

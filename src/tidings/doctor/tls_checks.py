@@ -40,7 +40,7 @@ async def look_at_port_certificate(subject: Subject) -> AsyncIterator[Finding]:
 
 
 def judge_name(certificate: x509.Certificate, url: str | None) -> Finding:
-    """Return a finding about the names in a certificate, one of which clients must use."""
+    """Return a finding about the names in a certificate. Clients must use one of these names."""
     names = _names(certificate)
     told = f"the certificate is for {', '.join(names) or 'no name'}"
     if url is None:

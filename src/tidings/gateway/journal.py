@@ -144,7 +144,7 @@ class DeliveryJournal:
     def _older(
         self, connection: ClientConnection, position: Position, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
-        """Return the progress of a message that the connection does not send by itself."""
+        """Return the progress of a message from before the entries that the connection sends."""
         for step in self._of(question):
             if step.step == "fetched" and step.connection == connection.conversation.connection:
                 return "fetched", step.at

@@ -40,9 +40,10 @@ _client_names: Final[dict[str, str]] = {}
 
 
 def slot_of(frame: bytes) -> int:
-    """Return a number that two letters of a frame's name determine, s and t of `{"op":"sent"`.
+    """Return the slot of a frame: a number made of the first and the fourth letter of its name.
 
-    The number is different for all names but `unread` and `unread_total`.
+    All names have different numbers, except `unread` and `unread_total`. A frame begins with its
+    name, as in `{"op":"sent"`.
     """
     return frame[7] + 4 * frame[10]
 

@@ -153,7 +153,7 @@ entries = _done(
 frames = _done(
     "tidings_frames_total",
     "counter",
-    "Frames on sockets. The direction is in for frames from clients.",
+    "Frames on sockets. Frames from clients have the direction in, frames to clients have out.",
     "op",
     "direction",
     source="gateway",

@@ -38,12 +38,12 @@ class Escalation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def escalation_time(delivered_at: int, minutes: int) -> int:
-    """Return when a notification is escalated that is delivered at this time."""
+    """Return when a notification is escalated, from the time of its delivery."""
     return delivered_at + minutes * MINUTE_MS
 
 
 def is_open(copy: Copy, state: ReadState, now: int) -> bool:
-    """Return True if a user has neither read nor archived the copy, nor put it off."""
+    """Return True if a user has neither read, archived nor snoozed the copy."""
     if copy_read_at(copy, state) is not None or copy_archived_at(copy, state) is not None:
         return False
     return copy.snoozed_until is None or copy.snoozed_until <= now

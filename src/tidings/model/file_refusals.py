@@ -5,7 +5,7 @@ from tidings.model.refusals import Conflict, Forbidden, NotFound, Refusal, TooLa
 
 
 class AttachmentsOff(Forbidden):
-    """This deployment has no place for files."""
+    """This deployment stores no files."""
 
     code, title = "attachment.off", "Attachments are not configured on this server"
 

@@ -13,4 +13,4 @@ class ActionNotFound(NotFound):
 class UnsubscribeLinkUnknown(NotFound):
     """This deployment did not make the link to unsubscribe, or it was changed."""
 
-    code, title = "unsubscribe.unknown", "This link does not work"
+    code, title = "unsubscribe.unknown", "This link to unsubscribe is not valid"

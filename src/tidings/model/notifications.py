@@ -316,7 +316,7 @@ def check_open_json(value: object, pointer: str) -> None:
         level = [inner for outer in level for inner in _parts(outer)]
         if not level:
             return
-    raise Invalid(f"nested deeper than {limits.OPEN_JSON_DEPTH_MAX} levels", pointer)
+    raise Invalid(f"must not be nested deeper than {limits.OPEN_JSON_DEPTH_MAX} levels", pointer)
 
 
 def check_link(link: str, pointer: str = "/message/cta_uri") -> None:
@@ -348,7 +348,7 @@ def _check_escalation(posting: Posting) -> None:
     if minutes is None:
         return
     if posting.users is None:
-        raise Invalid("escalate: is for listed users, not for everyone", "/escalate")
+        raise Invalid("escalate: can be used only for listed users, not for everyone", "/escalate")
     if not 1 <= minutes <= ESCALATE_MINUTES_MAX:
         most = ESCALATE_MINUTES_MAX
         pointer = "/escalate/email_after_minutes"

@@ -108,7 +108,7 @@ class MessageNotFound(NotFound):
 class ReportNotFound(NotFound):
     """The tenant has no such report, or it has expired."""
 
-    code, title = "report.not_found", "Report not found"
+    code, title = "report.not_found", "No such report"
 
 
 class UserNotFound(NotFound):
@@ -214,7 +214,7 @@ class OperationUnknown(Invalid):
 class TooLarge(Refusal):
     """The request has more bytes than a limit allows."""
 
-    code, title = "request.too_large", "Too large"
+    code, title = "request.too_large", "The request is too large"
 
 
 class ContentTooLarge(TooLarge):

@@ -118,8 +118,8 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a job still finds out what the endpoint has missed while it was disabled. Nothing is
     delivered meanwhile, so that the events of a chat stay in order."""
     resumes_from: int | None = None
-    """When the endpoint was disabled that is resuming, or was resumed since; None if it never
-    was."""
+    """When the endpoint was last disabled, while it is resuming or after it has resumed; None if it
+    was never disabled."""
     created_at: int
     updated_at: int
     revision: int = 1

@@ -149,7 +149,7 @@ class _Connection:
 
 
 def to_bytes(email: Email, sender: str, now: int) -> bytes:
-    """Build the message: a text, the same as a page, and headers to unsubscribe by RFC 8058."""
+    """Build the message: plain text, the same as HTML, and headers to unsubscribe (RFC 8058)."""
     message = EmailMessage(policy=MAIL_POLICY)
     domain = sender.rpartition("@")[2]
     message["From"] = Address(display_name=email.sender_name, addr_spec=sender)

@@ -116,8 +116,8 @@ class Chats(Protocol):
         """Create a chat with its first entries.
 
         If the chat needs several transactions and the call fails between them, a repeat with the
-        same idempotency key continues. Until it expires, a repeat returns the chat of the first
-        call. Each pair of users has one direct chat: if it exists already, it is returned.
+        same idempotency key continues. Until the key expires, a repeat returns the chat of the
+        first call. Each pair of users has one direct chat: if it exists already, it is returned.
 
         Raises:
             RequestConflict: The idempotency key was used with another digest.

@@ -41,7 +41,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> tuple[str, int, str]:
-        """Name of the item among all items."""
+        """The values that identify the item among all items."""
         return self.kind, self.at, self.item_id
 
 
@@ -169,8 +169,8 @@ class ScheduledMessages(Protocol):
         ...
 
     async def names(self, user: UserKey, limit: int) -> list[str]:
-        """Return the names of some of the user's items: ids of messages in any state, and names of
-        others."""
+        """Return the names of some of the user's items: the ids of messages in any state, and the
+        names of items that the engine itself needs."""
         ...
 
     async def forget(self, user: UserKey, names: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ def webhook_headers(
 def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
     """Return the headers of a request of the operator's webhooks, sent at `now` in milliseconds.
 
-    They are signed in both ways: with the header of earlier versions, too.
+    They have the signature of the specification, and the header with which earlier versions signed.
     """
     seconds = now // 1_000
     return {

@@ -42,7 +42,8 @@ FRAMES_AT_ONCE: Final = 4
 """Frames that are read from the store together."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
-"""Used in place of the user to whom a cursor is bound: a link itself contains its user."""
+"""The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
+used. The content of the link names its user instead."""
 
 
 Find = Callable[[], Awaitable[tuple[File, Upload]]]

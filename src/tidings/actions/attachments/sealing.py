@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encryption of files: the bytes, in frames, and the description of a file, with its owner's key.
+"""Encrypts the bytes of files in frames, and the description of a file with its owner's key.
 
 The bytes of a part are encrypted with AES-256-GCM in frames, each with a random nonce before it.
 A frame is bound to its attachment, its part and its number, so frames cannot be moved or swapped.

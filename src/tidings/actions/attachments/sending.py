@@ -106,7 +106,7 @@ class Attaching:
 
 
 class Sending(Protocol):
-    """What sends messages, and can attach uploads to them."""
+    """An action that sends messages, and can attach uploads to them."""
 
     @property
     def uploads(self) -> Uploads | None: ...
@@ -153,7 +153,7 @@ async def named_files(
 def check_attachments(ids: Sequence[str]) -> None:
     """Refuse too many attachments, repeated ones, and texts that cannot be their ids."""
     if len(ids) > ATTACHMENTS_MAX:
-        raise Invalid(f"attachments: at most {ATTACHMENTS_MAX}", "/attachments")
+        raise Invalid(f"attachments: must have at most {ATTACHMENTS_MAX} ids", "/attachments")
     if len(set(ids)) < len(ids):
         raise Invalid("attachments: must not contain an id twice", "/attachments")
     for index, name in enumerate(ids):

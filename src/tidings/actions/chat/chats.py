@@ -189,7 +189,9 @@ class CreateChat(msgspec.Struct, frozen=True):
         if key is None:
             return None
         if not 0 < len(key) <= limits.REQUEST_KEY_CHARS_MAX or not key.isprintable():
-            raise Invalid(f"Idempotency-Key: 1 to {limits.REQUEST_KEY_CHARS_MAX} characters")
+            raise Invalid(
+                f"Idempotency-Key must have 1 to {limits.REQUEST_KEY_CHARS_MAX} characters"
+            )
         digest = self.vault.digest(type_, name or "", *sorted(others))
         return RequestKey(creator, key, digest, now + limits.REQUEST_KEY_MS)
 

@@ -210,4 +210,6 @@ def check_emoji(emoji: str) -> None:
         or len(emoji.encode()) > limits.EMOJI_BYTES_MAX
         or any(char.isspace() or (char.isascii() and not char.isprintable()) for char in emoji)
     ):
-        raise Invalid(f"emoji: 1 to {limits.EMOJI_BYTES_MAX} bytes, no spaces", "/emoji")
+        raise Invalid(
+            f"emoji: must have 1 to {limits.EMOJI_BYTES_MAX} bytes and no spaces", "/emoji"
+        )

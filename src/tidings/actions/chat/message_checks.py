@@ -60,7 +60,7 @@ def check_mentions(mentions: tuple[str, ...]) -> None:
     if mentions == EVERYONE:
         return
     if len(mentions) > limits.MENTIONS_MAX:
-        raise Invalid(f"mentions: at most {limits.MENTIONS_MAX}", "/mentions")
+        raise Invalid(f"mentions: must have at most {limits.MENTIONS_MAX} users", "/mentions")
     if len(set(mentions)) < len(mentions):
         raise Invalid("mentions: must not contain a user twice", "/mentions")
     for index, name in enumerate(mentions):

@@ -135,7 +135,7 @@ class Scheduling(msgspec.Struct, frozen=True):
         if stored is None:
             await self.due.drop(due_of(message))
             await self.files.release(*reserved)
-            raise LimitReached(f"at most {USER_SCHEDULED_MAX} scheduled messages")
+            raise LimitReached(f"a user can have at most {USER_SCHEDULED_MAX} scheduled messages")
         return stored
 
     async def list(

@@ -157,7 +157,7 @@ class HistoryReader:
             raise Invalid(f"no line before names the chat {message.chat}")
         if message.sender == TENANT_ITSELF:
             if message.posted_by is None:
-                raise Invalid(f"a message of {TENANT_ITSELF} is posted_by tenant")
+                raise Invalid(f"a message of {TENANT_ITSELF} must have posted_by tenant")
         elif message.sender not in chat.members:
             raise Invalid(f"{message.sender} is not a member of {message.chat}")
         check_message_fields(message.id, message.content_type, None)

@@ -194,7 +194,7 @@ class _DataKeys:
     def check_box(
         self, where: str, author: UserKey, sealed: EntryFact | ScheduledFact, bound_to: str
     ) -> Iterator[Violation]:
-        """Check that content can be decrypted as bound to a text, or was erased."""
+        """Check that content was erased, or can be decrypted; its encryption is bound to a text."""
         if sealed.box is None:
             return
         generation, _ = self._keys.get(author, (0, None))

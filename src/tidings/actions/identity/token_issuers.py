@@ -157,7 +157,7 @@ class TokenIssuerVerbs(msgspec.Struct, frozen=True):
             check_visible_text("issuer", issuer)
         document = msgspec.json.encode(JsonWebKeySet(_read(keys)))
         if len(document) > limits.ISSUER_BYTES_MAX:
-            raise TooLarge(f"keys: at most {limits.ISSUER_BYTES_MAX} bytes")
+            raise TooLarge(f"keys: must have at most {limits.ISSUER_BYTES_MAX} bytes")
         if await self.tenants.get(tenant) is None:
             raise TenantNotFound
         now = self.clock.now()

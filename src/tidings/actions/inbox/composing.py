@@ -18,7 +18,8 @@ PATH: Final = "/v1/unsubscribe/"
 SENDER_CHARS_MAX: Final = 100
 _PURPOSE: Final = "unsubscribe"
 _ANYBODY: Final = UserKey("")
-"""The link works without a login, so it is bound to no caller: it names the user itself."""
+"""The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
+used. The content of the link names its user instead."""
 
 
 class EmailSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -40,7 +41,7 @@ class UnsubscribeLinks(msgspec.Struct, frozen=True):
         return f"{public_url.rstrip('/')}{PATH}{self.cursors.seal(_PURPOSE, _ANYBODY, payload)}"
 
     def read(self, token: str) -> EmailSubscription:
-        """Return what the last part of such an address says.
+        """Return the subscription that a link ends; `token` is the last part of its address.
 
         Raises:
             CursorInvalid: This deployment did not make the address.

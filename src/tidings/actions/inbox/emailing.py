@@ -45,7 +45,7 @@ class UnsentEmails(msgspec.Struct, frozen=True):
 
     recipients: Sequence[Recipient] = ()
     is_trouble: bool = False
-    """Whether the mail server is the reason; otherwise the time of the portion was over."""
+    """True if the mail server was the reason, False if the time for the portion was over."""
 
 
 class SendEmails:
@@ -107,7 +107,8 @@ class SendEmails:
         return UnsentEmails([*again, *left], is_trouble=bool(again))
 
     def _connected(self, portion: Escalation) -> AbstractAsyncContextManager[MailConnection | None]:
-        """Connect to the mail server; without one, or after too many attempts, to nothing."""
+        """Return a connection to the mail server; without a mail server, or after too many
+        attempts, a context whose value is None."""
         if self._mailer is None or portion.attempt >= ATTEMPTS_MAX:
             return nullcontext()
         return self._mailer.connect()

@@ -92,8 +92,8 @@ class Escalate(msgspec.Struct, frozen=True):
         self.send.stop()
 
     async def _keep(self, portion: Escalation, left: Escalation) -> None:
-        """Store who is left of a portion. If another process has worked on the same portion
-        meanwhile, those whom it has left are left too."""
+        """Store the users of a portion for whom nothing is decided yet. If another process has
+        worked on the same portion meanwhile, also keep the users that it could not decide."""
         name, number = portion.notification_id, portion.number
         found: Escalation | None = portion
         while found is not None:

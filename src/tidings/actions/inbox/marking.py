@@ -66,10 +66,10 @@ class MoveMarks(msgspec.Struct, frozen=True):
         mark: Mark = _UNMOVED,
         ids: Collection[str] = (),
     ) -> UnreadCount:
-        """Set the states that a mark did not set, one by one; return the counts.
+        """Set states one by one where a mark had no effect; return the counts.
 
-        A mark that does not move forward has no effect on notifications from which the user took
-        the state away. The same holds for the read marks of the broadcasts `ids`.
+        A mark that does not move forward has no effect on notifications that the user has set back,
+        for example to unread. The same holds for the read marks of the broadcasts `ids`.
         """
         look = await self.look(user, inbox, ids)
         is_settled = True

@@ -164,13 +164,13 @@ def check_schema(schema: Json) -> None:
     check_open_json(schema, _POINTER)
     if len(msgspec.json.encode(schema)) > limits.MESSAGE_SCHEMA_BYTES_MAX:
         most = limits.MESSAGE_SCHEMA_BYTES_MAX
-        raise Invalid(f"message_schema: at most {most} bytes of JSON", _POINTER)
+        raise Invalid(f"message_schema: must have at most {most} bytes of JSON", _POINTER)
     for name in _names_in(schema):
         if name in KEYWORDS_REFUSED:
             raise Invalid(f"message_schema: {name} is not supported", _POINTER)
     if _patterns_in(schema) > limits.MESSAGE_SCHEMA_PATTERNS_MAX:
         most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
-        raise Invalid(f"message_schema: at most {most} patterns", _POINTER)
+        raise Invalid(f"message_schema: must have at most {most} patterns", _POINTER)
     most = limits.MESSAGE_SCHEMA_CHECKS_MAX
     if (checks := checks_per_value(schema)) > most:
         complaint = f"message_schema: at most {most} checks for one value, not {checks}"

@@ -46,7 +46,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Return True if the list leaves out notifications that most users do not hide."""
+        """Return True if the list leaves out more than archived and snoozed notifications."""
         return bool(self.category or self.unread is not None or self.archived or self.snoozed)
 
     def takes(self, item: InboxItem, now: int) -> bool:
@@ -63,7 +63,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Reach = Literal["page", "rest", "all"]
-"""How many copies are read: those of the page, all from there on, or all from the newest on."""
+"""Which copies are read: those of the page, these and all older ones, or all copies."""
 
 
 class ListedNotification(msgspec.Struct, frozen=True):
@@ -98,10 +98,10 @@ class _Part(msgspec.Struct, frozen=True):
     def page(
         self, copies: Sequence[Copy], broadcasts: Sequence[Broadcast], *, is_cut: bool
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
-        """Return the items of the page and those that follow, and the positions of the copies.
+        """Return the listed items from the start of the page on, and the positions of the copies.
 
-        `is_cut` says that there are more copies than those given. The result is None if the others
-        are needed, too.
+        `is_cut` says that the user has further copies, which are not in `copies`. The result is
+        None if the page cannot be made without them.
         """
         items = merged(copies, self._newest(broadcasts), self.state)
         visible = [item for item in items if not self._hides(item)]
@@ -123,7 +123,8 @@ class _Part(msgspec.Struct, frozen=True):
         return listed, positions
 
     def _newest(self, broadcasts: Sequence[Broadcast]) -> Iterator[InboxItem]:
-        """Yield the broadcasts that the page can have; without groups, only as many as fit."""
+        """Yield the broadcasts that can be on the page, newest first. For the reach `page`, yield
+        only one more than fit on it."""
         items = (from_broadcast(broadcast, self.state) for broadcast in reversed(broadcasts))
         if self.reach == "all":
             return items

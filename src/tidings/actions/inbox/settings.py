@@ -92,7 +92,7 @@ class Settings:
         check_open_json(settings, "")
         if len(msgspec.json.encode(settings)) > limits.TENANT_SETTINGS_BYTES_MAX:
             most = limits.TENANT_SETTINGS_BYTES_MAX
-            raise TooLarge(f"settings: at most {most} bytes of JSON")
+            raise TooLarge(f"settings: must have at most {most} bytes of JSON")
         _check_keep_days(defaults_in(settings).keep_days, "/inbox/keep_days")
         login_settings_in(settings)
         invites_in(settings)

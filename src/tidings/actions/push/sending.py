@@ -139,7 +139,7 @@ class SendPush(msgspec.Struct, frozen=True):
     async def _to_valid(
         self, device: PushRegistration, send: Callable[[], Awaitable[PushOutcome]]
     ) -> PushOutcome:
-        """Send a notice to a device, unless the device may not get any more."""
+        """Send a notice to a device, unless the device may no longer get notices."""
         try:
             is_valid = await self._is_valid(device)
         except StoreUnavailable:

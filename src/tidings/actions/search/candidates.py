@@ -36,13 +36,13 @@ PARTS_AT_ONCE: Final = 512
 PARTS_PER_COST: Final = 4
 """Lists of words whose search costs as much as reading an entry of the log."""
 PAGE_MIN: Final = 192
-"""Entries on a page to which no further block is added."""
+"""Number of entries from which on a page gets no further block."""
 SETTLED_MS: Final = 10_000
 """Time after a change of the index in which reads of it are strong."""
 
 
 def bound_to(chat: ChatId, number: int) -> str:
-    """Return the purpose that a part of a segment is bound to."""
+    """Return the text to which the encryption of a segment is bound."""
     return f"search\0{chat}\0{number}"
 
 
@@ -61,8 +61,8 @@ class CandidateRange(msgspec.Struct, frozen=True):
 class Candidates:
     """Finds the blocks of a log in which a query may find messages, newest first.
 
-    They may be used after `saw` was called for all entries after the end of the index, and for the
-    last entry in it. This entry shows that the log was not restored since it was indexed.
+    The index may be used after `saw` was called for all entries after the end of the index, and for
+    the last entry in it. This entry shows that the log was not restored since it was indexed.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Candidates:
         self._at_once = SEGMENTS_AT_FIRST
 
     def cover(self, position: int) -> bool:
-        """Return True if the index says enough about the entries before a position."""
+        """Return True if the index covers all entries before a position, and may be used."""
         return self._is_sound and position <= self._state.until + 1
 
     def saw(self, entries: Iterable[Entry]) -> None:

@@ -45,8 +45,9 @@ CHATS_WAITING_MAX: Final = 10_000
 PAUSE_SECONDS: Final = 1.0
 """Pause after the store was not available."""
 RESTS_PER_STEP: Final = 9
-"""The indexer rests this many times as long as a step has taken. A step takes longer in a busy
-process, so the indexer has a tenth of an idle process, and much less of a busy one."""
+"""After a step, the indexer rests for this many times the time of the step. It therefore uses at
+most a tenth of the time of a process, and much less of a busy one, in which its steps take
+longer."""
 REST_SECONDS_MAX: Final = 2.0
 
 
@@ -69,7 +70,8 @@ class Draft:
         return self.segment.version > 0
 
     def leave_out(self, blocks: int, until: int) -> None:
-        """Note that not all messages of some blocks are listed, until a time."""
+        """Note that these blocks have messages that are not listed, the last of which expires at a
+        time."""
         self.segment = msgspec.structs.replace(
             self.segment,
             unlisted=self.segment.unlisted | blocks,

@@ -65,7 +65,7 @@ def parse_query(text: str) -> SearchQuery:
         Invalid: The text is too long, has too many words, or has none.
     """
     if len(text) > QUERY_CHARS_MAX:
-        raise Invalid(f"q: at most {QUERY_CHARS_MAX} characters", "/q")
+        raise Invalid(f"q: must have at most {QUERY_CHARS_MAX} characters", "/q")
     terms: list[Term] = []
     is_phrase = False
     for words, is_phrase in _parts(text):
@@ -73,7 +73,7 @@ def parse_query(text: str) -> SearchQuery:
     if not terms:
         raise Invalid("q: must contain a letter, a digit or an emoji", "/q")
     if len(terms) > QUERY_WORDS_MAX:
-        raise Invalid(f"q: at most {QUERY_WORDS_MAX} words", "/q")
+        raise Invalid(f"q: must have at most {QUERY_WORDS_MAX} words", "/q")
     if not is_phrase:
         terms[-1] = _begun(terms[-1])
     return SearchQuery(tuple(dict.fromkeys(terms)))

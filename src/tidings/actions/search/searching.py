@@ -212,7 +212,7 @@ def _criteria(asked: Asked) -> Criteria:
 
 
 def _before(criteria: Criteria, time: int) -> Criteria:
-    """Return criteria that no message at or after this time meets."""
+    """Return the criteria, limited to messages before this time."""
     return msgspec.structs.replace(criteria, before=min(criteria.before, time))
 
 

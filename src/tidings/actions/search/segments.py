@@ -129,7 +129,7 @@ class _Blocks(msgspec.Struct, frozen=True):
     """The bits of the terms that are in several blocks."""
 
     def of(self, first: int, last: int) -> int:
-        """Return the blocks of the terms from one place up to another, as bits."""
+        """Return the blocks of a range of terms, as bits."""
         start = self.places.count(SEVERAL, 0, first)
         stop = start + self.places.count(SEVERAL, first, last)
         single = (1 << place for place in self.places[first:last] if place != SEVERAL)
@@ -151,7 +151,8 @@ class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
         return _Blocks(inflate(self.places), several)
 
     def span(self, text: str, *, is_prefix: bool) -> tuple[int, int] | None:
-        """Return the places of a term, or of all terms with this beginning, if there are any.
+        """Return the first index and the end of a range of terms: of one term, or of all terms with
+        this beginning.
 
         Such terms are next to each other, but may be in several portions.
         """
@@ -173,7 +174,7 @@ class _SortedTerms(msgspec.Struct, array_like=True, gc=False):
 
 
 def _at(portion: int, start: int, stop: int) -> tuple[int, int]:
-    """Return two places in a portion as places among all terms."""
+    """Convert a range of terms in a portion to a range among all terms."""
     return portion * PORTION_TERMS + start, portion * PORTION_TERMS + stop
 
 

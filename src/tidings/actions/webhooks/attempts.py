@@ -107,8 +107,8 @@ class EventReader:
         return WebhookEvent(found.sequence, found.type, found.at, found.data)
 
     async def before(self, since: int, owed: OwedStream, sent: int) -> int:
-        """Return the sequence of the last event before a time in a stream that is owed; at least
-        `sent`."""
+        """Return the sequence of the last event of a stream before the time `since`. If that is
+        lower than `sent`, return `sent`."""
         chat = chat_of_stream(owed.stream)
         if chat is None:
             return max(sent, min(since - 1, owed.head))

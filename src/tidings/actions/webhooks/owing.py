@@ -24,13 +24,13 @@ Reached = Callable[[Sequence[ChatId]], Awaitable[Mapping[ChatId, int]]]
 
 
 class _Unowed(NamedTuple):
-    """Entries that no endpoint was owed when they were appended."""
+    """Entries that were appended when this process knew no endpoint to owe them to."""
 
     at: int
     tenant: str
     chat: ChatId
     first: int | None
-    """None if this process does not know it."""
+    """Sequence of the first of these entries; None if this process does not know it."""
     last: int
 
     def first_for(self, endpoint: WebhookEndpoint) -> int:
@@ -83,11 +83,12 @@ class OweEntries:
     async def after_head_copy(
         self, tenant: str, chat: ChatId, first: int, last: int, reached: Reached
     ) -> None:
-        """Store that endpoints are owed these entries, before the head copy is moved to the last.
+        """Store that endpoints are owed these entries, and all others after the head copy. Then the
+        caller moves the head copy to `last`.
 
-        Earlier entries may be missing here, because their event is late or they are too many to be
-        dispatched. Afterwards nobody would look at them again, so all entries after the head copy
-        are owed. `reached` reads the head copy, unless this process knows that nothing is missing.
+        The range may lack earlier entries, because their event is late, or because they were too
+        many to be dispatched. Once the head copy is moved, nobody looks for them again. `reached`
+        reads the head copy. It is not called if this process knows that nothing is missing.
 
         Raises:
             StoreUnavailable: Some endpoints may not be owed the entries yet.
@@ -102,10 +103,11 @@ class OweEntries:
     async def before_head_copy(
         self, tenant: str, chat: ChatId, last: int, reached: Reached
     ) -> None:
-        """Store that endpoints are owed all entries up to the last, before this process moves the
-        head copy there.
+        """Store that endpoints are owed all entries up to `last`. Then this process moves the head
+        copy to `last`.
 
-        `reached` reads the head copy if this process does not know up to where they are owed.
+        If this process does not know which entries are owed already, it reads the head copy with
+        `reached`, and stores the entries after it.
 
         Raises:
             StoreUnavailable: Some endpoints may not be owed the entries yet.

@@ -16,10 +16,11 @@ from tidings.model.webhooks import EVENT_LOG, REPLAYED, OwedStream, WebhookEndpo
 from tidings.ports.webhooks import WebhookQueue, Webhooks
 
 PULLED_MAX: Final = 50
-"""Events in one answer, and events that one request confirms."""
+"""Maximum number of events in one answer, and of events that one request confirms."""
 _STREAMS_MAX: Final = 10
 _OF_STREAM_MAX: Final = 10
-"""Events that are read of one chat for one answer, whether the endpoint gets them or not."""
+"""Maximum number of events of one chat that are read for one answer. Those of types that the
+endpoint does not get count too."""
 _PULLED: Final = re.compile(rf"({REPLAYED}?(?:{CHAT.pattern}|{EVENT_LOG}))\.([1-9][0-9]{{0,15}})")
 
 
@@ -54,7 +55,9 @@ class PullEvents(msgspec.Struct, frozen=True):
         """
         endpoint = await self.configure.get(caller, tenant, webhook_id)
         if not endpoint.is_pulled:
-            raise Invalid("the events of this endpoint are posted to its address")
+            raise Invalid(
+                "events of an endpoint with an address are posted to it, and cannot be pulled"
+            )
         await self._confirm(endpoint, done)
         await self._show_life(endpoint)
         pulled: list[PulledEvent] = []

@@ -12,8 +12,8 @@ from tidings.ports.world import Clock
 STEP_MS: Final = 2 * SECOND_MS
 """Reminders of an endpoint within this time are one item."""
 AHEAD_MS: Final = 1 * SECOND_MS
-"""A reminder is early enough if it becomes due at least this long after the endpoint is owed
-something; otherwise another one is stored."""
+"""A stored reminder is used if it becomes due at least this long after now. If it were due sooner,
+another process could find it before the endpoint is owed something, and then remove it."""
 REMEMBERED_MAX: Final = 10_000
 
 
@@ -34,7 +34,7 @@ class Reminders:
         """When the last reminder of an endpoint becomes due."""
 
     async def __call__(self, endpoint: WebhookEndpoint) -> None:
-        """Store a reminder, unless a stored one is early enough.
+        """Store a reminder, unless a stored one can be used (see `AHEAD_MS`).
 
         Raises:
             StoreUnavailable: The reminder may not be stored.

@@ -77,8 +77,9 @@ class ReplayEvents:
         return OwedStream(stream, begin - 1, end) if begin <= end else None
 
     async def _is_finished(self, job: TenantJob, endpoint: WebhookEndpoint) -> bool:
-        """Let the endpoint go on; return False if it was changed meanwhile. Then the last step is
-        repeated, because nobody else would let it go on."""
+        """End the resumption of the endpoint, so that its events are delivered again. Return False
+        if the endpoint was changed meanwhile. The last step is then repeated, because nothing else
+        would end the resumption."""
         if job.kind == "webhook.resume" and endpoint.is_resuming:
             after = msgspec.structs.replace(
                 endpoint, is_resuming=False, revision=endpoint.revision + 1

@@ -10,13 +10,12 @@ from tidings.model.webhooks import WebhookEndpoint
 from tidings.ports.world import Clock
 
 STARTED_MS: Final = 30 * SECOND_MS
-"""Time after which the job of an endpoint that is enabled again was started, unless the process
-died that enabled it."""
+"""Time within which the process that enables an endpoint starts the job, unless it dies."""
 REMEMBERED_MAX: Final = 10_000
 
 
 class ResumeEndpoints:
-    """Starts the job, and starts it again if it was never stored."""
+    """Starts the job of an endpoint that is enabled again, and makes sure that it was stored."""
 
     def __init__(self, start_job: StartJob, clock: Clock) -> None:
         self._start_job = start_job

@@ -25,7 +25,7 @@ class Fields:
                 raise self.refusal(name, f"is not one of {', '.join(sorted(known))}")
 
     def refusal(self, name: str, problem: str) -> Invalid:
-        """Return the refusal of a field."""
+        """Return the refusal for a problem with a field."""
         return Invalid(f"{name}: {problem}", f"{self._pointer}/{name}")
 
     def optional_text(self, name: str, pattern: re.Pattern[str], expected: str) -> str | None:

@@ -224,11 +224,11 @@ class DynamoReceipts:
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce a user's own sends to the one span that begins at the stored read mark.
+        """Return the move that can be applied; None if there is none.
 
-        Returns None if no span does. A move of another kind is returned as it is, and so is a
-        single span that probably fits. In all other cases the receipt is read first, because a read
-        costs less than a failed write.
+        Only one span of a user's own sends can be applied: the one that contains the stored read
+        mark. If there are several spans, or if the mark is probably in none, the receipt is read to
+        find it, because a read costs less than a failed write. Any other move is returned as it is.
         """
         if isinstance(move, Move) or (len(move.spans) == 1 and not move.is_behind):
             return move

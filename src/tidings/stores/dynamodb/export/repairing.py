@@ -61,7 +61,7 @@ class Repaired(msgspec.Struct):
 
 
 _LATE: Final = ("d#inbox#", "d#escalation#")
-"""Prefixes of the partitions of what notifications wait for."""
+"""Prefixes of the partitions with due items of scheduled notifications and of escalations."""
 
 
 class _LogState(msgspec.Struct):

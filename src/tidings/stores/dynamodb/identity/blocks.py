@@ -85,7 +85,7 @@ def block_items(block: Block) -> list[Item]:
 
 
 def is_block(item: Item) -> bool:
-    """Return True if the item is the one of a block that is in the partition of the blocker."""
+    """Return True if an item belongs to a block, and is in the partition of the blocker."""
     pk, sk = str(item["pk"]), str(item["sk"])
     return pk.startswith(PARTITION) and sk.startswith(_BLOCKED)
 

@@ -248,7 +248,8 @@ def _waiting(items: list[Item], now: int) -> set[str]:
 
 
 def _share(holder: str, others: set[str]) -> int:
-    """Return how many shards a process should have; over all processes, this is every shard."""
+    """Return how many shards a process should have. The shares of all processes add up to all
+    shards."""
     holders = sorted({holder, *others})
     least, more = divmod(SHARDS, len(holders))
     return least + (holders.index(holder) < more)

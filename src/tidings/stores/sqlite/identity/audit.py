@@ -66,7 +66,7 @@ def entry_to_row(entry: AuditEntry) -> tuple[Any, ...]:
 
 
 def entry_from_row(row: tuple[Any, ...]) -> AuditEntry:
-    """Convert a row of the columns of `AuditEntry` to an audit entry."""
+    """Convert a row that has the columns of `AuditEntry` to an audit entry."""
     entry = from_row(AuditEntry, row)
     return msgspec.structs.replace(
         entry,

@@ -132,7 +132,7 @@ def _same(one: Escalation) -> tuple[str | int, ...]:
 
 
 def to_escalation(row: tuple[Any, ...]) -> Escalation:
-    """Convert a row of the columns of `Escalation` to a portion of users."""
+    """Convert a row that has the columns of `Escalation` to a portion of users."""
     fields = dict(zip(Escalation.__struct_fields__, row, strict=True))
     return Escalation(**{**fields, "users": _users.decode(fields["users"])})
 

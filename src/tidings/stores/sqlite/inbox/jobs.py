@@ -150,7 +150,7 @@ def job_to_row(job: Job) -> tuple[Any, ...]:
 
 
 def job_from_row(row: tuple[Any, ...]) -> Job:
-    """Convert a row of the columns of `Job` to a job."""
+    """Convert a row that has the columns of `Job` to a job."""
     fields = dict(zip(Job.__struct_fields__, row, strict=True))
     return Job(**{**fields, "users": _users.decode(fields["users"])})
 
@@ -206,7 +206,7 @@ def dead_letter_to_row(dead_letter: DeadLetter) -> tuple[Any, ...]:
 
 
 def dead_letter_from_row(row: tuple[Any, ...]) -> DeadLetter:
-    """Convert a row of the columns of `DeadLetter` to a dead letter."""
+    """Convert a row that has the columns of `DeadLetter` to a dead letter."""
     aside_id, job, reason, at = row
     return DeadLetter(aside_id=aside_id, job=_job.decode(job), reason=reason, at=at)
 

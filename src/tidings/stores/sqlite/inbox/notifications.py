@@ -155,14 +155,14 @@ def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
 
 
 def notification_from_row(row: tuple[Any, ...]) -> Notification:
-    """Convert a row of the columns of `Notification` to a notification."""
+    """Convert a row that has the columns of `Notification` to a notification."""
     found = from_row(Notification, row)
     flags = ("everyone", "restored", "failed")
     return msgspec.structs.replace(found, **{flag: bool(getattr(found, flag)) for flag in flags})
 
 
 def broadcast_from_row(row: tuple[Any, ...]) -> Broadcast:
-    """Convert a row of the columns of `Broadcast` to a broadcast."""
+    """Convert a row that has the columns of `Broadcast` to a broadcast."""
     entry = from_row(Broadcast, row)
     return msgspec.structs.replace(entry, late_joiners=bool(entry.late_joiners))
 
