@@ -3,10 +3,10 @@
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -35,8 +35,7 @@ NOWHERE = ChatId("0" * 26)
 _numbers = itertools.count(1)
 
 
-@dataclass
-class Desk:
+class Desk(msgspec.Struct):
     """A gateway, and somebody who asks."""
 
     bench: GatewayBench
