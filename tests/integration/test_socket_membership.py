@@ -50,18 +50,25 @@ async def never_in(_town: Town) -> tuple[str, Device]:
 
 async def kicked(town: Town) -> tuple[str, Device]:
     chat, (ann, bob) = await friends(town, "ann", "bob")
-    device = await bob.device().connect()
-    await ann.remove(chat, bob)
-    await device.frame("entry", kind="removed")
-    return chat, device
+    return chat, await removed_by(ann, chat, bob)
 
 
 async def left(town: Town) -> tuple[str, Device]:
     chat, (_, bob) = await friends(town, "ann", "bob")
-    device = await bob.device().connect()
-    await bob.remove(chat, bob)
+    return chat, await removed_by(bob, chat, bob)
+
+
+async def removed_by(remover: Person, chat: str, removed: Person) -> Device:
+    """Return a device of a user who is removed while it is connected.
+
+    It sends no `received` by itself, because that would be refused as well, at any time.
+    """
+    device = removed.device()
+    device.acknowledges = False
+    await device.connect()
+    await remover.remove(chat, removed)
     await device.frame("entry", kind="removed")
-    return chat, device
+    return device
 
 
 async def of_another_tenant(town: Town) -> tuple[str, Device]:
