@@ -82,13 +82,14 @@ class Idler(WSListener):
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--connections", type=int, default=10_000)
+    parser.add_argument("--processes", type=int, default=1, help="processes that hold sockets")
     parser.add_argument("--with-chats", action="store_true", help="give every two of them a chat")
 
 
 async def run(options: Namespace) -> IdleResult:
     """Open all connections, and print the server's memory before and after."""
     allow_connections(options.connections)
-    async with own_server() as target:
+    async with own_server(settings={"TIDINGS_PROCESSES": str(options.processes)}) as target:
         result = await idle(target, options.connections, with_chats=options.with_chats)
     print(
         f"{result.connections:,} live connections{' with a chat' if result.with_chats else ''}: "

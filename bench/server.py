@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.peers.processes import with_children
 from tidings.certificates import trust_only
 
 SERVER_CORE: Final = 0
@@ -36,20 +37,37 @@ class Target(msgspec.Struct, frozen=True):
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the server has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU time that all processes of the server have used."""
+        return sum(self.cpu_by_process())
+
+    def cpu_by_process(self) -> list[float]:
+        """Return the CPU time that each process of the server has used."""
+        return [_cpu_seconds(pid) for pid in with_children(self.pid)]
 
     def resident_bytes(self) -> int:
-        """Return the resident memory of the server."""
-        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
-        return int(fields[1]) * resource.getpagesize()
+        """Return the resident memory of the server; what its processes share counts once."""
+        pids = with_children(self.pid)
+        if len(pids) == 1:
+            fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+            return int(fields[1]) * resource.getpagesize()
+        return sum(_share_bytes(pid) for pid in pids)
 
     def own_bytes(self) -> int:
         """Return the resident memory of the server without pages of files, which the system may
         drop at any time."""
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _share_bytes(pid: int) -> int:
+    """Return the memory of a process, of which shared pages are divided among their users."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
 @contextmanager
