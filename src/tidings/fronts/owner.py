@@ -113,6 +113,8 @@ class Fronts:
         slot: Slot | None,
     ) -> None:
         """Pass an accepted socket to the front with the fewest sockets that takes it."""
+        if slot is not None:
+            slot.passed_on()
         leave = partial(self._left, address, limits, slot)
         held = HeldSocket(0, slot.address if slot else None, address)
         by_load = sorted(self._peers.values(), key=lambda peer: peer.sockets)

@@ -96,6 +96,13 @@ class Slot:
         """Closes the connection; set by its protocol."""
         self.is_open = True
 
+    def passed_on(self) -> None:
+        """Forget how to close the connection, which another process serves from now on.
+
+        The function would keep the closed transport of this process in memory.
+        """
+        self.close = _nothing
+
 
 def _nothing() -> None:
     """Do nothing: the connection has no protocol yet, or is closed."""
