@@ -12,6 +12,7 @@ from tidings.assembly.supervisor import EARLY_ENDS_MAX
 
 PROGRAM = """
 import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some parents leave it
 from pathlib import Path
 from tidings.assembly.supervisor import SupervisedJob, Supervisor
 

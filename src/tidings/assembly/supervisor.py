@@ -82,6 +82,7 @@ class Supervisor:
     def run(self) -> int:
         """Run until all processes have ended; return the exit code of the server."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel may tell nobody who has ended
         while not self._is_stopping or any(job.pid for job in self._jobs):
             self._start_due()
             self._end_fronts()
