@@ -62,9 +62,12 @@ class ForwardingRequests(Requests):
         self._owner.send(Perform(self._socket, follows, frame))
 
     def _type(self, chat: ChatId) -> None:
-        if not self._has_typed_lately(chat):
+        if self._has_typed_lately(chat):
+            return
+        if self._connection.progress.get(chat) is not None:
+            # A client may name chats that do not exist, and those are not kept here.
             self._typed_at[chat] = self._connection.now()
-            self._forward(TypingFrame(chat))
+        self._forward(TypingFrame(chat))
 
     async def _renew(self, token: str) -> None:
         await super()._renew(token)
@@ -72,12 +75,13 @@ class ForwardingRequests(Requests):
         if conversation.state is State.OPEN and conversation.caller is not None:
             self._owner.send(Renewed(self._socket, conversation.caller))
 
-    def answered(self, request: str) -> None:
-        """Note that the owner has answered a message."""
+    def answered(self, request: str) -> bool:
+        """Note that an owner has answered a message; return False if another one did before."""
         for place, frame in enumerate(self._sends):
             if frame.id == request:
                 del self._sends[place]
-                return
+                return True
+        return False
 
     def repeat(self) -> None:
         """Pass on again what no owner has answered.
@@ -116,13 +120,19 @@ class FrontConnection(Connection):
 
     def take(self, message: SendToSocket | Answered) -> None:
         """Send a frame of the owner, and note what it says."""
+        if isinstance(message, Answered) and message.request:
+            self._take_answer(message)
+            return
         self.send(message.frame)
-        if isinstance(message, Answered):
-            if message.chat is not None:
-                self.progress.sent_own(message.chat, message.sequence)
-            self.requests.answered(message.request)
-        elif message.frame.startswith(_ERASED):
+        if message.frame.startswith(_ERASED):
             self.erasures = _decode_erased(message.frame).n
+
+    def _take_answer(self, answer: Answered) -> None:
+        # The answer of an owner that has died may be handled after the message was repeated.
+        if self.requests.answered(answer.request):
+            self.send(answer.frame)
+        if answer.chat is not None:
+            self.progress.sent_own(answer.chat, answer.sequence)
 
     def resume(self) -> None:
         """Repeat to a new owner what the last one may not have stored."""

@@ -36,7 +36,7 @@ from tidings.fronts.passing import receive_socket, serve_socket
 from tidings.fronts.questions import Answering, answer_to, answering
 from tidings.fronts.remote import AWAY_SECONDS_MAX, RemoteOwner
 from tidings.gateway.closing import drain
-from tidings.gateway.connection import Connection
+from tidings.gateway.connection import CLOSE_SECONDS_MAX, Connection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.http.connection_limits import ConnectionClass, Slot
 from tidings.gateway.http.handshake import make_socket_protocol
@@ -98,8 +98,8 @@ class Front:
         self._looking = ConnectedDevices(context.hub)
         self._tasks = Tasks("front")
         self._answers = self._make_answers(metrics)
-        self.ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Done when the front must end; the result is True if another one must replace it."""
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the front must end, and another one must replace it."""
 
     def _make_answers(self, metrics: Callable[[], bytes]) -> Answering:
         return answering(
@@ -117,7 +117,7 @@ class Front:
         """Use these sockets to an owner that has just started, and whose store has this epoch."""
         self._leave_channel()
         if epoch != self._context.epoch:
-            self._end(is_replaced=True)  # the store was restored: clients must start over
+            self._end()  # the store was restored: clients must start over
             return
         channel.setblocking(False)
         link = FrontLink(_decode, self._take, self._lost)
@@ -142,10 +142,15 @@ class Front:
             self._channel = None
 
     def _give_up(self) -> None:
-        """Close all connections, because no owner has come for too long."""
+        """Close all connections, because no owner has come for too long; then end.
+
+        If the owner runs on, and has only given up this front, a new front gets a new link.
+        """
         log.warning("no owner", extra={"action": "owner_missing", "count": len(self._held)})
         for connection in self._context.hub:
             connection.close(Close.RESTARTING)
+        loop = asyncio.get_running_loop()
+        self._giving_up = loop.call_later(CLOSE_SECONDS_MAX, self._end)
 
     def _tell(self, link: FrontLink, channel: socket.socket) -> None:
         """Tell a new owner what this front holds; then repeat what is not answered."""
@@ -174,9 +179,9 @@ class Front:
         except StoreUnavailable:
             connection.close(Close.OVERLOADED)
 
-    def _end(self, *, is_replaced: bool) -> None:
+    def _end(self) -> None:
         if not self.ended.done():
-            self.ended.set_result(is_replaced)
+            self.ended.set_result(None)
 
     async def close(self) -> None:
         """End the link, and what runs."""

@@ -17,6 +17,7 @@ import msgspec
 
 from tidings.fronts.messages import LinkAnswer
 from tidings.fronts.questions import QuestionKind
+from tidings.model import limits
 from tidings.tasks import TurnBudget
 
 T = TypeVar("T")
@@ -24,7 +25,9 @@ T = TypeVar("T")
 SIZE_BYTES: Final = 4
 WAITING_MAX: Final = 2_000
 """Number of messages that may wait to be handled before reading pauses."""
-READ_BUFFER_BYTES: Final = 256 * 1024
+READ_BUFFER_BYTES: Final = 256 * limits.KIB
+QUEUED_BYTES_MAX: Final = 128 * 1024 * limits.KIB
+"""Bytes after which the other side is given up, because it does not read."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -173,6 +176,8 @@ class FrontLink(asyncio.BufferedProtocol):
         frames, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
         if frames and self._transport is not None:
             self._transport.write(b"".join(frames))
+            if self._transport.get_write_buffer_size() > QUEUED_BYTES_MAX:
+                self._transport.abort()
 
 
 async def read_first(stream: socket.socket) -> bytes | None:

@@ -27,12 +27,14 @@ from tidings.fronts.questions import GATEWAY, IDLE, METRICS, REACHED, SHUT, Answ
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
+from tidings.gateway.hub import TICK_SECONDS
 from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.delivery import ConnectionAddress, GatewayQuestions
 from tidings.ports.processes import ProcessState
 from tidings.ports.push import LookingDevices
+from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class Fronts:
         self._make_answers: Callable[[FrontPeer], Answering]
         self._is_valid: Callable[[UserCaller], Awaitable[bool]]
         self._changed = asyncio.Event()
+        self._tasks = Tasks("fronts")
 
     def serve(
         self,
@@ -69,6 +72,12 @@ class Fronts:
         """Use these parts of the server for all fronts, before the first one comes."""
         self._context, self._admission = context, admission
         self._make_answers, self._is_valid = make_answers, is_valid
+        self._tasks.repeat(self._tick)
+
+    async def _tick(self) -> None:
+        await asyncio.sleep(TICK_SECONDS)
+        for peer in list(self._peers.values()):
+            peer.tick()
 
     def count_with(self, limits: ConnectionLimits) -> None:
         """Use these limits for the sockets that fronts hold already."""
@@ -77,15 +86,16 @@ class Fronts:
     async def add(self, name: str, stream: socket.socket, channel: socket.socket) -> None:
         """Take in a front, which has the other ends of these sockets."""
         channel.setblocking(False)
-        peer = FrontPeer(name, channel, self, self._ended)
+        peer = FrontPeer(name, channel, self)
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: peer.link, sock=stream)
         peer.link.send(OwnerWelcome(self._epoch))
-        await peer.came.wait()
-        self._peers[name] = peer
+
+    def came(self, peer: FrontPeer) -> None:
+        self._peers[peer.name] = peer
         self._changed.set()
 
-    def _ended(self, peer: FrontPeer) -> None:
+    def went(self, peer: FrontPeer) -> None:
         if self._peers.get(peer.name) is peer:
             del self._peers[peer.name]
 
@@ -99,6 +109,7 @@ class Fronts:
 
     async def close(self) -> None:
         """End all links."""
+        await self._tasks.close()
         for peer in list(self._peers.values()):
             await peer.close()
 
@@ -163,10 +174,20 @@ class Fronts:
         If it is not, another connection of the same device is closed that was unused for the
         longest time, at whichever front.
         """
-        user, device = mirror.conversation.user, mirror.conversation.device
-        if mirror.has_place or user is None:
-            return mirror.has_place
-        asked = await self._ask(self._with(user), IDLE, user, device)
+        if not mirror.has_place:
+            mirror.has_place = await self._make_place(mirror)
+        return mirror.has_place
+
+    async def _make_place(self, mirror: ConnectionMirror) -> bool:
+        user, caller = mirror.conversation.user, mirror.conversation.caller
+        assert user is not None and caller is not None, "a mirror is made for an identified user"
+        asked = await self._ask(self._with(user), IDLE, user, mirror.conversation.device)
+        # Without a place, revocations do not find the connection: the token is checked again.
+        # Nothing is awaited after the check, or the connection might close meanwhile.
+        if not await self._is_valid(caller):
+            mirror.close(Close.NOT_AUTHENTICATED)
+        if mirror.conversation.state is not State.OPEN:
+            return False
         idle = sorted((used, name, one) for name, found in asked.items() for one, used in found)
         for _, name, one in idle:
             peer = self._peers.get(name)
@@ -176,8 +197,7 @@ class Fronts:
                 other.has_place = False
                 self.hub.give_up(user, other)
                 break
-        mirror.has_place = self.hub.enter(user, mirror)
-        return mirror.has_place
+        return self.hub.enter(user, mirror)
 
     # Delivery.
 

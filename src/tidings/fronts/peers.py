@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The owner's view of one front: its sockets, its connections and users, and what it is sent."""
 
-import asyncio
 import itertools
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, assert_never
 
 import msgspec
@@ -44,10 +45,10 @@ from tidings.wire.codes import Close
 
 log = logging.getLogger("tidings.fronts")
 
-QUEUED_BYTES_MAX: Final = 32 * 1024 * limits.KIB
+ENTRIES_BYTES_MAX: Final = 32 * 1024 * limits.KIB
 """Bytes that may wait for a front. Beyond them it gets no entries, and compares heads later."""
-STOPPED_BYTES_MAX: Final = 4 * QUEUED_BYTES_MAX
-"""Bytes after which a front that reads nothing is given up: its link is closed, and it ends."""
+SILENT_SECONDS_MAX: Final = 15
+"""How long a front may be silent. It reports its state every five seconds, unless it hangs."""
 
 _decode = msgspec.msgpack.Decoder(FrontMessage).decode
 _decode_state = msgspec.msgpack.Decoder(ProcessState).decode
@@ -55,6 +56,14 @@ _decode_state = msgspec.msgpack.Decoder(ProcessState).decode
 
 class Reception(Protocol):
     """What a front's messages need of the rest of the owner."""
+
+    def came(self, peer: "FrontPeer") -> None:
+        """Take in a front, which has said which sockets it holds."""
+        ...
+
+    def went(self, peer: "FrontPeer") -> None:
+        """Forget a front whose link has ended."""
+        ...
 
     def opened(self, opened: Opened, link: FrontLink, address: str | None) -> ConnectionMirror:
         """Return a mirror for a new connection, which has a place if its user may have it."""
@@ -89,7 +98,6 @@ class FrontPeer:
         name: str,
         channel: socket.socket,
         reception: Reception,
-        ended: Callable[["FrontPeer"], None],
     ) -> None:
         """Set up the view of a front; `channel` takes the descriptors of sockets for it."""
         self.name = name
@@ -105,13 +113,11 @@ class FrontPeer:
         self._numbers = itertools.count(1)
         self._channel = channel
         self._reception = reception
-        self._ended = ended
         self._has_missed = False
+        self._silent_seconds = 0
         self._tasks = Tasks("front")
         self._answers = reception.answers(self)
         self.link = FrontLink(_decode, self._take, self._lost, self._drained)
-        self.came = asyncio.Event()
-        """Set when the front has said which sockets it holds."""
 
     @property
     def sockets(self) -> int:
@@ -138,15 +144,27 @@ class FrontPeer:
 
     def deliver(self, deliver: Deliver) -> None:
         """Send the front an entry, unless too much waits for the front already."""
-        if self.link.queued_bytes < QUEUED_BYTES_MAX:
+        if self.link.queued_bytes < ENTRIES_BYTES_MAX:
             self.link.send(deliver)
             return
         if not self._has_missed:
             about = {"action": "front_behind", "front": self.name}
             log.warning("a front does not keep up", extra=about)
         self._has_missed = True
-        if self.link.queued_bytes > STOPPED_BYTES_MAX:
+
+    def tick(self) -> None:
+        """Kill a front that has been silent for too long; called once a second.
+
+        Its clients would wait for ever. The supervisor starts another front. Ticks are counted, so
+        that a pause of this process does not count as silence.
+        """
+        self._silent_seconds += 1
+        if self._silent_seconds > SILENT_SECONDS_MAX:
+            about = {"action": "front_killed", "front": self.name}
+            log.error("a front says nothing any more", extra=about)
             self.link.abort()
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def _drained(self) -> None:
         if self._has_missed:
@@ -156,6 +174,7 @@ class FrontPeer:
     # From the front.
 
     def _take(self, message: FrontMessage) -> None:
+        self._silent_seconds = 0
         match message:
             case Perform(number):
                 if (mirror := self.connections.get(number)) is not None:
@@ -191,7 +210,7 @@ class FrontPeer:
             self._sockets[one.socket] = self._reception.held(one)
             self._addresses[one.socket] = one.address
         self._numbers = itertools.count(1 + max((one.socket for one in held.sockets), default=0))
-        self.came.set()
+        self._reception.came(self)
 
     def _open(self, opened: Opened) -> None:
         # From here on, a revocation finds the connection. One that came before is found by asking.
@@ -244,7 +263,7 @@ class FrontPeer:
             mirror.conversation.state = State.CLOSED
         self._channel.close()
         self._tasks.cancel()
-        self._ended(self)
+        self._reception.went(self)
 
 
 def close_descriptor(descriptor: int) -> None:

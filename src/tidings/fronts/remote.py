@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 AWAY_SECONDS_MAX: Final = 10.0
 """How long a front waits for a new owner before it gives up its questions and its connections."""
+READS_MAX: Final = 64
+"""Number of reads that a front asks for at once. When thousands of clients catch up, the answers
+would fill the memory of the owner, which reads faster than a front writes to sockets."""
 
 
 class RemoteOwner:
@@ -81,6 +84,7 @@ class RemoteVerbs:
 
     def __init__(self, owner: RemoteOwner) -> None:
         self._owner = owner
+        self._reading = asyncio.Semaphore(READS_MAX)
         self.read = self
         self.count_total = self
         self.count_unread = self
@@ -96,7 +100,8 @@ class RemoteVerbs:
         limit: int = limits.PAGE_DEFAULT,
     ) -> Page:
         """Return a part of a log."""
-        return await self._owner.ask(questions.ENTRIES, user, chat, after, before, limit)
+        async with self._reading:
+            return await self._owner.ask(questions.ENTRIES, user, chat, after, before, limit)
 
     async def mark(self, user: UserKey, chat: ChatId, delivered: int, read: int) -> None:
         """Store a receipt."""
@@ -104,7 +109,8 @@ class RemoteVerbs:
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
         """Return the chats of a user with their heads."""
-        return await self._owner.ask(questions.CHATS, user)
+        async with self._reading:
+            return await self._owner.ask(questions.CHATS, user)
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         """Return the ids of a user's chats."""

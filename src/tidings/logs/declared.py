@@ -66,8 +66,13 @@ ACTIONS: Final[dict[str, Action]] = {
         "log later.",
         ("front",),
     ),
+    "front_killed": Action(
+        "A front said nothing for 15 seconds. The owner kills it, and another one starts.",
+        ("front",),
+    ),
     "owner_missing": Action(
-        "The process with the store did not come back in time. The front closes its connections.",
+        "The process with the store did not come back in time. The front closes its connections, "
+        "and another front takes its place.",
         ("count",),
     ),
     "welcomed": Action("A device is connected.", ("connection", "client")),
