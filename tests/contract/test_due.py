@@ -141,6 +141,19 @@ async def test_a_kind_that_was_never_used_is_not_leased(store: Store) -> None:
     assert len(await store.due.lease("inbox", "one", NOW)) == 8
 
 
+async def test_a_lease_is_renewed_when_half_of_it_is_over(store: Store) -> None:
+    if not isinstance(store.due, DynamoDueItems):
+        return  # nobody else could have the shard
+    await store.due.put(an_item(), NOW)
+    half = NOW + LEASE_MS // 2
+    for now, ends_at in ((NOW, NOW), (half - 1, NOW), (half, half), (half + 1, half)):
+        assert len(await store.due.lease("message", "me", now)) == 8
+        where = {":leases": "d#message"}
+        found = await store.due._dynamo.query(READ_SHARDS, "#pk = :leases", where)
+        ends = {item["leased_until"] for item in found if "holder" in item}
+        assert ends == {ends_at + LEASE_MS}
+
+
 async def test_items_that_are_done_are_removed_together(store: Store) -> None:
     for number in range(DROPPED_MAX + 1):
         await store.due.put(an_item(f"{number:02}"), NOW)
@@ -160,7 +173,7 @@ async def _share(one: Store, two: Store, whole: set[int]) -> None:
     assert sorted(found[0] + found[1]) == sorted(map(str, range(40)))
     assert await _all(two, mine) == [], "it does not have these shards"
     # The first process dies; when its lease is over, the other does the rest.
-    over = NOW + 2 + LEASE_MS
+    over = NOW + LEASE_MS
     assert set(await two.due.lease("message", "two", over - 1)) == yours
     assert set(await two.due.lease("message", "two", over)) == whole
     assert len(await _all(two, whole)) == 40

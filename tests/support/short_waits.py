@@ -90,7 +90,7 @@ def pushes() -> None:
 
 def due_items() -> None:
     """Let the next process do what is due soon after one was killed."""
-    vars(timer).update(RENEW_MS=2 * limits.SECOND_MS, ASK_MS=limits.SECOND_MS)
+    vars(timer).update(ASK_MS=limits.SECOND_MS)
     vars(due).update(LEASE_MS=5 * limits.SECOND_MS)
 
 

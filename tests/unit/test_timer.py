@@ -13,8 +13,8 @@ from tests.support.waiting import until
 from tidings.delivery import due_memory
 from tidings.delivery import timer as module
 from tidings.delivery.timer import (
+    ASK_MS,
     FAILURES_MAX,
-    RENEW_MS,
     RETRY_MS_MAX,
     SEARCH_MS,
     USUAL_PACE,
@@ -24,7 +24,7 @@ from tidings.delivery.timer import (
 )
 from tidings.metrics import declared
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.due import Due, DueItems, DueKind, DueWork
+from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
 from tidings.ports.tenant_jobs import NotYet
 
 
@@ -164,11 +164,11 @@ async def test_what_is_due_is_done_once_and_is_late_by_what_it_was() -> None:
     assert [new - old for new, old in zip(after, before, strict=True)][:3] == [1, 0, 1]
 
 
-async def test_the_lease_is_renewed_and_given_back() -> None:
+async def test_shards_are_asked_for_three_times_during_a_lease_and_given_back() -> None:
     world = World()
     for _ in range(3):
-        await world.pass_time(RENEW_MS // 2)
-    assert world.items.leases == 2 * len(world.kinds)
+        await world.pass_time(ASK_MS)
+    assert world.items.leases == LEASE_MS // ASK_MS * len(world.kinds) == 3 * len(world.kinds)
     world.items.is_down = True
     await world.timer.close()
     assert world.items.given_back == len(world.kinds)

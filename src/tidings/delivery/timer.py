@@ -32,9 +32,8 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.delivery")
 
 POLL_SECONDS: Final = 1.0
-RENEW_MS: Final = LEASE_MS * 2 // 3
 ASK_MS: Final = LEASE_MS // 3
-"""How often a process asks for shards that has none."""
+"""How often a process asks for its shards. It gets those of a process that has died, too."""
 READ_MAX: Final = 500
 """Items of one shard that are read at once."""
 SEARCH_MS: Final = SECOND_MS // 2
@@ -87,7 +86,7 @@ class Timer:
         self._back_off = back_off
         self._pace = pace
         self._leases: dict[DueKind, tuple[Sequence[int], int]] = {}
-        """Shards of this process, and when their lease was renewed."""
+        """Shards of this process, and when it asked for them."""
         self._held = HeldItems()
         self._searched: dict[tuple[DueKind, int], int] = {}
         """When a shard was last read further for other tenants."""
@@ -195,9 +194,9 @@ class Timer:
         return has_more
 
     async def _shards(self, kind: DueKind) -> Sequence[int]:
-        shards, renewed_at = self._leases.get(kind, ((), 0))
+        shards, asked_at = self._leases.get(kind, ((), 0))
         now = self._clock.now()
-        if now < renewed_at + (RENEW_MS if shards else ASK_MS):
+        if now < asked_at + ASK_MS:
             return shards
         leased = await self._due.lease(kind, self._holder, now)
         if list(leased) != list(shards):

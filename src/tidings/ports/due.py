@@ -18,8 +18,8 @@ from tidings.ports.people import Listed
 
 DueKind = Literal["message", "webhook", "inbox", "escalation"]
 LEASE_MS: Final = 15 * SECOND_MS
-"""How long a process has its shards without renewing its lease on them. If the process dies, its
-items are late by this time."""
+"""How long a process has its shards without renewing its lease on them. If the process dies, other
+processes cannot take its shards before this time is over."""
 
 DROPPED_MAX: Final = 25
 """Items that are removed with one write."""
@@ -71,8 +71,9 @@ class DueItems(Protocol):
     async def lease(self, kind: DueKind, holder: str, now: int) -> Sequence[int]:
         """Acquire or renew the leases on a fair share of the shards; return these shards.
 
-        They belong to the holder until `now + LEASE_MS`. A holder that has more than its share,
-        because another process has started, gives some back.
+        They belong to the holder for at least half of `LEASE_MS`, because only a lease of which
+        half is over is renewed. A holder that has more than its share, because another process has
+        started, gives some back.
         """
         ...
 

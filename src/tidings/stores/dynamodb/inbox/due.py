@@ -61,9 +61,8 @@ class DynamoDueItems:
         found = {item["sk"]: item for item in items}
         if _BEGIN not in found:
             return []  # the deployment has never had an item of this kind
-        holders = {
-            shard: _holder(found.get(f"{_SHARD}{shard}", {}), now) for shard in range(SHARDS)
-        }
+        leases = {shard: found.get(f"{_SHARD}{shard}", {}) for shard in range(SHARDS)}
+        holders = {shard: _holder(leases[shard], now) for shard in leases}
         own = [shard for shard in holders if holders[shard] == holder]
         if not own:
             await self._wait(kind, holder, now)
@@ -72,11 +71,11 @@ class DynamoDueItems:
         kept = own[:share] + free[: max(0, share - len(own))]
         begin: int = found[_BEGIN]["low"]
         for shard in kept:
-            low = found.get(f"{_SHARD}{shard}", {}).get("low", begin)
-            self._low.setdefault((kind, shard), low)
+            self._low.setdefault((kind, shard), leases[shard].get("low", begin))
         for shard in own[share:]:
             await self._give_back(kind, shard, holder)
-        await gather_bounded(partial(self._take, kind, shard, holder, now) for shard in kept)
+        old = [shard for shard in kept if _holder(leases[shard], now + LEASE_MS // 2) != holder]
+        await gather_bounded(partial(self._take, kind, shard, holder, now) for shard in old)
         for shard in holders.keys() - set(kept):
             self._low.pop((kind, shard), None)
         return [shard for shard in kept if (kind, shard) in self._low]
