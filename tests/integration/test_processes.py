@@ -62,6 +62,13 @@ async def processes(server: ManyProcesses) -> list[dict[str, Any]]:
     return found
 
 
+async def opened_sockets(server: ManyProcesses) -> float:
+    """The number of sockets that were opened so far, according to the metrics."""
+    lines = (await read(server, "/metrics")).text.splitlines()
+    [line] = [one for one in lines if one.startswith("tidings_sockets_opened_total ")]
+    return float(line.split()[1])
+
+
 async def test_sockets_are_spread_and_everybody_gets_every_entry_once(
     server: ManyProcesses, town: Town
 ) -> None:
@@ -96,12 +103,14 @@ async def test_the_owner_dies_and_no_socket_notices(server: ManyProcesses, town:
 
 async def test_a_front_dies_and_only_its_sockets_do(server: ManyProcesses, town: Town) -> None:
     async with group(town, "ann", "ben", "cleo", "dan") as (chat, devices):
+        before = await opened_sockets(server)
         os.kill(server.fronts[0], signal.SIGKILL)
         await until(lambda: sum(not device.is_open for device in devices) == len(devices) // 2)
         await server.start()
         left = [device for device in devices if device.is_open]
         await left[0].send(chat)
         await until_entries(left[1], chat, 2)
+        assert await opened_sockets(server) >= before, "no total shrinks when a front ends"
         again = next(device for device in devices if not device.is_open)
         await again.connect()
         await until_entries(again, chat, 2)

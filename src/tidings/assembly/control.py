@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tidings.fronts.owner import Fronts
-from tidings.metrics.meters import Packed
+from tidings.metrics.meters import Packed, lasting
 from tidings.tasks import Tasks
 
 READY: Final = b"ready"
@@ -101,6 +101,8 @@ class FrontLinks:
         """Start to take in fronts; `fronts` is None in a process that has none. `stop` is called
         when the supervisor has ended."""
         self._fronts = fronts
+        self._past: Packed = []
+        """The metrics of fronts that have ended."""
         self._tasks = Tasks("front links")
         self._control = Control(supervised.control, self._linked, stop)
         self._control.start()
@@ -110,9 +112,13 @@ class FrontLinks:
         self._tasks.start(self._fronts.add(name, stream, channel))
 
     async def metrics(self) -> list[Packed]:
-        """Return the metrics of all fronts."""
-        packed = await self._fronts.metrics() if self._fronts is not None else ()
-        return [_decode_metrics(one) for one in packed]
+        """Return the metrics of all fronts that have ever had a link to this owner."""
+        if self._fronts is None:
+            return []
+        present, ended = await self._fronts.metrics()
+        if ended:
+            self._past = lasting([self._past, *map(_decode_metrics, ended)])
+        return [self._past, *map(_decode_metrics, present)]
 
     async def close(self) -> None:
         """Take in nobody any more."""

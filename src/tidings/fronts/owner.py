@@ -60,6 +60,7 @@ class Fronts:
         self._make_answers: Callable[[FrontPeer], Answering]
         self._is_valid: Callable[[UserCaller], Awaitable[bool]]
         self._changed = asyncio.Event()
+        self._ended_metrics: list[bytes] = []
         self._tasks = Tasks("fronts")
 
     def serve(
@@ -96,6 +97,8 @@ class Fronts:
         self._changed.set()
 
     def went(self, peer: FrontPeer) -> None:
+        if peer.metrics is not None:
+            self._ended_metrics.append(peer.metrics)
         if self._peers.get(peer.name) is peer:
             del self._peers[peer.name]
 
@@ -256,9 +259,17 @@ class Fronts:
         """Return the fronts that have connections of a user."""
         return [name for name, peer in self._peers.items() if user in peer.users]
 
-    async def metrics(self) -> Iterable[bytes]:
-        """Return the metrics of all fronts."""
-        return (await self._ask(self._peers, METRICS)).values()
+    async def metrics(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the metrics of all fronts, and of those that have ended since the last call.
+
+        A front that does not answer in time has the values of its last answer.
+        """
+        asked = dict(self._peers)
+        for name, measured in (await self._ask(asked, METRICS)).items():
+            asked[name].metrics = measured
+        ended, self._ended_metrics = self._ended_metrics, []
+        known = [peer.metrics for peer in self._peers.values() if peer.metrics is not None]
+        return known, ended
 
     async def ask(
         self, subject: str, asked: bytes, gateways: Collection[str] | None = None

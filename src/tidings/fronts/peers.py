@@ -104,6 +104,8 @@ class FrontPeer:
         self.pid = 0
         """Process id of the front; 0 until it has said which sockets it holds."""
         self.state: ProcessState | None = None
+        self.metrics: bytes | None = None
+        """The metrics of the front when it was last asked."""
         self.users: dict[UserKey, int] = {}
         """Users with the number of their connections at this front."""
         self.connections: dict[int, ConnectionMirror] = {}

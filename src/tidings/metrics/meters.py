@@ -193,6 +193,17 @@ def add_up(own: Iterable[Series], others: Iterable[Packed]) -> list[Series]:
     return list(added.values())
 
 
+def lasting(ended: Iterable[Packed]) -> Packed:
+    """Add up the values of processes that have ended, without gauges, which describe a moment.
+
+    Prometheus takes a total that shrinks for a restart, so these values are still added.
+    """
+    counted = [Series(one, {}, {}) for one in METRICS.values() if one.kind != "gauge"]
+    names = {one.metric.name for one in counted}
+    values = [[one for one in packed if one[0] in names] for packed in ended]
+    return pack(add_up(counted, values))
+
+
 def _added(
     series: Series,
     values: Iterable[tuple[Labels, float]],
