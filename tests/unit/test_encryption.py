@@ -3,10 +3,11 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -19,13 +20,16 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.support.certificates import Authority
 from tests.support.clock import ManualClock
 from tests.support.settings import config_of
+from tests.support.waiting import until
 from tests.unit.test_config import NO_FILE, load, mistakes
 from tests.unit.test_listener import UPGRADE, Client, Ear, Visitors
 from tidings.certificates import CertificateFiles, make_context
 from tidings.doctor.examination import examine
 from tidings.doctor.findings import Subject
-from tidings.gateway.http.connection_limits import ConnectionLimits
-from tidings.gateway.http.listener import Listener
+from tidings.gateway.http import encryption
+from tidings.gateway.http.connection_limits import ConnectionLimits, Waiting
+from tidings.gateway.http.encryption import FirstBytes
+from tidings.gateway.http.listener import Http, Listener, ProtocolFactory
 
 HELLO = bytes((22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3)) + bytes(32)
 """The beginning of a handshake."""
@@ -47,12 +51,17 @@ class Encrypted(Visitors):
 
 @asynccontextmanager
 async def a_port(
-    authority: Authority, *, seconds_max: float = 10, descriptors: int = 1_024
+    authority: Authority,
+    *,
+    seconds_max: float = 10,
+    descriptors: int = 1_024,
+    limits: ConnectionLimits | None = None,
+    protocol: ProtocolFactory = Ear,
 ) -> AsyncIterator[Encrypted]:
     context = make_context(CertificateFiles(authority.issue("port").both))
     door = Listener(
-        Ear,
-        ConnectionLimits(descriptors),
+        protocol,
+        limits or ConnectionLimits(descriptors),
         has_sockets=True,
         first_bytes_seconds_max=seconds_max,
         tls=lambda: context,
@@ -95,6 +104,52 @@ async def test_slow_handshakes_keep_nobody_out(authority: Authority) -> None:
             await client.hears_the_end()
         silent[-1].writer.write(UPGRADE)
         await silent[-1].hears(b"socket " + UPGRADE)
+
+
+def stops_reading(client: Client) -> None:
+    """The client does not see the end of the connection, and so never confirms it."""
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+
+@pytest.mark.attack("S08", "F08")
+async def test_a_refused_client_counts_until_its_connection_is_closed() -> None:
+    waiting: Waiting = asyncio.get_running_loop().create_future()
+    asked: list[bytes] = []
+
+    def refuse(_transport: asyncio.Transport, data: bytes) -> bool:
+        asked.append(data)
+        return False
+
+    first = FirstBytes(waiting, 3, refuse)
+    first.connection_made(Mock())
+    first.data_received(b"GET")
+    first.data_received(b" /")
+    assert asked == [b"GET"]
+    assert not waiting.done()
+    first.connection_lost(None)
+    assert isinstance(waiting.exception(), ConnectionResetError)
+
+
+@pytest.mark.attack("S08", "F08")
+async def test_an_idle_client_makes_room_without_being_asked(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encryption, "CLOSE_SECONDS_MAX", 1_000.0)
+
+    async def app(_scope: object, _receive: object, send: Callable[..., Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    limits = ConnectionLimits(1_024)
+    http = Http(app, None, limits)
+    async with a_port(authority, limits=limits, protocol=http.protocol) as visitors:
+        client = await visitors.comes_encrypted(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.hears(b"HTTP/1.1 204")
+        stops_reading(client)
+        [connection] = http.connections
+        connection._slot.close()
+        await until(lambda: http.connections, equals=[])
+        await http.drain()
 
 
 async def test_a_closed_port_ends_handshakes(authority: Authority) -> None:

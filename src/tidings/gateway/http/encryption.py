@@ -26,18 +26,23 @@ UNREAD_BYTES_MAX: Final = 64 * 1024
 kernel's buffers fill up."""
 _PLAIN: Final = malformed("this port speaks TLS only: use https:// or wss://")
 
-Admit = Callable[[asyncio.Transport, bytes], None]
-"""Gives a connection with its first bytes to the protocol that serves it."""
+Admit = Callable[[asyncio.Transport, bytes], bool]
+"""Gives a connection with its first bytes to the protocol that serves it. Returns False if there is
+no room for it: then the connection was refused, and is being closed."""
 
 
 class FirstBytes(asyncio.Protocol):
     """Collects the first bytes of a connection after its handshake, until their kind is clear."""
 
     def __init__(self, waiting: Waiting, size: int, admit: Admit) -> None:
-        """Set up the protocol; `admit` is called once, with at least `size` bytes."""
+        """Set up the protocol; `admit` is called once, with at least `size` bytes.
+
+        A connection that is refused still counts as waiting until it is closed, because a client
+        can delay the end of an encrypted connection for `CLOSE_SECONDS_MAX`.
+        """
         self._waiting = waiting
         self._size = size
-        self._admit = admit
+        self._admit: Admit | None = admit
         self._data = b""
         self._transport: asyncio.Transport | None = None
 
@@ -47,12 +52,14 @@ class FirstBytes(asyncio.Protocol):
         self._transport.set_read_buffer_limits(UNREAD_BYTES_MAX)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        self._data += data
-        transport = self._transport
-        if len(self._data) < self._size or transport is None or self._waiting.done():
+        admit, transport = self._admit, self._transport
+        if admit is None or transport is None or self._waiting.done():
             return
-        self._waiting.set_result(None)
-        self._admit(transport, self._data)
+        self._data += data
+        if len(self._data) >= self._size:
+            self._admit = None
+            if admit(transport, self._data):
+                self._waiting.set_result(None)
 
     def connection_lost(self, _error: Exception | None) -> None:
         if not self._waiting.done():

@@ -233,19 +233,23 @@ class Listener:
         else:
             refuse_plain(connection)
 
-    def _admit(self, peer: str, transport: asyncio.Transport, data: bytes) -> None:
-        """Give an encrypted connection, which has sent its first bytes, to the right protocol."""
+    def _admit(self, peer: str, transport: asyncio.Transport, data: bytes) -> bool:
+        """Give an encrypted connection, which has sent its first bytes, to the right protocol.
+
+        Returns False if there is no room, and the connection is closed.
+        """
         kind = kind_of(data[:PEEK_BYTES], has_sockets=self._has_sockets)
         slot = self._limits.enter(kind, peer)
         if slot is None:
             self._count_refusal()
             transport.write(CONNECTIONS_TAKEN)
             transport.close()
-            return
+            return False
         protocol = self._protocol(slot)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
+        return True
 
     async def _connect(self, connection: socket.socket, slot: Slot) -> None:
         loop = asyncio.get_running_loop()

@@ -86,11 +86,13 @@ class HttpProtocol(ParsingProtocol):
         """Close the connection to make room for another one.
 
         The connection is aborted if part of an answer is still unsent, because a normal close would
-        wait for the client to read it. A connection in the reserve is always aborted. This is safe:
-        such a connection is closed only while it has no admitted request, so the client loses at
-        most a refusal.
+        wait for the client to read it, and if it is encrypted, because the client would have to
+        confirm the end. A connection in the reserve is always aborted. This is safe: such a
+        connection is closed only while it has no admitted request, so the client loses at most a
+        refusal.
         """
-        if self._slot.kind is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
+        would_wait = self.scheme == "https" or self.transport.get_write_buffer_size()
+        if would_wait or self._slot.kind is ConnectionClass.RESERVE:
             self.transport.abort()
         else:
             self.transport.close()
