@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings.actions.chat.deleting import Sweeper
+from tidings.actions.inbox.delivering import DeliverCopies
 from tidings.api.endpoints import Endpoint
 from tidings.cli import main
-from tidings.delivery.job_runner import JobRunner
 from tidings.gateway.catch_up import Pump
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.chat.chats import SqliteChats
@@ -73,7 +73,7 @@ if __name__ == "__main__":
     Pump._send_page = send_page_later  # type: ignore[assignment,method-assign]
     for owner, name, fault, error in (
         (Sweeper, "sweep", "loop", a_bug),
-        (JobRunner, "_deliver", "jobs", a_bug),
+        (DeliverCopies, "__call__", "jobs", a_bug),
         (Endpoint, "_respond", "bug", a_bug),
         (SqliteChats, "list_heads", "lists", StoreUnavailable),
     ):

@@ -47,11 +47,12 @@ def test_one_failure_outweighs_whatever_passed() -> None:
     assert dict.fromkeys(NOT_APPLICABLE, "not applicable").items() <= found.items()
     summary = next(line for line in lines if line.startswith(f"{len(ATTACKS)} attacks: "))
     assert "1 passed, 1 failed" in summary
-    assert f"{len(NOT_APPLICABLE)} not applicable" in summary
+    assert summary.count("not applicable") == bool(NOT_APPLICABLE)
 
 
 def test_every_attack_is_told_of_in_a_whole_run() -> None:
     lines = told(passed=[(one,) for one in ATTACKS if one not in NOT_APPLICABLE])
     assert {line[:3] for line in lines} >= ATTACKS.keys()
     passed, others = len(ATTACKS) - len(NOT_APPLICABLE), len(NOT_APPLICABLE)
-    assert lines[-1] == f"{len(ATTACKS)} attacks: {passed} passed, {others} not applicable"
+    rest = f", {others} not applicable" if others else ""
+    assert lines[-1] == f"{len(ATTACKS)} attacks: {passed} passed{rest}"
