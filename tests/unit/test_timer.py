@@ -23,7 +23,7 @@ from tidings.delivery.timer import (
     Timer,
 )
 from tidings.metrics import declared
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import HookUnavailable, StoreUnavailable
 from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
 from tidings.ports.tenant_jobs import NotYet
 
@@ -382,13 +382,31 @@ async def test_less_is_done_at_once_while_the_store_does_not_answer_in_time() ->
     assert world.items.items == {}
 
 
-async def test_work_that_has_begun_may_end_when_the_process_does() -> None:
-    world = World(an_item("one"), an_item("two"), pace=Pace(at_once=1, grace_seconds=60))
+async def test_a_tenant_whose_hook_does_not_answer_does_not_slow_down_others() -> None:
+    items = [an_item(f"m{number:02}") for number in range(64)]
+    world = World(*items, pace=Pace(at_once=32))
+    world.work.fails = {one.item_id: HookUnavailable() for one in items}
+    for _ in range(4):
+        await world.pass_time(RETRY_MS_MAX)
     world.work.may_go.clear()
+    world.clock.time += RETRY_MS_MAX
     await world.timer.look()
-    closing = asyncio.create_task(world.timer.close())
-    await asyncio.sleep(0)
+    assert world.timer.depths()["running"] == 32
     world.work.may_go.set()
-    await closing
+    await world.settled()
+
+
+async def test_work_that_has_begun_may_end_when_the_process_does() -> None:
+    pace = Pace(poll_seconds=0.01, at_once=1, grace_seconds=3_600)
+    world = World(an_item("one"), an_item("two"), pace=pace)
+    world.work.may_go.clear()
+    world.timer.start()
+    await until(lambda: world.timer.depths()["running"] == 1)
+    closing = asyncio.create_task(world.timer.close())
+    for _ in range(2):  # the timer looks again meanwhile
+        leases, world.clock.time = world.items.leases, world.clock.time + ASK_MS
+        await until(lambda: world.items.leases > leases)
+    world.work.may_go.set()
+    await until(closing.done)
     assert world.work.did == ["one"]
     assert [name[2] for name in world.items.items] == ["two"]

@@ -22,7 +22,7 @@ from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
 from tidings.metrics.meters import Reading, report
 from tidings.model.limits import SECOND_MS
-from tidings.model.refusals import Unavailable
+from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
 from tidings.ports.store import Requester, set_requester
 from tidings.ports.tenant_jobs import NotYet
@@ -126,7 +126,6 @@ class Timer:
             async with asyncio.timeout(self._pace.grace_seconds):
                 while self._running:
                     self._has_room.clear()
-                    self._enough = len(self._held)
                     await self._has_room.wait()
         await self._tasks.close()
         for kind in self._leases:
@@ -258,7 +257,7 @@ class Timer:
             self._running -= 1
             self._count(due.tenant, -1)
             self._held.let_go(due)
-            if len(self._held) <= self._enough:
+            if len(self._held) <= self._enough or self._is_closing:
                 self._has_room.set()
             self._go_on()
 
@@ -269,9 +268,10 @@ class Timer:
             await (self._drop_done(due) if is_over else self._due.drop(due))
         except NotYet as wait:
             self._held.pause(due, wait.until)
-        except Unavailable:
+        except Unavailable as error:
             self._held.pause(due, self._clock.now() + RETRY_MS)
-            self._narrow()
+            if isinstance(error, StoreUnavailable):  # not the hook of a single tenant
+                self._narrow()
         except Exception:
             extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
             log.exception("what was due failed", extra=extra)
