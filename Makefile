@@ -121,7 +121,7 @@ docs: $(DOCS) ## Build the documentation as a site in .site, and check every lin
 bench: $(DEV) ## Measure speed; writes a table, JSON and a chart to .bench
 	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: $(DEV) ## Measure ejabberd, Centrifugo, Tinode and NATS too (needs root, apt and Go)
+bench-peers: $(DEV) ## Measure other servers too: ejabberd, Centrifugo, Tinode, NATS (uses apt and Go, as root)
 	$(BIN)/python -m bench.peers $(ARGS)
 
 soak: $(DEV) ## Run the long tests

@@ -405,7 +405,7 @@ async def test_work_that_has_begun_may_end_when_the_process_does() -> None:
     closing = asyncio.create_task(world.timer.close())
     for _ in range(2):  # the timer looks again meanwhile
         leases, world.clock.time = world.items.leases, world.clock.time + ASK_MS
-        await until(lambda: world.items.leases > leases)
+        await until(lambda: world.items.leases > leases)  # noqa: B023 - awaited right here
     world.work.may_go.set()
     await until(closing.done)
     assert world.work.did == ["one"]
