@@ -149,6 +149,7 @@ async def test_two_processes_share_the_work(rest: Rest, talk: Talk) -> None:
             await timer.look()
         await until(lambda: not any(timer.depths()["held"] for timer in some))
 
+    await schedule(rest, ann, chat, "first")  # before it, nobody leases anything
     for _ in range(3):
         rest.clock.time += LEASE_MS // 2
         await look(*timers)

@@ -23,7 +23,7 @@ from tidings.delivery.timer import (
     Timer,
 )
 from tidings.metrics import declared
-from tidings.model.refusals import HookUnavailable, StoreUnavailable
+from tidings.model.refusals import HookUnavailable, StoreUnavailable, Unavailable
 from tidings.ports.due import LEASE_MS, Due, DueItems, DueKind, DueWork
 from tidings.ports.tenant_jobs import NotYet
 
@@ -365,10 +365,11 @@ async def test_the_loop_survives_an_outage() -> None:
     await world.timer.close()
 
 
-async def test_less_is_done_at_once_while_the_store_does_not_answer_in_time() -> None:
+@pytest.mark.parametrize("error", [StoreUnavailable(), HookUnavailable()])
+async def test_only_a_slow_store_makes_the_timer_do_less_at_once(error: Unavailable) -> None:
     items = [an_item(f"m{number:02}") for number in range(64)]
     world = World(*items, pace=Pace(at_once=32))
-    world.work.fails = {one.item_id: StoreUnavailable() for one in items}
+    world.work.fails = {one.item_id: error for one in items}
     for _ in range(4):
         await world.pass_time(RETRY_MS_MAX)
     world.work.fails.clear()
@@ -376,24 +377,11 @@ async def test_less_is_done_at_once_while_the_store_does_not_answer_in_time() ->
     await world.items.put(an_item("new", tenant="b"), NOW)
     world.clock.time += RETRY_MS_MAX
     await world.timer.look()
-    assert world.timer.depths()["running"] == WIDTH_MIN
+    at_once = WIDTH_MIN if isinstance(error, StoreUnavailable) else 32
+    assert world.timer.depths()["running"] == at_once
     world.work.may_go.set()
     await world.settled()
     assert world.items.items == {}
-
-
-async def test_a_tenant_whose_hook_does_not_answer_does_not_slow_down_others() -> None:
-    items = [an_item(f"m{number:02}") for number in range(64)]
-    world = World(*items, pace=Pace(at_once=32))
-    world.work.fails = {one.item_id: HookUnavailable() for one in items}
-    for _ in range(4):
-        await world.pass_time(RETRY_MS_MAX)
-    world.work.may_go.clear()
-    world.clock.time += RETRY_MS_MAX
-    await world.timer.look()
-    assert world.timer.depths()["running"] == 32
-    world.work.may_go.set()
-    await world.settled()
 
 
 async def test_work_that_has_begun_may_end_when_the_process_does() -> None:
@@ -403,9 +391,9 @@ async def test_work_that_has_begun_may_end_when_the_process_does() -> None:
     world.timer.start()
     await until(lambda: world.timer.depths()["running"] == 1)
     closing = asyncio.create_task(world.timer.close())
-    for _ in range(2):  # the timer looks again meanwhile
-        leases, world.clock.time = world.items.leases, world.clock.time + ASK_MS
-        await until(lambda: world.items.leases > leases)  # noqa: B023 - awaited right here
+    for looks in (2, 3):  # the timer looks again meanwhile
+        world.clock.time += ASK_MS
+        await until(lambda: world.items.leases, equals=looks * len(world.kinds))
     world.work.may_go.set()
     await until(closing.done)
     assert world.work.did == ["one"]
