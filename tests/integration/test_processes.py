@@ -15,10 +15,13 @@ import pytest_asyncio
 
 from tests.integration.cores import all_of
 from tests.integration.socket_town import closed_with, friends, told, until_entries
+from tests.support.cluster import ROOT_KEY, Services, many_processes
 from tests.support.device import Device
-from tests.support.many_processes import FRONTS, ManyProcesses
+from tests.support.dynamo_tables import some_tables
+from tests.support.engine import as_environment
+from tests.support.many_processes import FRONTS, ManyProcesses, children_of
 from tests.support.people import Town
-from tests.support.server import NO_LIMITS
+from tests.support.server import NO_LIMITS, ServerProcess
 from tests.support.waiting import WAIT_SECONDS, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -124,3 +127,30 @@ async def test_a_signal_to_stop_lets_everybody_go(tmp_path: Path) -> None:
             assert [await closed_with(device) for device in devices] == [1012, 1012]
         await until(lambda: not any(Path(f"/proc/{front}").exists() for front in fronts))
         assert [line for line in server.log_lines() if line.get("level") == "error"] == []
+
+
+@pytest.mark.slow
+async def test_on_dynamodb_the_processes_are_gateways(
+    tmp_path: Path, dynamodb_endpoint: str, kafka_address: str, redis_url: str
+) -> None:
+    services = Services(dynamodb_endpoint, kafka_address, redis_url)
+    async with some_tables(dynamodb_endpoint) as prefix:
+        environment = as_environment(many_processes(services, prefix))
+        options = ("--processes", "2")
+        async with ServerProcess(
+            tmp_path / "data", environment=environment, options=options
+        ) as server:
+            async with (
+                Town(server.url, ROOT_KEY) as town,
+                group(town, "ann", "ben", "cleo", "dan") as (chat, devices),
+            ):
+                await all_of(device.send(chat) for device in devices)
+                for device in devices:
+                    await until_entries(device, chat, 1 + 3)
+                gateway = children_of(server.pid)[0]
+                os.kill(gateway, signal.SIGKILL)
+                await until(lambda: gateway not in children_of(server.pid))
+                await all_of(device.connect() for device in devices if not device.is_open)
+                await devices[0].send(chat)
+                await until(lambda: all(one.logs.have.get(chat, 0) == 6 for one in devices))
+            assert await server.terminate() == 0

@@ -59,6 +59,19 @@ def told(line: FakeConnection, op: str) -> list[dict[str, Any]]:
     return [{**frame} for frame in line.of(op)]
 
 
+async def test_nothing_is_read_for_what_happens_after_the_end(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = await gateways.open("g1")
+    chat = await gateways.bench.group(ANN, BOB)
+    async with neighbours(gateways, here) as notices:
+        pass
+    begun: list[object] = []
+    monkeypatch.setattr(notices, "_begin", begun.append)
+    gateways.bench.core.bus.publish(Typing(chat, ANN))
+    assert begun == []
+
+
 async def test_typing_reaches_members_on_other_gateways_only(gateways: Gateways) -> None:
     here, there = await gateways.open("g1"), await gateways.open("g2")
     chat = await gateways.bench.group(ANN, BOB, CAT)

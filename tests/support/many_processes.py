@@ -38,8 +38,7 @@ class ManyProcesses(ServerProcess):
 
     @property
     def _children(self) -> list[int]:
-        path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        return [int(pid) for pid in path.read_text().split()]
+        return children_of(self.pid)
 
     async def kill_owner(self) -> None:
         """Kill the owner, and wait until there is another one that serves."""
@@ -55,3 +54,8 @@ class ManyProcesses(ServerProcess):
         os.kill(killed, signal.SIGKILL)
         await until(lambda: killed not in self._children)
         await self.start()
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the process ids of the children of a process, the oldest first."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

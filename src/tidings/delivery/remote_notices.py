@@ -78,14 +78,18 @@ class RemoteNotices:
         self._pace = ReceiptPace(self._moved)
         self._under_way = 0
         self._tasks = Tasks("remote-notices")
+        self._is_closed = False
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
-        """Cancel running work."""
+        """Cancel running work, and ignore later events."""
+        self._is_closed = True
         self._pace.close()
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
+        if self._is_closed:
+            return  # the last receipts are stored after this, when the registry is closed already
         match event:
             case Appended() | Learnt() | Expired():
                 return  # delivered by workers
