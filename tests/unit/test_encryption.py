@@ -2,6 +2,7 @@
 """The port with a certificate: what slow handshakes get, and which certificates it takes."""
 
 import asyncio
+import signal
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from tests.support.settings import config_of
 from tests.support.waiting import until
 from tests.unit.test_config import NO_FILE, load, mistakes
 from tests.unit.test_listener import UPGRADE, Client, Ear, Visitors
+from tidings.assembly.tls import port_certificate
 from tidings.certificates import CertificateFiles, make_context
 from tidings.doctor.examination import examine
 from tidings.doctor.findings import Subject
@@ -175,6 +177,16 @@ def test_a_certificate_and_its_key(authority: Authority) -> None:
     assert config.network.tls_cert == mine.both
     [source] = [one.source for one in config.settings if one.name == "tls_cert"]
     assert source == "--tls-cert"
+
+
+def test_a_renewal_during_the_start_does_not_end_the_server(authority: Authority) -> None:
+    mine = authority.issue("mine")
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        assert port_certificate(config_of(tls_cert=mine.both).network) is not None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_pairs_that_do_not_fit(authority: Authority, tmp_path: Path) -> None:

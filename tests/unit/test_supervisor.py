@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.settings import config_of
 from tidings.assembly.supervisor import EARLY_ENDS_MAX
+from tidings.cli.serve_many import with_metrics_of_its_own
 
 PROGRAM = """
 import os, signal, sys, time
@@ -82,3 +84,12 @@ def test_an_owner_that_ends_before_it_is_ready_is_not_started_again(
     tmp_path: Path, code: int
 ) -> None:
     assert outcome(tmp_path, f'SupervisedJob("owner", end({code}))') == (code, ["owner"])
+
+
+def test_each_gateway_shows_its_metrics_on_a_port_of_its_own() -> None:
+    def ports(port: int) -> list[tuple[str, int] | None]:
+        config = config_of(metrics=("127.0.0.1", port))
+        return [with_metrics_of_its_own(config, number).process.metrics for number in range(2)]
+
+    assert ports(9_100) == [("127.0.0.1", 9_100), ("127.0.0.1", 9_101)]
+    assert ports(0) == [("127.0.0.1", 0), ("127.0.0.1", 0)]

@@ -62,4 +62,6 @@ def port_certificate(network: Network) -> PortCertificate | None:
     """
     if network.tls_cert is None:
         return None
+    # Whoever renews the certificate while the server starts must not end it.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return PortCertificate(CertificateFiles(network.tls_cert, network.tls_key))

@@ -63,20 +63,21 @@ def _gateways(config: Config, announce: Announce, *, has_demo: bool) -> list[Sup
 
     def serve(number: int, supervised: Supervised) -> int:
         told = announce if supervised.is_first else _tell_nobody
-        own = _with_metrics_of_its_own(config, number)
+        own = with_metrics_of_its_own(config, number)
         return _run(own, server.serve(own, told, supervised=supervised))
 
     numbers = range(config.process.processes)
     return [SupervisedJob(f"gateway-{number + 1}", partial(serve, number)) for number in numbers]
 
 
-def _with_metrics_of_its_own(config: Config, number: int) -> Config:
+def with_metrics_of_its_own(config: Config, number: int) -> Config:
     """Return the settings of one of several processes, which shows its metrics on a port of its
     own: the first on the port in the settings, the next one on the port after it."""
     if config.process.metrics is None:
         return config
     host, port = config.process.metrics
-    process = msgspec.structs.replace(config.process, metrics=(host, port + number))
+    own_port = port + number if port else 0  # the system chooses a free one for each
+    process = msgspec.structs.replace(config.process, metrics=(host, own_port))
     return msgspec.structs.replace(config, process=process)
 
 
