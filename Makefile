@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes \
-	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+	--allow-unsafe --no-strip-extras --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host
 LOCK_OURS := $(LOCK) --build-deps-for editable
 # The folders with code. The type checker fails on a folder without a Python file.

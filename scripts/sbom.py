@@ -22,7 +22,7 @@ VERSION: Final = ROOT / "src/tidings/__init__.py"
 RESULT: Final = "sbom.json"
 SPECIFICATION: Final = "1.6"
 
-_PACKAGE: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
+_PACKAGE: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]+\])?==([^\s;\\]+)")
 _DIGEST: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _ASKED_BY: Final = re.compile(r"^\s+#\s+(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 

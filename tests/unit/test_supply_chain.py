@@ -4,10 +4,12 @@
 import json
 import re
 import stat
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from scripts import audit, sbom
 
@@ -24,7 +26,7 @@ def document(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.attack("H07")
 def test_every_locked_package_is_in_the_bill_of_materials(document: dict[str, Any]) -> None:
     lock = (ROOT / "requirements.lock").read_text()
-    locked = dict(re.findall(r"^([\w.-]+)==([^\s\\]+)", lock, re.MULTILINE))
+    locked = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s\\]+)", lock, re.MULTILINE))
     listed = {one["name"]: one["version"] for one in document["components"]}
     assert listed == locked
     assert len(listed) > 30
@@ -47,7 +49,7 @@ def test_every_locked_package_has_a_reason(name: str) -> None:
     texts = "".join((ROOT / "docs/decisions" / name).read_text() for name in records)
     rows = re.findall(r"^\| (`[^|]+) \|", texts, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([\w.-]+)`", row)}
-    without = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)) - named
+    without = set(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==", lock, re.MULTILINE)) - named
     assert not without, f"say in {records[0]} why it is needed: {', '.join(sorted(without))}"
 
 
@@ -76,6 +78,21 @@ def test_whatever_is_installed_is_pinned_by_digests(name: str) -> None:
     assert [one.name for one in packages if not one.digests] == []
     makefile = (ROOT / "Makefile").read_text()
     assert f"install --quiet --require-hashes -r requirements{name}.lock" in makefile
+
+
+@pytest.mark.parametrize("name", ["", "-traces", "-dev"])
+def test_a_package_is_locked_with_the_extras_that_others_ask_for(name: str) -> None:
+    """Otherwise pip takes the newest release of `package[extra]`, and refuses it, because the lock
+    has no digest of it."""
+    lock = (ROOT / f"requirements{name}.lock").read_text()
+    locked = set(re.findall(r"^([\w.-]+\[[\w,]+\])==", lock, re.MULTILINE))
+    asked = {
+        f"{wanted.name}[{','.join(sorted(wanted.extras))}]"
+        for package in sbom.read_lock(lock)
+        for wanted in map(Requirement, requires(package.name) or [])
+        if wanted.extras and (wanted.marker is None or wanted.marker.evaluate({"extra": ""}))
+    }
+    assert asked <= locked
 
 
 def a_program(folder: Path, stdout: str, stderr: str, code: int) -> str:
