@@ -98,6 +98,8 @@ export class Notices {
     const worker = await registration();
     if (!worker) return;
     const { newPush: message, newPushInbox: notification } = this.#strings;
+    // Whoever wants notices also wants what is not sent yet to stay here.
+    void navigator.storage?.persist?.().catch(() => {});
     const words = new Response(JSON.stringify({ message, notification }));
     // Without push, the page still shows notices itself.
     await caches

@@ -92,7 +92,7 @@ export class ExplainScreen extends Screen {
       h("p", { class: "faint" }, [
         label(code.replaceAll("_", " "), tone(code)),
         " ",
-        since === UNKNOWN ? null : ["since ", when(since), " · "],
+        since === UNKNOWN ? null : [when(since), " · "],
         link(this.to("users", user_id), user_id),
         sequence ? [" · ", link(this.to("chats", chat, sequence), `message ${sequence}`)] : null,
       ]),

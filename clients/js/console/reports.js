@@ -3,7 +3,7 @@
 
 import { h } from "../elements/view.js";
 import { icon } from "./icons.js";
-import { button, card, choice, facts, label, link, mono, when } from "./parts.js";
+import { button, bytes, card, choice, facts, label, link, mono, when } from "./parts.js";
 import { Pages, Screen } from "./screen.js";
 
 /** @typedef {import("./parts.js").Tone} Tone */
@@ -94,7 +94,8 @@ export class ReportsScreen extends Screen {
 
   /** What was written: by the sender and by the reporter. @param {any} report */
   #said(report) {
-    const { content, comment, erased } = this.#unsealed.get(report.report_id) ?? report;
+    const { content, comment, erased, attachments } =
+      this.#unsealed.get(report.report_id) ?? report;
     const isSealed = report.sealed && !this.#unsealed.has(report.report_id);
     if (isSealed)
       return h("div", { class: "copy" }, [
@@ -105,11 +106,31 @@ export class ReportsScreen extends Screen {
       ]);
     return h("div", { class: "copy" }, [
       content ? h("p", { class: "content" }, content) : null,
-      report.chat_id && !content
+      report.chat_id && content === null
         ? label(erased ? "erased" : "gone before the report", "bad")
         : null,
+      attachments.map((/** @type {any} */ file) =>
+        button(`${file.name} (${bytes(file.size)})`, () => void this.#saveFile(report, file)),
+      ),
       comment ? h("p", { class: "content" }, [h("small", null, "Comment"), comment]) : null,
     ]);
+  }
+
+  /**
+   * Save a file of a reported message. It is not shown, because nobody knows what is in it.
+   *
+   * @param {any} report
+   * @param {any} file
+   */
+  async #saveFile({ report_id }, { attachment_id, name }) {
+    const path = this.at("reports", report_id, "attachments", attachment_id);
+    try {
+      const href = URL.createObjectURL(await this.server.blob(path));
+      Object.assign(document.createElement("a"), { href, download: name }).click();
+      URL.revokeObjectURL(href);
+    } catch (error) {
+      this.desk.say(/** @type {Error} */ (error).message);
+    }
   }
 
   /** @param {any} report */

@@ -67,6 +67,11 @@ export class Server {
     return (await this.#fetch("GET", path)).text();
   }
 
+  /** @param {string} path */
+  async blob(path) {
+    return (await this.#fetch("GET", path)).blob();
+  }
+
   /**
    * @param {Method} method
    * @param {string} path

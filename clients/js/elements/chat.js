@@ -89,9 +89,10 @@ export class TidingsChat extends ChatActions {
   }
 
   #tick() {
-    const state = this.tidings?.state.snapshot().connection;
-    const isLate = state !== "live";
-    // A connection that is made anew at once is not worth a banner.
+    const { connection, queued } = this.tidings?.state.snapshot() ?? {};
+    // A connection that is made anew at once is not worth a banner. One without a network may look
+    // live for a while, but nothing gets through.
+    const isLate = connection !== "live" || !!(queued && !navigator.onLine);
     if (isLate !== this.#isLate) this.update();
     this.#isLate = isLate;
     if (this.view?.snapshot().rows.some((row) => row.expiresAt && !row.gone)) this.view.changed();
@@ -125,7 +126,7 @@ export class TidingsChat extends ChatActions {
         this.opened && menuOf(this, this.opened),
       ]),
       h("p", { class: "notice", part: "notice", role: "status" }, this.notice),
-      h("p", { class: "unseen", role: "status", "aria-live": "polite" }, this.#announced),
+      h("p", { class: "unseen", role: "status" }, this.#announced),
       this.dialogs.describe(),
     ];
   }
@@ -149,7 +150,7 @@ export class TidingsChat extends ChatActions {
     const { connection, storage, error } = state;
     const uploads = this.files.value?.waiting ?? 0;
     const queued = state.queued + uploads;
-    const isOffline = connection === "waiting" || (this.#isLate && connection !== "live");
+    const isOffline = connection === "waiting" || this.#isLate;
     const isUnsaved =
       (storage === "memory" && queued > 0) ||
       (uploads > 0 && !this.files.value?.uploads.snapshot().isKept);

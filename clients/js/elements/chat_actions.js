@@ -128,11 +128,13 @@ export class ChatActions extends ChatParts {
 
   /** Handle the keys of the whole element. @param {any} event */
   pressed = (event) => {
-    const isInLog = event.target.closest(".log");
     if (event.key === "Escape" && !event.target.closest("dialog, .menu, [slot]"))
       return this.focusField();
-    if (!isInLog) return;
-    if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    const isFind = event.key === "f" && (event.ctrlKey || event.metaKey);
+    // The browser would search only the part of the chat that is in the page.
+    if (isFind && this.view?.snapshot().hasOlder) this.show({ kind: "search", chat: this.chat });
+    else if (!event.target.closest(".log")) return;
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       this.messages.focus(event.key === "ArrowUp" ? -1 : 1);
     } else if (event.key === "End") void this.jump();
     else if (event.key === "Enter" || event.key === "ContextMenu") {

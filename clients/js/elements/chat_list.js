@@ -69,22 +69,19 @@ export class ChatList {
       this.#search.look(this.#query);
     };
     const button = (
-      /** @type {"direct" | "group" | "mentions"} */ kind,
       /** @type {string} */ label,
-      /** @type {"write" | "group" | "at"} */ name,
+      /** @type {"write" | "group" | "at" | "settings"} */ name,
+      /** @type {() => void} */ onclick,
       count = 0,
     ) =>
       h(
         "button",
-        {
-          class: "round",
-          "aria-label": label,
-          title: label,
-          onclick: () => this.#element.show({ kind }),
-        },
+        { class: "round", "aria-label": label, title: label, onclick },
         icon(name),
         count ? h("span", { class: "badge" }) : null,
       );
+    const show = (/** @type {"direct" | "group" | "mentions"} */ kind) => () =>
+      this.#element.show({ kind });
     return h("div", { class: "tools" }, [
       h("label", { class: "search grow" }, [
         icon("search"),
@@ -96,19 +93,10 @@ export class ChatList {
           oninput: search,
         }),
       ]),
-      button("mentions", label, "at", mentions),
-      button("direct", strings.newChat, "write"),
-      button("group", strings.newGroup, "group"),
-      h(
-        "button",
-        {
-          class: "round",
-          "aria-label": strings.settings,
-          title: strings.settings,
-          onclick: () => void this.#element.showAccount("settings"),
-        },
-        icon("settings"),
-      ),
+      button(label, "at", show("mentions"), mentions),
+      button(strings.newChat, "write", show("direct")),
+      button(strings.newGroup, "group", show("group")),
+      button(strings.settings, "settings", () => void this.#element.showAccount("settings")),
     ]);
   }
 
@@ -142,7 +130,8 @@ export class ChatList {
 
   /** Offer people with whom the user has no direct chat. */
   #people() {
-    const { people, tidings } = this.#element;
+    const element = this.#element;
+    const { people, tidings } = element;
     const wanted = this.#query.trim().toLocaleLowerCase();
     if (!wanted || !people) return null;
     const { chats } = tidings?.chats.snapshot() ?? NONE;
@@ -150,8 +139,9 @@ export class ChatList {
     const found = people
       .known()
       .filter(([user, name]) => !direct.has(user) && name.toLocaleLowerCase().includes(wanted));
+    const begin = (/** @type {string} */ user) => () => element.attempt(element.begin(user));
     return found.map(([user, name]) =>
-      h("button", { key: user, class: "entry", onclick: () => void this.#element.begin(user) }, [
+      h("button", { key: user, class: "entry", onclick: begin(user) }, [
         face(name, null, user),
         h("bdi", { class: "grow cut" }, name),
       ]),
@@ -170,7 +160,6 @@ export class ChatList {
     const props = {
       class: "entry",
       "aria-current": chat.chat_id === element.chat ? "true" : null,
-      "aria-haspopup": null,
       onclick: () => element.open(chat.chat_id),
       oncontextmenu: menu,
     };

@@ -121,7 +121,7 @@ export class Dialogs {
     const { strings } = this.#element;
     const oninput = (/** @type {any} */ event) => this.#search.look(event.target.value, chat);
     return [
-      h("input", { type: "search", "aria-label": strings.searchChat, oninput }),
+      h("input", { type: "search", "aria-label": strings.searchChat, autofocus: true, oninput }),
       h("div", { class: "people long" }, this.#search.describe()),
     ];
   }
@@ -143,7 +143,7 @@ export class Dialogs {
       void this.#create(isGroup, new FormData(event.target));
     };
     return h("form", { onsubmit: submit }, [
-      isGroup && field(strings.name, "name", { required: true, maxLength: 100 }),
+      isGroup && field(strings.name, "name", { required: true, maxLength: 100, autofocus: true }),
       h(
         "div",
         { class: "people" },

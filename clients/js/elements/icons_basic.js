@@ -8,6 +8,7 @@ export const basicPaths = {
   back: "M15 5l-7 7 7 7",
   bell: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4",
   clock: "M12 7v5l3 2M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18z",
+  dot: "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8z",
   more: "M12 5.5v.01M12 12v.01M12 18.5v.01",
 };
 

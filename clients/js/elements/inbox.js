@@ -71,11 +71,8 @@ export class TidingsInbox extends TidingsElement {
       return new InboxMore(this, tidings);
     });
     if (!view) return;
-    // What was loaded before may have changed on another device.
-    const { isLoaded } = view.snapshot();
     this.watch(view);
-    if (isLoaded) this.refresh();
-    else void this.#wake();
+    void this.#wake();
     hear(tidings);
     this.until(tidings.on((event) => event.type === "frame" && this.#happens(event.frame)));
     const minutely = setInterval(this.update, 60_000);
@@ -84,24 +81,14 @@ export class TidingsInbox extends TidingsElement {
     });
   }
 
-  /** Follow what the user does on other devices. @param {any} frame */
-  #happens({ op, inbox, ids = [], before: _, seen: __, ...changed }) {
-    const { view } = this;
-    if (!view || inbox !== view.name) return;
-    const { notifications, unread, hasMore } = view.snapshot();
-    if (op === "marked" && Object.keys(changed).length) {
-      if (changed.archived || changed.snooze_until) for (const id of ids) view.retracted(id);
-      this.refresh();
-    }
-    if (op === "unread") {
-      // What was read elsewhere is still shown as unread here.
-      const shown = newestOfEach(notifications).filter((one) => !one.read_at).length;
-      if (hasMore ? shown > unread : shown !== unread) this.refresh();
-    }
+  /** Follow what the user puts away; the view follows what stays in the list. @param {any} frame */
+  #happens({ op, inbox, archived, snooze_until }) {
+    const isPutAway = archived !== undefined || snooze_until !== undefined;
+    if (op === "marked" && inbox === this.inbox && isPutAway) this.#refresh();
   }
 
-  /** Reload everything that is shown, once for all changes of a moment. */
-  refresh() {
+  /** Reload what was put away, once for all changes of a moment. */
+  #refresh() {
     clearTimeout(this.#refreshing);
     this.#isStale = true;
     this.#refreshing = setTimeout(() => this.#isLoading || void this.#load(), REFRESH_MS);
@@ -111,9 +98,9 @@ export class TidingsInbox extends TidingsElement {
   async #load() {
     this.#isLoading = true;
     this.#isStale = false;
-    await Promise.allSettled([this.view?.reload(), this.#more.value?.load(), this.#wake()]);
+    await Promise.allSettled([this.#more.value?.load(), this.#wake()]);
     this.#isLoading = false;
-    if (this.#isStale && this.isConnected) this.refresh();
+    if (this.#isStale && this.isConnected) this.#refresh();
   }
 
   /** Set a timer to reload when the next snooze ends, because the server does not report this. */
@@ -128,7 +115,10 @@ export class TidingsInbox extends TidingsElement {
     const ms = Math.min(Math.max(left, this.#pause), ends.length ? WAKE_MS_MAX : DAY_MS);
     // A browser whose clock is ahead asks less and less often.
     this.#pause = left > 0 ? WAKE_MS_MIN : ms * 2;
-    this.#waking = setTimeout(() => this.refresh(), ms);
+    this.#waking = setTimeout(() => {
+      void this.view?.reload().catch(() => {});
+      this.#refresh();
+    }, ms);
   }
 
   rendering() {
@@ -251,8 +241,8 @@ export class TidingsInbox extends TidingsElement {
    *
    * @param {NotificationRecord} one
    */
-  #buttons({ id, actions = [], action }) {
-    const { archive, snooze } = this.strings;
+  #buttons({ id, actions = [], action, read_at }) {
+    const { archive, snooze, markUnread } = this.strings;
     const small = (/** @type {string} */ label, /** @type {(event: any) => void} */ onclick) => ({
       class: "small",
       "aria-label": label,
@@ -262,6 +252,7 @@ export class TidingsInbox extends TidingsElement {
     const choose = (/** @type {any} */ event) =>
       this.#use(event, (more, at) => more.snooze(id, at));
     const putAway = () => void this.attempt(this.mark(id, { archived: true }));
+    const unread = () => void this.attempt(this.mark(id, { read: false }));
     return h("div", { class: "acts", part: "actions" }, [
       ...actions.map((each) =>
         h(
@@ -276,25 +267,25 @@ export class TidingsInbox extends TidingsElement {
         ),
       ),
       h("span", { class: "grow" }),
+      read_at ? h("button", small(markUnread, unread), basicIcon("dot")) : null,
       h("button", { ...small(snooze, choose), "aria-haspopup": "menu" }, basicIcon("clock")),
       h("button", small(archive, putAway), basicIcon("archive")),
     ]);
   }
 
   /**
-   * Put a notification away, or bring it back.
+   * Put a notification away, bring it back, or mark it as unread.
    *
    * @param {string} id
-   * @param {{archived: boolean} | {snooze_until: string | null}} state
+   * @param {{archived: boolean} | {snooze_until: string | null} | {read: false}} state
    */
   async mark(id, state) {
     const { tidings, view, path } = this;
     if (!tidings || !view) return;
     const wish = { ids: [id], ...state };
     const { unread, categories } = await tidings.request("PUT", `${path}/state`, wish);
-    view.retracted(id);
+    if (!("read" in state)) view.retracted(id);
     view.counted({ total: unread, categories });
-    this.refresh();
   }
 
   /** @param {string} id @param {{id: string, uri?: string}} action */

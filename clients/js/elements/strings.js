@@ -84,7 +84,6 @@ export const english = {
   edited: "edited",
   jump: "Jump to the latest",
   unreadFrom: "Unread messages",
-  markUnread: "Mark as unread",
   mute: "Mute",
   muteExceptMentions: "Only notify of mentions",
   unmute: "Unmute",

@@ -9,6 +9,7 @@ export const basic = {
   loading: "Loading …",
   unread: "Unread: {n}",
   markAllRead: "Mark all as read",
+  markUnread: "Mark as unread",
   archive: "Archive",
   snooze: "Snooze",
   inboxOptions: "Notification options",

@@ -215,5 +215,5 @@ export const german = {
   notMember: "Du kannst diesen Chat nicht lesen",
   keys: "Tastatur",
   keyList:
-    "Enter: senden · Umschalt+Enter: neue Zeile · @: jemanden erwähnen · Pfeil hoch im leeren Feld: letzte Nachricht bearbeiten · Escape: zurück zum Feld · Pfeile: durch Chats oder Nachrichten · Enter auf einer Nachricht: ihre Aktionen · Ende: neueste Nachricht",
+    "Enter: senden · Umschalt+Enter: neue Zeile · @: jemanden erwähnen · Pfeil hoch im leeren Feld: letzte Nachricht bearbeiten · Escape: zurück zum Feld · Pfeile: durch Chats oder Nachrichten · Enter auf einer Nachricht: ihre Aktionen · Ende: neueste Nachricht · Strg+F: in einem langen Chat suchen",
 };

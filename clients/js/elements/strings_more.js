@@ -51,7 +51,7 @@ export const moreEnglish = {
   illegal: "Illegal",
   other: "Something else",
   keyList:
-    "Enter: send · Shift+Enter: new line · @: mention somebody · Up in an empty field: edit the last message · Escape: back to the field · Up and Down: through chats or messages · Enter on a message: its actions · End: latest message",
+    "Enter: send · Shift+Enter: new line · @: mention somebody · Up in an empty field: edit the last message · Escape: back to the field · Up and Down: through chats or messages · Enter on a message: its actions · End: latest message · Ctrl+F: search in a long chat",
 };
 
 /**

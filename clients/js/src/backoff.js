@@ -10,12 +10,12 @@ export const NOT_AUTHENTICATED = 4401;
 const FINAL = new Set([1002, 1007, 1009, 4400, 4403, 4413]);
 
 /**
- * How a connection, or an attempt to connect, ended.
+ * How a connection, or an attempt to connect, ended: `bye` of the server, or only a code.
  *
  * @typedef {object} Ended
  * @property {number} code - The close code; 1006 if the network failed or nobody answered.
- * @property {number | undefined} [retryAfterMs] - When to reconnect, if the server said so.
- * @property {boolean | undefined} [isFinal] - Whether the server told the client to stay away.
+ * @property {number} [retry_after_ms] - When to reconnect, if the server said so.
+ * @property {boolean} [reconnect] - False if the server told the client to stay away.
  */
 
 /** Random pauses between 0 and a maximum, which doubles with each failure from 1 to 60 s. */
@@ -40,8 +40,8 @@ export class Backoff {
       // The first refusal is usually a token that has just expired, so no pause is needed.
       return this.#refusedTokens++ ? this.#pause() : 0;
     }
-    if (ended.isFinal || FINAL.has(ended.code)) return null;
-    return ended.retryAfterMs ?? this.#pause();
+    if (ended.reconnect === false || FINAL.has(ended.code)) return null;
+    return ended.retry_after_ms ?? this.#pause();
   }
 
   /** Make the next pause short again, because the connection has lasted for a while. */

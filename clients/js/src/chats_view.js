@@ -197,12 +197,12 @@ export class ChatsView extends View {
   }
 
   /**
-   * @param {{chat: string, unread: number, unread_exact: boolean, unread_mentions: number}} frame
+   * @param {{op?: string, chat: string, unread: number, unread_exact: boolean,
+   *   unread_mentions: number}} frame
    */
-  unread({ chat, unread, unread_exact, unread_mentions }) {
+  unread({ op: _, chat, ...counts }) {
     const record = this.#records.get(chat);
-    if (record)
-      this.#set({ ...record, unread, unread_exact, unread_mentions, marked_unread: false });
+    if (record) this.#set({ ...record, ...counts, marked_unread: false });
   }
 
   /**

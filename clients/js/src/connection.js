@@ -10,7 +10,7 @@
  *
  * @typedef {object} Line
  * @property {(frame: ClientFrame) => void} say
- * @property {() => void} close - Ends the line; `ended` is not called any more.
+ * @property {() => void} close - Ends the line. Events that come afterwards mean nothing.
  */
 
 /**
@@ -32,47 +32,31 @@ const NO_ANSWER = 1006;
  * @param {typeof WebSocket} Socket
  * @returns {Connect}
  */
-export function socketTo(url, Socket) {
-  return (events) => {
-    const socket = new Socket(`${url.replace(/^http/, "ws")}/v1/ws`);
-    /** @type {Extract<ServerFrame, {op: "bye"}> | null} */
-    let bye = null;
-    let isOver = false;
-    /** @param {number} code */
-    const end = (code) => {
-      if (isOver) return;
-      isOver = true;
-      clearTimeout(timer);
-      events.ended(
-        bye
-          ? { code: bye.code, retryAfterMs: bye.retry_after_ms, isFinal: !bye.reconnect }
-          : { code },
-      );
-    };
-    const timer = setTimeout(() => (socket.close(), end(NO_ANSWER)), CONNECT_MS_MAX);
-    socket.onopen = () => {
-      clearTimeout(timer);
-      if (!isOver) events.opened();
-    };
-    socket.onmessage = ({ data }) => {
-      const frame = decode(data);
-      if (!frame || isOver) return;
-      if (frame.op === "bye") bye = frame;
-      else events.receive(frame);
-    };
-    socket.onclose = ({ code }) => end(code);
-    return {
-      say: (frame) => {
-        if (socket.readyState === Socket.OPEN) socket.send(JSON.stringify(frame, idOf));
-      },
-      close: () => {
-        isOver = true;
-        clearTimeout(timer);
-        socket.close();
-      },
-    };
+export const socketTo = (url, Socket) => (events) => {
+  const socket = new Socket(`${url.replace(/^http/, "ws")}/v1/ws`);
+  /** @type {Ended | null} */
+  let bye = null;
+  const timer = setTimeout(() => events.ended({ code: NO_ANSWER }), CONNECT_MS_MAX);
+  socket.onopen = () => {
+    clearTimeout(timer);
+    events.opened();
   };
-}
+  socket.onmessage = ({ data }) => {
+    const frame = decode(data);
+    if (frame?.op === "bye") bye = frame;
+    else if (frame) events.receive(frame);
+  };
+  socket.onclose = ({ code }) => events.ended(bye ?? { code });
+  return {
+    say: (frame) => {
+      if (socket.readyState === Socket.OPEN) socket.send(JSON.stringify(frame, idOf));
+    },
+    close: () => {
+      clearTimeout(timer);
+      socket.close();
+    },
+  };
+};
 
 /**
  * Return what the server gets of a value: of an attachment its id. Tabs get all of it.

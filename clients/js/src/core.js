@@ -109,9 +109,9 @@ export class Core {
     this.#meta = saved.meta;
     this.user = saved.meta.user;
     this.#error = null;
-    this.cache.ranges = new Map(saved.ranges.map((range) => [range.chat, range]));
     this.drafts = new Map(saved.drafts);
-    this.#conversation = this.#converse(saved);
+    const state = { ...saved.meta, held: this.#hold(saved), reads: saved.reads };
+    this.#conversation = new Conversation(state, this.#listener(), this.clock.random);
     this.#office = new Office(this.#conversation, this.clock, () => this.views.news());
     const events = {
       changed: () => this.state.changed(),
@@ -126,10 +126,10 @@ export class Core {
     else this.#lead(true);
   }
 
-  /** @param {import("./storage.js").Saved} saved */
-  #converse({ meta, ranges, reads }) {
-    const held = ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have]));
-    return new Conversation({ ...meta, held, reads }, this.#listener(), this.clock.random);
+  /** Use the saved logs; return the last entry of each. @param {import("./storage.js").Saved} saved */
+  #hold({ ranges }) {
+    this.cache.ranges = new Map(ranges.map((range) => [range.chat, range]));
+    return ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have]));
   }
 
   #share() {
@@ -155,13 +155,12 @@ export class Core {
   async #takeOver() {
     const run = this.#runs;
     this.#keeper?.use(null);
-    const { ranges, outbox } = await this.#storage.load();
+    const saved = await this.#storage.load();
     if (!this.leads || this.#runs !== run) return;
-    this.cache.ranges = new Map(ranges.map((range) => [range.chat, range]));
-    this.#conversation?.rebase(ranges.map(({ chat, have }) => /** @type {const} */ ([chat, have])));
+    this.#conversation?.rebase(this.#hold(saved));
     const { WebSocket: Socket = globalThis.WebSocket } = this.#options;
     this.#keeper?.use(socketTo(this.url, Socket));
-    this.sending.adopt(outbox);
+    this.sending.adopt(saved.outbox);
   }
 
   async stop() {

@@ -17,6 +17,9 @@ import { View } from "./view.js";
  */
 
 const PAGE = 50;
+const GATHER_MS = 300;
+
+/** @typedef {{total: number, categories: Record<string, number>}} Counts */
 
 /** @extends {View<InboxSnapshot>} */
 export class InboxView extends View {
@@ -26,8 +29,11 @@ export class InboxView extends View {
   #categories = /** @type {Record<string, number>} */ ({});
   #cursor = /** @type {string | null} */ (null);
   #isLoaded = false;
-  /** Number of notifications that arrived or were retracted so far. */
+  /** Number of changes so far. */
   #news = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #loading = /** @type {Promise<void> | null} */ (null);
 
   /**
    * @param {Core} core
@@ -53,26 +59,43 @@ export class InboxView extends View {
     this.#isLoaded = false;
     this.#items = new Map();
     this.#cursor = null;
-    this.counted({ total: 0, categories: {} });
+    this.#unread = 0;
+    this.#categories = {};
+    this.changed();
   }
 
   watched() {
-    if (!this.#isLoaded) void this.reload().catch(() => {});
+    // As long as nobody looked, changes were not applied.
+    void this.reload().catch(() => {});
   }
 
   /** Load the first page and the counts again. */
-  async reload() {
-    const news = this.#news;
-    const [list, counts] = await Promise.all([
-      this.#list(""),
-      this.#core.rest.request("GET", `${this.#path}/unread`),
-    ]);
-    this.#items = new Map();
-    this.#isLoaded = true;
-    this.#put(list);
-    this.counted(counts);
-    // The list may be older than a notification that has arrived or was retracted meanwhile.
-    if (news !== this.#news) await this.reload();
+  reload() {
+    this.#news += 1;
+    return (this.#loading ??= this.#load().finally(() => (this.#loading = null)));
+  }
+
+  async #load() {
+    let news;
+    do {
+      news = this.#news;
+      const [list, counts] = await Promise.all([
+        this.#list(""),
+        this.#core.rest.request("GET", `${this.#path}/unread`),
+      ]);
+      this.#items = new Map();
+      this.#isLoaded = true;
+      this.#unread = counts.total;
+      this.#categories = counts.categories;
+      this.#put(list);
+      // The list may be older than something that has happened meanwhile.
+    } while (news !== this.#news);
+  }
+
+  /** Reload soon: the server knows best what is shown now. */
+  #refresh() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.isWatched && this.watched(), GATHER_MS);
   }
 
   /** Load the next page. */
@@ -128,11 +151,14 @@ export class InboxView extends View {
   arrived(item) {
     this.#news += 1;
     if (!this.#isLoaded || this.#items.has(item.id)) return;
+    const { category } = item;
     this.#items.set(item.id, { read_at: null, ...item });
     this.#unread += 1;
-    const { category } = item;
     if (category)
-      this.#categories = { ...this.#categories, [category]: (this.#categories[category] ?? 0) + 1 };
+      this.#categories = {
+        ...this.#categories,
+        [category]: (this.#categories[category] ?? 0) + 1,
+      };
     this.changed();
   }
 
@@ -142,10 +168,22 @@ export class InboxView extends View {
     if (this.#items.delete(id)) this.changed();
   }
 
-  /** @param {{total: number, categories: Record<string, number>}} counts */
+  /**
+   * Follow what the user did with notifications, on whatever device.
+   *
+   * @param {Extract<import("./frames.js").ServerFrame, {op: "marked"}>} frame
+   */
+  marked({ op: _, inbox: __, ids: ___, before: ____, seen: _____, ...changed }) {
+    // What was only seen looks as before.
+    if (Object.keys(changed).length) this.#refresh();
+  }
+
+  /** Take new counts, which also come when the user reads elsewhere. @param {Counts} counts */
   counted({ total, categories }) {
     this.#unread = total;
     this.#categories = categories;
     this.changed();
+    const shown = [...this.#items.values()].filter((one) => !one.read_at).length;
+    if (this.#cursor ? shown > total : shown !== total) this.#refresh();
   }
 }

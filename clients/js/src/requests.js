@@ -53,12 +53,12 @@ export const answerTo = (part, ask) =>
   });
 
 export class Requests {
-  #asked = /** @type {Map<string, {asked: Asked, at: number}>} */ (new Map());
+  #asked = /** @type {Map<string, Asked & {at: number}>} */ (new Map());
   #serial = 0;
 
   /** Number of pages that are on their way. */
   get fetches() {
-    return [...this.#asked.values()].filter(({ asked }) => !asked.message).length;
+    return [...this.#asked.values()].filter(({ message }) => !message).length;
   }
 
   /**
@@ -69,19 +69,19 @@ export class Requests {
    */
   ask(asked, now) {
     const id = String(++this.#serial);
-    this.#asked.set(id, { asked, at: now });
+    this.#asked.set(id, { ...asked, at: now });
     return id;
   }
 
   /**
    * Return the question that an answer belongs to.
    *
-   * @param {string} [id]
+   * @param {any} id - Absent if the answer names none.
    */
-  answered(id = "") {
+  answered(id) {
     const found = this.#asked.get(id);
     this.#asked.delete(id);
-    return found?.asked;
+    return found;
   }
 
   /**
@@ -96,7 +96,7 @@ export class Requests {
 
   /** Forget everything after a lost connection; return the questions of the application. */
   lost() {
-    const questions = [...this.#asked.values()].flatMap(({ asked }) => asked.question ?? []);
+    const questions = [...this.#asked.values()].flatMap(({ question }) => question ?? []);
     this.#asked.clear();
     return questions;
   }

@@ -125,7 +125,6 @@ export class Sending {
     this.#messages.set(key, message);
     this.#journal.changes.outbox.set(key, message);
     this.#answers.get(key)?.reject(new Refused(message.failed.code, message.failed.detail));
-    this.#answers.delete(key);
     this.#events.changed(message.chat);
     return true;
   }

@@ -74,8 +74,8 @@ import { patched, targetOf } from "./rows.js";
  * @property {(key: Key, value: unknown) => void} put - Null deletes.
  * @property {() => Promise<[string, any][]>} all
  * @property {(visit: (row: Row) => Row | null | false, chat?: string, before?: number)
- *   => Promise<void>} walk - Visit rows, the newest of a chat first, until `visit` returns false;
- *   replace each by what it returns.
+ *   => Promise<void>} walk - Visit all rows, or those of a chat before a sequence, the newest first,
+ *   until `visit` returns false; replace each by what it returns.
  */
 
 /** @typedef {[string, any][]} Pairs - Keys and values. */
@@ -117,7 +117,7 @@ const storageOf = (kind, run, wipe, close) => ({
         for (const [key, value] of changes[name] ?? []) store(name).put(key, value);
       }
       for (const [chat, range] of changes.ranges ?? [])
-        if (!range) await store("rows").walk(() => null, chat);
+        if (!range) await store("rows").walk(() => null, chat, Infinity);
       for (const row of changes.rows ?? []) store("rows").put([row.chat, row.sequence], row);
       for (const entry of changes.patches ?? []) {
         const row = await store("rows").get([entry.chat, targetOf(entry) ?? 0]);
@@ -145,24 +145,22 @@ const newDevice = () => `web-${crypto.randomUUID().slice(0, 8)}`;
  */
 export function memory() {
   /** @type {Record<string, Map<string, any>>} */
-  const maps = {};
-  const wipe = async () => STORES.forEach((name) => (maps[name] = new Map()));
-  void wipe();
+  let maps = {};
   /**
    * @param {string} name
    * @returns {Store}
    */
   const store = (name) => {
-    const map = /** @type {Map<string, any>} */ (maps[name]);
+    const map = (maps[name] ??= new Map());
     const put = (/** @type {Key} */ key, /** @type {unknown} */ value) =>
       void (value === null ? map.delete(String(key)) : map.set(String(key), value));
     return {
       get: async (key) => map.get(String(key)),
       put,
       all: async () => [...map],
-      walk: async (visit, chat, before = Infinity) => {
+      walk: async (visit, chat, before) => {
         const rows = [...map.values()].filter(
-          (row) => (chat === undefined || row.chat === chat) && row.sequence < before,
+          (row) => !before || (row.chat === chat && row.sequence < before),
         );
         for (const row of rows.sort((a, b) => b.sequence - a.sequence)) {
           const next = visit(row);
@@ -175,7 +173,9 @@ export function memory() {
   return storageOf(
     "memory",
     (work) => work(store),
-    wipe,
+    async () => {
+      maps = {};
+    },
     () => {},
   );
 }
@@ -202,9 +202,10 @@ const storeOf = (store) => ({
     const [keys, values] = await Promise.all([done(store.getAllKeys()), done(store.getAll())]);
     return keys.map((key, index) => [String(key), values[index]]);
   },
-  walk: (visit, chat, before = Infinity) =>
+  walk: (visit, chat, before) =>
     new Promise((resolve, reject) => {
-      const request = store.openCursor(chat === undefined ? null : rowsOf(chat, before), "prev");
+      const part = before ? IDBKeyRange.bound([chat, 0], [chat, before], false, true) : null;
+      const request = store.openCursor(part, "prev");
       request.onerror = () => reject(request.error);
       request.onsuccess = () => {
         const cursor = request.result;
@@ -216,12 +217,6 @@ const storeOf = (store) => ({
       };
     }),
 });
-
-/**
- * @param {string} chat
- * @param {number} before
- */
-const rowsOf = (chat, before) => IDBKeyRange.bound([chat, 0], [chat, before], false, true);
 
 /**
  * Return a storage in the browser's database, which all tabs of a site share.

@@ -149,7 +149,7 @@ export class Tabs {
     else if (this.leads) {
       if (up) this.#events.serve(up, (frame) => this.tell({ to: from, down: frame }));
       else if (about === "asks" && globalThis.document?.hidden) this.#offer(from);
-    } else if (about === "leads") this.#line?.ended({ code: 1012, retryAfterMs: 0 });
+    } else if (about === "leads") this.#line?.ended({ code: 1012, retry_after_ms: 0 });
     else if (about === "hidden") this.seen();
     else if (about === "may") void this.#stand(true);
     else if (down) {

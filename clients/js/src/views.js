@@ -42,6 +42,11 @@ export class Views {
     return view;
   }
 
+  /** The views of single chats and inboxes. */
+  get #all() {
+    return [...this.#chats.values(), ...this.#inboxes.values()];
+  }
+
   /** Return the frames for a new tab. @returns {ServerFrame[]} */
   news() {
     const { records } = this.chats;
@@ -54,10 +59,7 @@ export class Views {
   /** Load the views again, because they may have changed while there was no connection. */
   live() {
     void this.chats.reload().catch(() => {});
-    for (const inbox of this.#inboxes.values()) {
-      if (inbox.isWatched) void inbox.reload().catch(() => {});
-    }
-    for (const view of this.#chats.values()) if (view.isWatched) view.watched();
+    for (const view of this.#all) if (view.isWatched) view.watched();
   }
 
   /**
@@ -114,6 +116,9 @@ export class Views {
       case "retracted":
         this.#inboxes.get(frame.inbox)?.retracted(frame.id);
         break;
+      case "marked":
+        this.#inboxes.get(frame.inbox)?.marked(frame);
+        break;
       case "presence":
         this.#present(frame);
         break;
@@ -153,7 +158,6 @@ export class Views {
     this.presence.clear();
     this.#unread = NOTHING_UNREAD;
     this.unread.changed();
-    const views = [this.chats, ...this.#chats.values(), ...this.#inboxes.values()];
-    for (const view of views) view.clear();
+    for (const view of [this.chats, ...this.#all]) view.clear();
   }
 }

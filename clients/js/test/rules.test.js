@@ -24,11 +24,11 @@ test("pauses grow from 1 to 60 seconds, and are short again after a steady conne
 
 test("the server decides when and whether to come again", () => {
   const backoff = new Backoff(() => 1);
-  assert.deepEqual(backoff.after({ code: 1012, retryAfterMs: 250 }), 250);
-  const tooMany = { code: 4409, retryAfterMs: 30_000, isFinal: false };
+  assert.deepEqual(backoff.after({ code: 1012, retry_after_ms: 250 }), 250);
+  const tooMany = { code: 4409, retry_after_ms: 30_000, reconnect: true };
   assert.deepEqual(backoff.after(tooMany), 30_000);
   assert.deepEqual(backoff.after({ code: 4403 }), null);
-  assert.deepEqual(backoff.after({ code: 1012, isFinal: true }), null);
+  assert.deepEqual(backoff.after({ code: 1012, reconnect: false }), null);
 });
 
 test("a refused token is replaced at once, and a second one after a pause", () => {

@@ -137,11 +137,8 @@ class Replay {
       return this.conversation.connected(say, hello, this.now);
     }
     this.conversation.lost();
-    const [bye, code] = [this.bye, what.closed];
+    this.ended = { ...this.bye, code: what.closed };
     this.bye = null;
-    this.ended = bye
-      ? { code, retryAfterMs: bye.retry_after_ms, isFinal: !bye.reconnect }
-      : { code };
   }
 
   /** @param {any} expected */

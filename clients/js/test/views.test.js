@@ -167,39 +167,6 @@ test("if everything was erased nothing is shown until it is read again", async (
   await until(() => texts(tidings).every((text) => text === "erased"));
 });
 
-test("a notification that comes or goes while the inbox is loaded is shown or not", async () => {
-  const server = twoMessages();
-  const note = (/** @type {string} */ id) => ({
-    id,
-    message: { title: id },
-    received_at: "2026-11-16T10:00:00.000Z",
-  });
-  let data = [note("old")];
-  server.routes["/v1/inboxes/news/notifications"] = async () => {
-    const answer = { data, next_cursor: null };
-    if (data.length === 1 && data[0]?.id === "old") {
-      data = [note("new")];
-      server.say({ op: "notification", inbox: "news", ...note("new") });
-      server.say({ op: "retracted", inbox: "news", id: "old" });
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    return answer;
-  };
-  const tidings = client(server);
-  await tidings.start();
-  await live(tidings);
-  const inbox = tidings.inbox("news");
-  inbox.subscribe(() => {});
-  await until(() => inbox.snapshot().isLoaded);
-  await until(
-    () =>
-      inbox
-        .snapshot()
-        .notifications.map((one) => one.id)
-        .join() === "new",
-  );
-});
-
 test("a new name of somebody is shown in the chat list", async () => {
   const server = twoMessages();
   const record = server.record.bind(server);

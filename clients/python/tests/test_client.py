@@ -137,6 +137,7 @@ async def test_an_application_that_takes_nothing_is_sent_no_more_than_the_window
                 break
 
 
+@long_on_tables
 async def test_too_much_was_missed(town: Town, tmp_path: Path) -> None:
     chat = await a_direct_chat(town)
     storage = FileStorage(tmp_path / "alice.db")

@@ -155,22 +155,30 @@ async def test_reports_are_listed_and_handled() -> None:
     case = {
         "report_id": "01R", "state": "open", "reason": "spam", "reporter_id": "ann",
         "user_id": "bob", "created_at": "t", "expires_at": "t",
+        "attachments": [
+            {"attachment_id": "01F", "name": "cat.png", "content_type": "image/png", "size": 5}
+        ],
     }  # fmt: skip
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append((request.method, str(request.url), request.content))
         page = {"data": [case], "next_cursor": None}
+        if request.url.path.endswith("/01F"):
+            return httpx.Response(200, content=b"bytes")
         return httpx.Response(200, json=page if request.method == "GET" else case)
 
     transport = httpx.MockTransport(answer)
     api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
     [found] = (await api.reports("open", limit=5)).data
+    assert [file.name for file in found.attachments] == ["cat.png"]
+    assert [data async for data in api.reported_file("01R", "01F")] == [b"bytes"]
     await api.reports(sealed=True)
     assert await api.unseal_report(found.report_id, "Ticket 4711") == found
     assert await api.change_report(found.report_id, action="redact") == found
     unseal = "http://server/v1/tenants/acme/reports/01R/unseal"
     assert asked == [
         ("GET", "http://server/v1/tenants/acme/reports?limit=5&state=open", b""),
+        ("GET", "http://server/v1/tenants/acme/reports/01R/attachments/01F", b""),
         ("GET", "http://server/v1/tenants/acme/reports?limit=50&sealed=true", b""),
         ("POST", unseal, b'{"reason":"Ticket 4711"}'),
         ("PATCH", "http://server/v1/tenants/acme/reports/01R", b'{"action":"redact"}'),

@@ -65,9 +65,11 @@ from tidings_client.listed import (
     ListedDevice,
     ListedInbox,
     ListedKey,
+    ListedTenant,
     ListedUser,
     ListPage,
     PostedNotification,
+    Quotas,
     ReportedCase,
 )
 from tidings_client.login import PhoneLogin
@@ -79,6 +81,7 @@ from tidings_client.notifications import (
     Notification,
     NotificationRetracted,
 )
+from tidings_client.people import UserChange, UserToken
 from tidings_client.preferences import (
     CategoryPreference,
     InboxPreferences,
@@ -87,7 +90,7 @@ from tidings_client.preferences import (
 )
 from tidings_client.push import AvailablePush, PushDevice, PushSettings, PushTest
 from tidings_client.records import Profile, ProfileChange
-from tidings_client.root_api import DeploymentState, RootApi
+from tidings_client.root_api import DeploymentState, RootApi, TenantKey
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
 from tidings_client.tenant_api import TenantApi
@@ -157,6 +160,7 @@ __all__ = [
     "ListedDevice",
     "ListedInbox",
     "ListedKey",
+    "ListedTenant",
     "ListedUser",
     "LoggedOut",
     "MemberAdded",
@@ -184,6 +188,7 @@ __all__ = [
     "PushSettings",
     "PushTest",
     "QuietHours",
+    "Quotas",
     "Reacted",
     "ReceiptMoved",
     "Redacted",
@@ -202,6 +207,7 @@ __all__ = [
     "StorageBusy",
     "StorageTrouble",
     "TenantApi",
+    "TenantKey",
     "Thumbnail",
     "TidingsError",
     "TracePage",
@@ -214,6 +220,8 @@ __all__ = [
     "Unread",
     "UnreadChanged",
     "UnreadTotalChanged",
+    "UserChange",
+    "UserToken",
     "WebhookAttempt",
     "WebhookDelivery",
     "WebhookEndpoint",

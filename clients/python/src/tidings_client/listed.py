@@ -5,6 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from tidings_client.events import Attachment
+
 T = TypeVar("T")
 
 
@@ -13,6 +15,25 @@ class ListPage(msgspec.Struct, Generic[T], frozen=True):
 
     data: list[T]
     next_cursor: str | None = None
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+    """The quotas of a tenant; None means unlimited."""
+
+    users: int | None = None
+    chats_per_day: int | None = None
+    messages_per_day: int | None = None
+    attachment_bytes_per_day: int | None = None
+
+
+class ListedTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant, as the operator sees it; a suspended one has no access."""
+
+    tenant: str
+    name: str | None = None
+    created_at: str
+    suspended_at: str | None = None
+    quotas: Quotas
 
 
 class ListedKey(msgspec.Struct, frozen=True):
@@ -114,7 +135,9 @@ class ReportedCase(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the message when it was reported."""
     erased: bool = False
     sealed: bool = False
-    """Whether the report has a content or a comment that is not shown."""
+    """Whether the report has a content, files or a comment that are not shown."""
+    attachments: tuple[Attachment, ...] = ()
+    """The files of the message when it was reported; `ModerationApi.reported_file` reads them."""
     created_at: str
     expires_at: str
     note: str | None = None

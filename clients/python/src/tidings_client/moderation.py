@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of a tenant's API with which it moderates chats and handles reports."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tidings_client.listed import (
@@ -54,6 +55,12 @@ class ModerationApi:
         """Return a report with content and comment. The audit trail records the reason."""
         path = path_of("tenants", self._tenant, "reports", report, "unseal")
         return await self._rest.ask(ReportedCase, "POST", path, {"reason": reason})
+
+    async def reported_file(self, report: str, attachment_id: str) -> AsyncIterator[bytes]:
+        """Yield the bytes of a file of a reported message. The audit trail records it."""
+        path = path_of("tenants", self._tenant, "reports", report, "attachments", attachment_id)
+        async for data in self._rest.stream(path, {}):
+            yield data
 
     async def change_report(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API with the root key: the state of the deployment, and its audit trail.
+"""The REST API with the root key: tenants, the state of the deployment, and its audit trail.
 
 It is for the operator's own programs. Whoever has the root key has the whole deployment.
 """
@@ -10,8 +10,9 @@ from typing import Self
 import httpx
 import msgspec
 
-from tidings_client.listed import part_of
-from tidings_client.rest import Rest
+from tidings_client.listed import ListedTenant, ListPage, Quotas, part_of
+from tidings_client.records import Job
+from tidings_client.rest import Rest, path_of
 from tidings_client.tenant_records import AuditPage
 from tidings_client.tokens import Tokens
 from tidings_client.world import SystemWorld, World
@@ -115,6 +116,13 @@ class DeploymentState(msgspec.Struct, frozen=True, kw_only=True):
     settings: list[Setting]
 
 
+class TenantKey(msgspec.Struct, frozen=True):
+    """A new tenant key."""
+
+    key_id: str
+    key: str
+
+
 class RootApi:
     """The requests that only the operator can make, one method for each.
 
@@ -153,3 +161,44 @@ class RootApi:
     async def audit(self, *, limit: int = 50, cursor: str | None = None) -> AuditPage:
         """Return a page of the acts of the last 400 days on all tenants, newest first."""
         return await self._rest.ask(AuditPage, "GET", "/v1/audit", query=part_of(limit, cursor))
+
+    # Tenants. With the root key, a `TenantApi` makes the requests of any tenant.
+
+    async def tenants(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[ListedTenant]:
+        """Return a page of all tenants, newest first."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedTenant], "GET", "/v1/tenants", query=query)
+
+    async def put_tenant(
+        self,
+        tenant: str,
+        *,
+        name: str | None = None,
+        quotas: Quotas | None = None,
+        suspended: bool | None = None,
+    ) -> ListedTenant:
+        """Create a tenant, or change one that exists; None changes nothing.
+
+        While a tenant is suspended, its keys and tokens are refused. `quotas` replaces all quotas.
+        """
+        wanted = {"name": name, "suspended": suspended}
+        body = {key: value for key, value in wanted.items() if value is not None}
+        body |= {} if quotas is None else {"quotas": msgspec.to_builtins(quotas)}
+        return await self._rest.ask(ListedTenant, "PUT", path_of("tenants", tenant), body)
+
+    async def create_key(self, tenant: str) -> TenantKey:
+        """Create a tenant key; only this answer has it. A repeated call creates another one."""
+        return await self._rest.ask(TenantKey, "POST", path_of("tenants", tenant, "keys"))
+
+    async def revoke_key(self, tenant: str, key_id: str) -> None:
+        """Revoke a tenant key; the next request with it is refused."""
+        await self._rest.request("DELETE", path_of("tenants", tenant, "keys", key_id))
+
+    async def delete_tenant(self, tenant: str) -> Job:
+        """Delete a tenant with everything that belongs to it; it is suspended from the answer on.
+
+        A repeated request returns the same job, with its progress.
+        """
+        return await self._rest.ask(Job, "DELETE", path_of("tenants", tenant))

@@ -4,7 +4,7 @@
 It is for the tenant's own backend. Never put the key into an app that users have.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from ssl import SSLContext
 from typing import Any, Final, Self
@@ -13,16 +13,15 @@ import httpx
 import msgspec
 
 from tidings_client.listed import (
-    ConnectionList,
     ListedChat,
     ListedInbox,
     ListedKey,
-    ListedUser,
     ListPage,
     PostedNotification,
     part_of,
 )
 from tidings_client.moderation import ModerationApi
+from tidings_client.people import PeopleApi
 from tidings_client.push import TenantPushApi
 from tidings_client.records import Job, MessageRecord
 from tidings_client.rest import Rest, path_of
@@ -43,7 +42,7 @@ ANSWER_SECONDS_MAX: Final = 60.0
 """Timeout of a request; a post to 100,000 users takes long."""
 
 
-class TenantApi(ModerationApi, TenantPushApi):
+class TenantApi(ModerationApi, PeopleApi, TenantPushApi):
     """The REST requests that a tenant can make, one method for each.
 
     Use it as an async context manager. Every method raises Refused if the server declines, and
@@ -101,20 +100,6 @@ class TenantApi(ModerationApi, TenantPushApi):
         """Return a page of the tenant's keys, newest first, without the keys themselves."""
         path = path_of("tenants", self._tenant, "keys")
         return await self._rest.ask(ListPage[ListedKey], "GET", path, query=part_of(limit, cursor))
-
-    async def users(
-        self, prefix: str = "", *, limit: int = 50, cursor: str | None = None
-    ) -> ListPage[ListedUser]:
-        """Return a page of the tenant's users, by id; with `prefix`, those whose ids begin with
-        it."""
-        path = path_of("tenants", self._tenant, "users")
-        query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
-        return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
-
-    async def connections(self, user: str) -> ConnectionList:
-        """Return the open connections of a user to all processes, oldest first."""
-        path = path_of("tenants", self._tenant, "users", user, "connections")
-        return await self._rest.ask(ConnectionList, "GET", path)
 
     async def chats(
         self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
@@ -201,13 +186,6 @@ class TenantApi(ModerationApi, TenantPushApi):
         """
         return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "chats", chat))
 
-    async def delete_user(self, user: str) -> Job:
-        """Delete a user for good; after the answer, every use of the id is refused.
-
-        The finished job has a `receipt`. A repeated request returns the same job.
-        """
-        return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "users", user))
-
     async def delete_inbox(self, inbox: str) -> Job:
         """Delete an inbox with its notifications. A repeated request returns the same job."""
         return await self._rest.ask(Job, "DELETE", self._path(inbox))
@@ -215,34 +193,6 @@ class TenantApi(ModerationApi, TenantPushApi):
     async def job(self, job: str) -> Job:
         """Return the progress of a job, by the id that a deletion or `export_user` returned."""
         return await self._rest.ask(Job, "GET", path_of("tenants", self._tenant, "jobs", job))
-
-    # Exports.
-
-    async def export_user(self, user: str) -> str:
-        """Start a job that gathers the stored data of a user; return the id of the job.
-
-        While the job runs, a repeated request returns the same job.
-        """
-        path = path_of("tenants", self._tenant, "users", user, "export")
-        return str((await self._rest.ask(dict[str, Any], "GET", path))["job"])
-
-    async def exported(self, job: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the records of an export whose job is done."""
-        path = path_of("tenants", self._tenant, "jobs", job, "download")
-        query: dict[str, str] = {}
-        while True:
-            part = await self._rest.ask(ListPage[dict[str, Any]], "GET", path, query=query)
-            for record in part.data:
-                yield record
-            if part.next_cursor is None:
-                return
-            query = {"cursor": part.next_cursor}
-
-    async def exported_file(self, user: str, attachment_id: str) -> AsyncIterator[bytes]:
-        """Yield the bytes of a file that a user has sent; the messages of an export name it."""
-        path = path_of("tenants", self._tenant, "users", user, "files", attachment_id)
-        async for data in self._rest.stream(path, {}):
-            yield data
 
     # Inboxes.
 
