@@ -7,6 +7,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -18,13 +19,17 @@ PACKAGES: Final = ("ca-certificates", "python3", "python3-venv")
 
 
 def make(name: str = NAME, engine: str = "podman") -> None:
-    """Make the image with mmdebstrap, a package of Debian, and import it."""
+    """Make the image and import it."""
     with TemporaryDirectory() as folder:
         files = Path(folder) / "base.tar"
-        packages = ",".join(PACKAGES)
-        variant = ["--variant=minbase", f"--include={packages}"]
-        subprocess.run(["mmdebstrap", "--quiet", *variant, SUITE, str(files)], check=True)
-        subprocess.run([engine, "import", "--quiet", str(files), name], check=True)
+        write(files)
+        subprocess.run([engine, "import", str(files), name], check=True)
+
+
+def write(files: Path, packages: Sequence[str] = PACKAGES) -> None:
+    """Write an archive with these packages and what they need, with mmdebstrap of Debian."""
+    variant = ["--variant=minbase", f"--include={','.join(packages)}"]
+    subprocess.run(["mmdebstrap", "--quiet", *variant, SUITE, str(files)], check=True)
 
 
 if __name__ == "__main__":

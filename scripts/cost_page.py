@@ -38,6 +38,8 @@ DELIVER_LATE: Final = "its time: 100 users get their copies"
 SCHEDULE_BROADCAST: Final = "schedule a broadcast"
 APPEND_LATE: Final = "its time: the broadcast is appended"
 BY_PREFERENCE: Final = "post to 100 users, where users have preferences"
+BROADCAST_BY_PREFERENCE: Final = "broadcast, where users have preferences"
+PUSH_NOTICE: Final = "a push notice of a message, to one device"
 
 PLAN_EMAILS: Final = "an escalation of a post to 100 users"
 SEND_EMAILS: Final = "its time: one of 100 users gets an e-mail"
@@ -153,6 +155,7 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(PLAN_EMAILS, inbox_costs.plan_emails(100))
     yield InboxCase(SEND_EMAILS, inbox_costs.escalate(100, 1, TEXT))
     yield InboxCase(BY_PREFERENCE, inbox_costs.post_by_preference(100, TEXT))
+    yield InboxCase(BROADCAST_BY_PREFERENCE, inbox_costs.post_to_everyone(TEXT, has_key=False))
 
 
 class IdentityCase(NamedTuple):
@@ -249,6 +252,7 @@ def use_cases() -> Iterator[UseCase]:
     yield UseCase("schedule a message", option_costs.schedule(SMALL))
     yield UseCase("send a scheduled message, 1:1, offline", option_costs.send_scheduled(SMALL))
     yield UseCase("an event for a webhook endpoint", option_costs.webhook_event())
+    yield UseCase(PUSH_NOTICE, option_costs.push_notice(SMALL))
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)

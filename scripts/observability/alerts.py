@@ -196,8 +196,8 @@ ALERTS: Final = (
     ),
     Alert(
         "TidingsPushFailing",
-        "More than ten percent of the batches of push notices are not accepted.",
-        'sum(rate(tidings_push_total{outcome!~"sent|gone|ended|content_gone"}[15m])) '
+        "More than ten percent of the push notices are not accepted.",
+        'sum(rate(tidings_push_total{outcome!~"sent|gone|ended|content_gone|outdated"}[15m])) '
         "/ sum(rate(tidings_push_total[15m])) > 0.1",
         15,
         "ticket",

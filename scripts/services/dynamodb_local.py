@@ -23,8 +23,13 @@ SHA512: Final = (
 _DATABASE: Final = "shared-local-instance.db"
 _LOCKED_SECONDS_MAX: Final = 60.0
 # For each request to a table with a stream, DynamoDB Local looks for the first record of that
-# stream. Without this index it reads the records of all older streams, deleted ones included.
-_INDEX: Final = "CREATE INDEX IF NOT EXISTS us_by_stream ON us (StreamID, SequenceNumber)"
+# stream, and for each write to any table for its stream and the shard of that. Without these
+# indexes it reads the records of all older streams, deleted ones included.
+_INDEXES: Final = """
+CREATE INDEX IF NOT EXISTS us_by_stream ON us (StreamID, SequenceNumber);
+CREATE INDEX IF NOT EXISTS sm_by_table ON sm (TableName, CreationDateTime);
+CREATE INDEX IF NOT EXISTS ss_by_stream ON ss (StreamID);
+"""
 
 # DynamoDB Local does not check the signature, but answers only requests with this header.
 _AUTHORIZATION: Final = (
@@ -50,7 +55,7 @@ class DynamoDBLocal(ServiceProcess):
     """DynamoDB Local with its tables in memory, or in its folder if `durable` is true.
 
     All clients share one set of tables, whatever region and credentials they use. In a folder the
-    tables have an index that keeps streams fast, however many changes they contain.
+    tables have indexes that keep streams fast, however many changes they contain.
     """
 
     name: ClassVar[str] = "DynamoDB Local"
@@ -91,12 +96,12 @@ class DynamoDBLocal(ServiceProcess):
         ]
 
     def start(self) -> None:
-        """Start the service, wait until it answers, and add the index to its database."""
+        """Start the service, wait until it answers, and add the indexes to its database."""
         super().start()
         if self.is_durable:
             with closing(sqlite3.connect(self.folder / _DATABASE, _LOCKED_SECONDS_MAX)) as database:
                 database.execute("PRAGMA journal_mode=WAL")  # fewer writes for each commit
-                database.execute(_INDEX)
+                database.executescript(_INDEXES)
 
     def answers(self) -> bool:
         """Return whether the service can list its tables."""
