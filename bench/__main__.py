@@ -12,6 +12,7 @@ import msgspec
 import uvloop
 
 from bench import (
+    backups,
     blocked,
     downloads,
     fan_out,
@@ -22,6 +23,7 @@ from bench import (
     idle,
     inbox,
     long_chat,
+    metrics,
     mixed,
     neighbours,
     packs,
@@ -72,6 +74,8 @@ PARTS: Final = {
     "neighbours": Part(
         "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False
     ),
+    "backups": Part("backups beside full load", backups.add_options, backups.run, is_in_all=False),
+    "metrics": Part("the cost of metrics", metrics.add_options, metrics.run, is_in_all=False),
     "tls": Part("TLS, here or in a proxy", tls.add_options, tls.run, is_in_all=False),
     "profile": Part(
         "where the microseconds go", profiling.add_options, profiling.run, is_in_all=False

@@ -1,37 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures downloads of attachments, next to a plain static file server on the same core.
+"""Measures downloads of attachments, next to nginx with the same file on the same core.
 
-A static server lets the kernel send the file. Tidings reads encrypted frames, decrypts them, and
-checks the membership of the reader before each part.
+Tidings reads encrypted frames, decrypts them, and checks the membership of the reader before each
+part. nginx runs twice: as it comes, when it reads the file and writes it to the socket, and with
+`sendfile`, when the kernel does both and no byte of the file reaches the program.
 """
 
 import asyncio
 import os
 import socket
 import statistics
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from bench.server import SERVER_CORE, Target, on_core, own_folder, own_server
+from bench.peers.processes import with_children
+from bench.server import SERVER_CORE, Target, own_folder, own_server
+from scripts.services.process import HOST
+from scripts.services.proxies import Nginx
 
 FILE_BYTES: Final = 32 * 1024 * 1024
 ROUNDS: Final = 10
-_STATIC: Final = """
-import sys
-from aiohttp import web
-app = web.Application()
-app.router.add_static("/", sys.argv[1])
-web.run_app(app, host="127.0.0.1", port=int(sys.argv[2]), print=None)
-"""
+FILE: Final = "file"
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -44,10 +40,11 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class DownloadFigures(msgspec.Struct, frozen=True):
-    """Rates of both servers."""
+    """Rates of all servers."""
 
     attachment: Rate
-    static: Rate
+    nginx: Rate
+    sendfile: Rate
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -55,30 +52,64 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--bytes", type=int, default=FILE_BYTES, help="size of the file")
 
 
+class StaticNginx(Nginx):
+    """nginx with the files of a folder, with or without `sendfile`."""
+
+    scheme: ClassVar[str] = "http"
+
+    def __init__(self, folder: Path, *, sendfile: bool) -> None:
+        super().__init__(folder, 0, folder, folder)
+        self._sendfile = "on" if sendfile else "off"
+
+    def configured(self) -> Path:
+        """Return a file that declares the folder as a site."""
+        path = self.folder / "site.conf"
+        path.write_text(
+            f"server {{ listen {HOST}:{self.port}; root {self.folder}; "
+            f"sendfile {self._sendfile}; }}"
+        )
+        return path
+
+    def target(self) -> Target:
+        """Move all processes to the core of the servers, and return them."""
+        for pid in with_children(self.pid):
+            os.sched_setaffinity(pid, {SERVER_CORE})
+        return Target(self.address, "", self.pid)
+
+
 async def run(options: Namespace) -> DownloadFigures:
-    """Download a file from both servers in turn, and compare."""
+    """Download a file from all servers in turn, and compare."""
     data = os.urandom(options.bytes)
     with own_folder() as folder:
-        (folder / "file").write_bytes(data)
-        async with (
-            own_server() as target,
-            _static_server(folder) as static,
-            aiohttp.ClientSession() as http,
-        ):
-            url, headers = await _attachment(http, target, data)
-            began = (target.cpu_seconds(), static.cpu_seconds())
-            both: list[tuple[float, float]] = []
-            for _ in range(ROUNDS):
-                ours = await _rate(url, headers, len(data))
-                both.append((ours, await _rate(f"{static.url}/file", {}, len(data))))
-            used = (target.cpu_seconds() - began[0], static.cpu_seconds() - began[1])
-    rates = [
-        Rate(statistics.median(each), 1e3 * cpu / (ROUNDS * len(data) / 1e6))
-        for each, cpu in zip(zip(*both, strict=True), used, strict=True)
-    ]
-    for name, rate in zip(("attachment", "static file"), rates, strict=True):
-        print(f"{name}: {rate.mb_s:,.0f} MB/s, {rate.cpu_ms_per_mb:.2f} ms of CPU per MB")
+        copying = StaticNginx(folder / "copying", sendfile=False)
+        sending = StaticNginx(folder / "sending", sendfile=True)
+        for static in (copying, sending):
+            static.folder.mkdir()
+            (static.folder / FILE).write_bytes(data)
+        with copying, sending:
+            async with own_server() as target, aiohttp.ClientSession() as http:
+                url, headers = await _attachment(http, target, data)
+                targets = (target, copying.target(), sending.target())
+                statics = [(f"{static.url}/{FILE}", dict[str, str]()) for static in targets[1:]]
+                rates = await _rates(targets, [(url, headers), *statics], len(data))
+    names = ("attachment", "nginx", "nginx with sendfile")
+    for name, rate in zip(names, rates, strict=True):
+        print(f"{name:20} {rate.mb_s:6,.0f} MB/s, {rate.cpu_ms_per_mb:.2f} ms of CPU per MB")
+    print(f"attachment: {rates[0].mb_s / rates[1].mb_s:.0%} of nginx")
     return DownloadFigures(*rates)
+
+
+async def _rates(
+    targets: Sequence[Target], asked: Sequence[tuple[str, dict[str, str]]], size: int
+) -> list[Rate]:
+    """Return the rate of each server; each round asks all of them."""
+    began = [target.cpu_seconds() for target in targets]
+    rounds = [[await _rate(url, headers, size) for url, headers in asked] for _ in range(ROUNDS)]
+    used = [target.cpu_seconds() - before for target, before in zip(targets, began, strict=True)]
+    return [
+        Rate(statistics.median(each), 1e3 * cpu / (ROUNDS * size / 1e6))
+        for each, cpu in zip(zip(*rounds, strict=True), used, strict=True)
+    ]
 
 
 async def _attachment(
@@ -132,29 +163,3 @@ def _megabytes_per_second(url: str, headers: dict[str, str], size: int) -> float
         taken = perf_counter() - began
     assert received > size, bytes(buffer[:200])
     return size / 1e6 / taken
-
-
-@asynccontextmanager
-async def _static_server(folder: Path) -> AsyncIterator[Target]:
-    port = 18_765
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _STATIC, str(folder), str(port), preexec_fn=on_core(SERVER_CORE)
-    )
-    try:
-        await _until_open(port)
-        yield Target(f"http://127.0.0.1:{port}", "", process.pid)
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-async def _until_open(port: int) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-            else:
-                writer.close()
-                return

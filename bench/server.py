@@ -22,6 +22,8 @@ from tidings.certificates import trust_only
 
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
+PROGRAM: Final = "tidings"
+"""The module that is run as the server."""
 START_SECONDS_MAX: Final = 60.0
 POLL_SECONDS: Final = 0.002
 OUTPUT: Final = Path(".bench")
@@ -80,16 +82,18 @@ def own_folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def own_server(
-    data: Path | None = None, settings: Mapping[str, str] | None = None
+    data: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    module: str = PROGRAM,
 ) -> AsyncIterator[Target]:
     """Start a server on its own core, and stop it afterwards; without a folder, it starts with an
     empty one."""
     if data is None:
         with own_folder() as folder:
-            async with own_server(folder / "data", settings) as target:
+            async with own_server(folder / "data", settings, module) as target:
                 yield target
         return
-    process = await launch(data, settings)
+    process = await launch(data, settings, module=module)
     try:
         yield await ready(data, process)
     finally:
@@ -99,7 +103,10 @@ async def own_server(
 
 
 async def launch(
-    data: Path, settings: Mapping[str, str] | None = None, core: int | None = SERVER_CORE
+    data: Path,
+    settings: Mapping[str, str] | None = None,
+    core: int | None = SERVER_CORE,
+    module: str = PROGRAM,
 ) -> asyncio.subprocess.Process:
     """Start the process without waiting; it stays on the given core."""
     # A killed server leaves it behind, and only the new one may say where it is.
@@ -111,7 +118,7 @@ async def launch(
         "TIDINGS_LIMITS": "off",
     }
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tidings", "serve", "--port", "0", "--data", str(data),
+        sys.executable, "-m", module, "serve", "--port", "0", "--data", str(data),
         stdout=asyncio.subprocess.DEVNULL,
         env=kept | usual | dict(settings or {}),
         preexec_fn=None if core is None else on_core(core),

@@ -10,6 +10,7 @@ import asyncio
 import bisect
 import http.client
 import itertools
+import os
 import re
 import sys
 from collections import Counter, defaultdict
@@ -60,8 +61,8 @@ class StandIn(ServiceProcess):
         return [sys.executable, "-m", __name__, str(self.port)]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variable with which Python finds this module."""
-        return {"PYTHONPATH": str(Path(__file__).parent.parent)}
+        """Return the environment variable with which Python finds this module and its packages."""
+        return {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])}
 
     def answers(self) -> bool:
         """Return whether the stand-in lists its tables."""

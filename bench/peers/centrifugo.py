@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from bench.peers.channels import ChannelServer
-from bench.peers.go_programs import GoModule
 from bench.peers.member import NUMBER, Member
 from bench.peers.processes import cpu_seconds, free_port, is_listening, running, wait_until
 from bench.peers.redis import SYNCED, Redis, own_redis
 from bench.peers.wire import connect
 from bench.server import SERVER_CORE, own_folder
 from bench.websocket import text_frame, upgrade_request
+from scripts.services.go_programs import GoModule
 from tidings.tools.load_talker import CONTENT
 
 MODULE: Final = GoModule(

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from bench.peers.channels import ChannelServer
-from bench.peers.go_programs import GoModule
 from bench.peers.member import NUMBER, Member
 from bench.peers.processes import cpu_seconds, free_port, is_listening, running, wait_until
 from bench.peers.wire import Connection, connect
 from bench.server import SERVER_CORE, own_folder
+from scripts.services.go_programs import GoModule
 from tidings.tools.load_talker import CONTENT
 
 MODULE: Final = GoModule(

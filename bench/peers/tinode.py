@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from bench.peers.folders import reachable_folder
-from bench.peers.go_programs import GoModule
 from bench.peers.member import NUMBER, Member, Receipt, Server
 from bench.peers.outcome import Rows
 from bench.peers.postgres import ACCOUNT, Postgres, own_postgres
@@ -26,6 +25,7 @@ from bench.peers.processes import (
 from bench.peers.wire import Connection, connect, number_after
 from bench.server import SERVER_CORE
 from bench.websocket import text_frame, upgrade_request
+from scripts.services.go_programs import GoModule
 from tidings.tools.load_talker import CONTENT
 
 MODULE: Final = GoModule(

@@ -4,11 +4,18 @@
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tidings.diagnosis import report_queue
 
 T = TypeVar("T")
+
+
+class Dropped(NamedTuple, Generic[T]):
+    """An item that was dropped because too many were waiting."""
+
+    tenant: str
+    item: T
 
 
 class TenantQueues(Generic[T]):
@@ -39,21 +46,21 @@ class TenantQueues(Generic[T]):
         running = self._running.total()
         return {"waiting": self._waiting, "running": running, "tenants": len(self._queues)}
 
-    async def put(self, tenant: str, item: T) -> str | None:
-        """Queue an item; return the tenant whose item was dropped, or None if none was dropped.
+    async def put(self, tenant: str, item: T) -> Dropped[T] | None:
+        """Queue an item; return the item that was dropped, or None if none was dropped.
 
         If the tenant's queue is full, the new item is dropped. If the total is too high, the newest
         item in the longest queue is dropped, which may be the new item.
         """
         queue = self._queues.get(tenant, deque())
         if len(queue) >= self._tenant_max:
-            return tenant
+            return Dropped(tenant, item)
         dropped = None
         if self._waiting >= self._total_max:
-            dropped = max(self._queues, key=lambda name: len(self._queues[name]))
-            if len(self._queues[dropped]) <= len(queue) + 1:
-                return tenant
-            self._take(dropped, newest=True)
+            longest = max(self._queues, key=lambda name: len(self._queues[name]))
+            if len(self._queues[longest]) <= len(queue) + 1:
+                return Dropped(tenant, item)
+            dropped = Dropped(longest, self._take(longest, newest=True))
         queue.append(item)
         self._queues.setdefault(tenant, queue)
         self._waiting += 1

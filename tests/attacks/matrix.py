@@ -211,6 +211,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "export_user": tenant(202),
     "download_export": tenant(200),
     "read_own_file": tenant(200),
+    "read_reported_file": tenant(200),
     "post_message": chat(201),
     "list_scheduled": users(200),
     "change_scheduled": one_user(200, NO_SCHEDULED),

@@ -120,9 +120,9 @@ async def make_scene(
     for user in ("guest", "newcomer"):
         await scene.backend.ok("PUT", f"{scene.path}/users/{user}")
     await scene.backend.ok("PUT", f"{scene.path}/settings", PHONE_LOGIN)
-    profile = {"phone_number": scene.phone_number}
-    await scene.backend.ok("PUT", f"{scene.path}/users/owner", profile)
+    await scene.backend.ok("PUT", f"{scene.path}/users/owner", {"phone_number": scene.phone_number})
     if "expired_token" in callers:
+        rest.clock.time -= EXPIRED_MS
         scene.callers["expired_token"] = await scene.token("owner", expires_in=SHORT_SECONDS)
         rest.clock.time += EXPIRED_MS
     for user in (*MEMBERS, *OUTSIDERS):
@@ -173,7 +173,9 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         deleted = await scene.backend.ok("DELETE", f"{scene.path}/chats/{chat}")
         scene.names["job_id"] = deleted["job"]
     if "report_id" in needed:
-        made = await scene.callers["owner"].ok("POST", "/v1/users/guest/report", _REPORT)
+        at = "chats/{chat_id}/messages/{sequence}" if "attachment_id" in needed else "users/owner"
+        path = f"/v1/{at}/report".format(**scene.names)
+        made = await (await scene.token("guest")).ok("POST", path, _REPORT)
         scene.names["report_id"] = made["report_id"]
     if "webhook_id" in needed:
         await _furnish_webhook(scene)
@@ -233,7 +235,7 @@ async def _furnish_file(scene: Scene, one: Operation) -> None:
     file = {"name": "a.png", "content_type": "image/png", "size": 2}
     made = await owner.ok("POST", "/v1/attachments", file)
     scene.names["attachment_id"] = made["attachment_id"]
-    if one.name in ("follow_link", "read_own_file"):
+    if one.name in ("follow_link", "read_own_file", "read_reported_file"):
         await _furnish_chat(scene)
         scene.names["user_id"] = "owner"
     if "chat_id" not in scene.names:

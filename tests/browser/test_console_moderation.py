@@ -76,6 +76,31 @@ async def test_a_report_is_sealed_until_there_is_a_reason(
     assert (act["target"], act["fields"]) == (report, ["reason=Ticket 4711"])
 
 
+async def test_a_file_of_a_reported_message_is_saved(visitors: Visitors, pier: Harbour) -> None:
+    wishes = [{"user_id": name} for name in ("ann", "bob")]
+    made = [await pier.ask("POST", f"/tenants/{PIER}/tokens", wish) for wish in wishes]
+    ann, bob = [one["token"] for one in made]
+    new = {"name": "boat.png", "content_type": "image/png", "size": 4}
+    upload = await pier.ask("POST", "/attachments", new, bob)
+    own = {"Authorization": f"Bearer {bob}"}
+    await pier.http.put(upload["upload_url"], content=b"boat", headers=own)
+    files = [upload["attachment_id"]]
+    message = {"client_message_id": "file", "content": "", "attachments": files}
+    at = f"/chats/{pier.chat}/messages"
+    sequence = (await pier.ask("POST", at, message, bob))["sequence"]
+    await pier.ask("POST", f"{at}/{sequence}/report", {"reason": "illegal"}, ann)
+    await pier.ask("DELETE", f"{at}/{sequence}", None, bob)
+
+    page = await opened(visitors, pier)
+    main = await go(page, f"tenants/{PIER}/reports", "Message of bob")
+    await shown(main).get_by_role("button", name="Sealed", exact=True).click()
+    await confirm(page, (await report_of(pier))["report_id"], "Unseal", Reason="Ticket 4711")
+    async with page.expect_download() as downloading:
+        await shown(main).get_by_role("button", name="boat.png (4 B)", exact=True).click()
+    saved = await downloading.value
+    assert (saved.suggested_filename, (await saved.path()).read_bytes()) == ("boat.png", b"boat")
+
+
 async def test_a_reported_message_is_redacted_and_its_report_resolved(
     visitors: Visitors, pier: Harbour
 ) -> None:

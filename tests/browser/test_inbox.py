@@ -114,6 +114,9 @@ async def test_what_is_put_away_is_gone_and_back_on_all_devices(
     # Selecting it marks it as read, on the other device too.
     await phone.row("Parcel sent").get_by_role("button").first.click()
     await expect(desk.row("Parcel sent").get_by_role("img")).to_have_count(0)
+    await desk.row("Parcel sent").get_by_role("button", name="Mark as unread", exact=True).click()
+    for panel in (phone, desk):
+        await expect(panel.row("Parcel sent").get_by_role("img", name="Unread: 1")).to_be_visible()
 
     await phone.row("Parcel sent").get_by_role("button", name="Archive", exact=True).click()
     for panel in (phone, desk):

@@ -50,6 +50,7 @@ IS_KEPT: Final = """async (text) => {
   return Boolean(isKept && shell && localStorage.getItem("tidings chats bob"));
 }"""
 """Whether the page, the list of chats and a message are there without a network."""
+CONNECTION: Final = """document.querySelector("tidings-chat").tidings.state.snapshot().connection"""
 APP_BYTES_MAX: Final = 60 * 1_024
 
 
@@ -203,10 +204,13 @@ async def test_the_app_opens_without_a_network(visitors: Visitors, demo: ServerP
     await expect(bob.row("Written above ground").get_by_role("img", name=TICKS)).to_be_visible()
     await until(lambda: bob.page.evaluate(IS_KEPT, "Written above ground"))
     await bob.page.context.set_offline(True)
+    await bob.send("Written on the stairs")
+    await expect(bob.page.get_by_text("Messages waiting to be sent: 1")).to_be_visible()
+    assert await bob.page.evaluate(CONNECTION) == "live", "the socket has not noticed yet"
     await bob.page.reload()
     await expect(bob.message("Written above ground")).to_be_visible()
     await bob.send("Written under ground")
-    await expect(bob.page.get_by_text("Messages waiting to be sent: 1")).to_be_visible()
+    await expect(bob.page.get_by_text("Messages waiting to be sent: 2")).to_be_visible()
     await bob.page.context.set_offline(False)
     row = bob.row("Written under ground")
     await expect(row.get_by_role("img", name=TICKS)).to_be_visible()

@@ -12,6 +12,7 @@ import pytest
 from scripts.cost_page import (
     APPEND_LATE,
     AUDIENCES,
+    BROADCAST_BY_PREFERENCE,
     BY_PREFERENCE,
     COPIES,
     COPIES_MOST,
@@ -40,6 +41,8 @@ from tidings.model.preferences import CategoryChoice, Preferences
 from tidings.ports.due import Due
 from tidings.ports.escalations import due_of_escalation, escalations_for
 from tidings.ports.people import NO_FIELDS, ProfileFields
+from tidings.stores.dynamodb.inbox.items import copy_item
+from tidings.stores.dynamodb.patterns import Pattern
 
 TENANT = "acme"
 INBOX = "default"
@@ -48,6 +51,8 @@ QUIET = "reading"
 STATES = "states"
 """An inbox whose notifications have actions."""
 CATEGORY = "offers"
+
+FILL = Pattern("fill", "BatchWriteItem", ("inbox",), "to have many copies at once")
 
 Act = Callable[[Process], Awaitable[object]]
 
@@ -134,10 +139,9 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         async with a_ground(endpoint, folder) as ground:
             inbox = InboxGround(ground, time)
             await inbox.make_inbox()
-            for count in AUDIENCES:
-                await posts_to_users(inbox, count)
+            posted = [await posts_to_users(inbox, count) for count in AUDIENCES]
             await posts_to_everyone(inbox)
-            await redactions(inbox)
+            await redactions(inbox, posted[AUDIENCES.index(max(AUDIENCES))])
             await reads(inbox)
             await states(inbox)
             await look_anew(inbox)
@@ -148,14 +152,16 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             return ground.bills
 
 
-async def posts_to_users(inbox: InboxGround, count: int) -> None:
+async def posts_to_users(inbox: InboxGround, count: int) -> str:
+    """Returns the id of the notification, which all of them have."""
     users = some_people(count)
     async with inbox.process(lambda p: post(p, None)) as process:
         inbox.ground.start(process)
-        await post(process, users)
+        posted = await post(process, users)
         answer = process.meter.reading()
         await deliver(process, -(-count // 100))
     inbox.ground.keep(post_name(count, in_store=True), answer, process)
+    return posted.notification_id
 
 
 async def posts_to_everyone(inbox: InboxGround) -> None:
@@ -163,18 +169,16 @@ async def posts_to_everyone(inbox: InboxGround) -> None:
     await inbox.step("broadcast, with a key", lambda p: post(p, None, "key"))
 
 
-async def redactions(inbox: InboxGround) -> None:
-    """And, before it is redacted, how far one has got."""
-    home, most = inbox.ground.home, max(AUDIENCES)
-    posted = (await post(home, some_people(most))).notification_id
-    await deliver(home, -(-most // 100))
+async def redactions(inbox: InboxGround, posted: str) -> None:
+    """Of a notification that most users have; and, before it is redacted, how far it has got."""
+    most = max(AUDIENCES)
     await inbox.step(
         f"progress, of {most:,} users", lambda p: p.core.inbox.progress(TENANT, INBOX, posted)
     )
     await inbox.step(
         f"retract, of {most:,} users", lambda p: p.core.inbox.redact(TENANT, INBOX, posted)
     )
-    told = (await post(home, None)).notification_id
+    told = (await post(inbox.ground.home, None)).notification_id
     await inbox.step("retract a broadcast", lambda p: p.core.inbox.redact(TENANT, INBOX, told))
 
 
@@ -234,14 +238,17 @@ async def states(inbox: InboxGround) -> None:
 async def fill(home: Process, user: UserKey) -> None:
     """Give a user as many copies as count, without a notification for each."""
     now = home.core.clock.now()
-    for number in range(COPIES_MOST):
-        copy = Copy(
+    copies = (
+        Copy(
             notification_id=f"{number:026d}",
             category=CATEGORY,
             received_at=now,
             expires_at=now + 90 * 86_400_000,
         )
-        await home.store.copies.deliver([user], QUIET, copy)
+        for number in range(COPIES_MOST)
+    )
+    items = [copy_item(user, QUIET, copy) for copy in copies]
+    await home.store.copies._dynamo.batch_write(FILL, puts=items)
 
 
 async def look_anew(inbox: InboxGround) -> None:
@@ -336,3 +343,4 @@ async def preferences(inbox: InboxGround) -> None:
         answer = process.meter.reading()
         await deliver(process, 1)
     inbox.ground.keep(BY_PREFERENCE, answer, process)
+    await inbox.step(BROADCAST_BY_PREFERENCE, lambda p: post(p, None))

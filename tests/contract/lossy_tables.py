@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION
+from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -66,9 +67,9 @@ class Place:
 
 @asynccontextmanager
 async def a_place(endpoint: str) -> AsyncIterator[Place]:
-    """Tables of one's own."""
+    """Tables that nobody else uses meanwhile."""
     async with (
-        some_tables(endpoint, streams=False) as prefix,
+        spare_tables(endpoint) as prefix,
         open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport,
     ):
         yield Place(transport, prefix)

@@ -235,7 +235,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         # The same holds for the webhook endpoints of a tenant.
         patch.setattr(WebhookDirectory, "cached", lambda *_: [])
         # It looks at the quotas of active tenants every few seconds, whatever they do.
-        patch.setattr(TenantQuotas, "_look", _look_at_nothing)
+        patch.setattr(TenantQuotas, "_update", _update_nothing)
         fan_out = FanOut(
             core.bus,
             devices,
@@ -249,7 +249,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         yield Process(core, meter, devices)
 
 
-async def _look_at_nothing(_quotas: TenantQuotas, _tenant: str, _active: object) -> None:
+async def _update_nothing(_quotas: TenantQuotas, _tenant: str, _active: object) -> None:
     """Leave the tenant without quotas."""
 
 

@@ -68,6 +68,7 @@ async def fill_files(store: Store, blobs: Blobs) -> list[Upload]:
         an_upload(3, 3, owner=BOB),
     ]
     uploads[2] = replace(uploads[2], size=4, scheduled_id="scheduled1")
+    uploads[1] = replace(uploads[1], kept_until=NOW + 1)
     for number, upload in enumerate(uploads):
         await store.uploads.create(upload, upload.expires_at)
         for part in (*upload.parts, *filter(None, (upload.thumbnail,))):

@@ -282,12 +282,7 @@ async def _a_group(store: Store) -> ChatId:
     await _push(store)
     await store.webhooks.add(an_endpoint(events=("message.created", "user.deleted")))
     assert await store.users.ban(BOB, LATER, NOW)
-    for report in (
-        a_report(ANN, CAT, chat_id=chat.chat_id, sequence=3, box=b"box", box_key=1, comment=b"c"),
-        a_report(BOB, CAT, state="resolved", note=b"n", note_key=1, action="ban", updated_at=NOW),
-        a_report(CAT, ANN, expires_at=NOW - 1),
-    ):
-        await store.reports.add(report)
+    await _reports(store, chat.chat_id)
     assert await store.chats.mute(chat.chat_id, CAT, LATER + 5, except_mentions=True)
     assert await store.chats.mute(chat.chat_id, BOB, LATER + 5)
     await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5, at=NOW + 5_000))
@@ -296,6 +291,25 @@ async def _a_group(store: Store) -> ChatId:
     await store.receipts.hide(BOB, chat.chat_id, is_hidden=True)
     await store.receipts.advance(Move(ANN, chat.chat_id, read=8))
     return chat.chat_id
+
+
+async def _reports(store: Store, chat: ChatId) -> None:
+    """Reports of a message and of a user, and one that has expired."""
+    for report in (
+        a_report(
+            ANN,
+            CAT,
+            chat_id=chat,
+            sequence=3,
+            box=b"box",
+            box_key=1,
+            comment=b"c",
+            files=b"files",
+        ),
+        a_report(BOB, CAT, state="resolved", note=b"n", note_key=1, action="ban", updated_at=NOW),
+        a_report(CAT, ANN, expires_at=NOW - 1),
+    ):
+        await store.reports.add(report)
 
 
 async def _push(store: Store) -> None:

@@ -43,7 +43,18 @@ class Places:
 OTHER = {"FolderPlace": "dynamodb", "TablesPlace": "sqlite"}
 
 
+_small: dict[str, bytes] = {}
+
+
 async def small_export(places: Places, text: str = "hello") -> bytes:
+    """A user and a few chats with this text, exported once for all tests."""
+    if text not in _small:
+        _small[text] = await new_small_export(places, text)
+    return _small[text]
+
+
+async def new_small_export(places: Places, text: str) -> bytes:
+    """The same from a new store, whose epoch and chats nobody else has."""
     async with places.new("sqlite") as source:
         async with source.open() as store:
             await store.users.put(ANN, display_name=text, phone_number=None, now=NOW)

@@ -67,6 +67,7 @@ BUDGETS: dict[str, Budget] = {
     "schedule a message": (Units(3, 1), Units(3, 1)),
     "send a scheduled message, 1:1, offline": (Units(5, 2), Units(7, 2)),
     "an event for a webhook endpoint": (Units(3, 9), Units(3, 9)),
+    "a push notice of a message, to one device": (Units(1, 4), Units(1, 4)),
     "pin": (Units(6, 5.5), Units(8, 5.5)),
     "reply, 1:1, offline": (Units(7, 2), Units(9, 2)),
     "mention of one user, 1:1, offline": (Units(5, 0), Units(7, 0)),

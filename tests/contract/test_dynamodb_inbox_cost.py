@@ -54,6 +54,7 @@ def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: InboxCase) 
 BUDGETS: dict[str, Budget] = {
     "broadcast": (Units(1, 1), Units(2, 1)),
     "broadcast, with a key": (Units(2, 1), Units(3, 1)),
+    "broadcast, where users have preferences": (Units(1, 1), Units(2, 1)),
     "retract, of 1,000 users": (Units(2, 2), Units(3, 2)),
     "retract a broadcast": (Units(2, 2), Units(3, 2)),
     "list of 50": (Units(0, 30), Units(0, 30)),

@@ -19,7 +19,8 @@ from tests.contract.inbox_builders import (
 )
 from tests.contract.lossy_tables import Place
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION
+from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, some_users
 from tests.support.waiting import retried
 from tidings.assembly.system import SystemChance, SystemClock
@@ -36,8 +37,6 @@ from tidings.stores.dynamodb.inbox.jobs import DynamoJobs
 from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import Pattern
 
-CROWD = 2_000
-PORTION = 100
 TROUBLE_EVERY = 5
 LOOK = Pattern("look", "Scan", ("inbox",), "this test")
 
@@ -90,7 +89,7 @@ async def place(
 ) -> AsyncIterator[tuple[Transport, str]]:
     monkeypatch.setattr(retrying, "PAUSE_SECONDS_FIRST", 0.001)
     async with (
-        some_tables(dynamodb_endpoint, streams=False) as prefix,
+        spare_tables(dynamodb_endpoint) as prefix,
         open_transport(endpoint=dynamodb_endpoint, region=REGION, clock=SystemClock()) as transport,
     ):
         yield transport, prefix
@@ -113,19 +112,19 @@ async def until_done(work: Callable[[], Awaitable[T]]) -> T:
     return await retried(work, StoreUnavailable, JobsUnavailable)
 
 
-def portions(users: list[str]) -> list[Job]:
+def portions(users: list[str], size: int) -> list[Job]:
     return [
         Job(
             tenant=TENANT,
             inbox=INBOX,
             notification_id=NOTIFICATION,
             number=number,
-            users=tuple(users[start : start + PORTION]),
+            users=tuple(users[start : start + size]),
             category=None,
             posted_at=NOW,
             expires_at=NOW + 1,
         )
-        for number, start in enumerate(range(0, len(users), PORTION))
+        for number, start in enumerate(range(0, len(users), size))
     ]
 
 
@@ -163,21 +162,24 @@ async def kept(dynamo: Dynamo, begins: str) -> list[Item]:
     return [item async for page in pages for item in page if item["sk"].startswith(begins)]
 
 
-async def test_thousands_of_users_get_one_copy_each_whatever_happens(
-    dynamo: Dynamo, troubled: Troubled
+@pytest.mark.parametrize(
+    ("crowd", "portion"), [(150, 25), pytest.param(5_000, 100, marks=pytest.mark.soak)]
+)
+async def test_everyone_of_a_crowd_gets_one_copy_whatever_happens(
+    dynamo: Dynamo, troubled: Troubled, crowd: int, portion: int
 ) -> None:
-    users = [user_id(user) for user in some_users(CROWD)]
+    users = [user_id(user) for user in some_users(crowd)]
     worker = Worker(dynamo)
-    await until_done(lambda: worker.jobs.put(portions(users)))
+    await until_done(lambda: worker.jobs.put(portions(users, portion)))
     await worker.do_all()
 
     assert min(troubled.met.values()) > 0 and len(troubled.met) == 3, troubled.met
-    assert sum(troubled.met.values()) * TROUBLE_EVERY > CROWD
+    assert sum(troubled.met.values()) * TROUBLE_EVERY > crowd
     troubled.is_on = False
     owners = [item["pk"] for item in await kept(dynamo, f"m#{NOTIFICATION}")]
     assert sorted(owners) == sorted(f"t#{TENANT}#u#{user}#i#{INBOX}" for user in users)
     done = await worker.notifications.finished_jobs(TENANT, INBOX, NOTIFICATION)
-    assert done == set(range(CROWD // PORTION))
+    assert done == set(range(crowd // portion))
     assert list(await worker.jobs.take(10)) == []
 
 

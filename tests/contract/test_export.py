@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving between engines: nothing is lost, nothing is doubled."""
 
+from collections.abc import Iterator
+from typing import Final
+
 import pytest
 
 from tests.contract.builders import added, append, draft, key, message, request, row_of
 from tests.contract.engines import Store
+from tests.contract.filled_places import FilledPlace, filled_place
 from tests.contract.moving_ground import (
     LATER,
     DiesWriting,
@@ -17,8 +21,9 @@ from tests.contract.moving_ground import (
     import_into,
     lines_of,
 )
-from tests.contract.moving_places import OTHER, Places, small_export
+from tests.contract.moving_places import Places, small_export
 from tests.support.dynamo_tables import open_tables
+from tests.support.engine import ENGINES
 from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT, some_users
 from tidings.actions.export import importing
@@ -29,53 +34,61 @@ from tidings.ports.export_facts import RequestKeyFact
 from tidings.ports.log import Kept
 from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE
 
+COUNTS: Final = {
+    "secret": 2,
+    "tenant": 2,
+    "tenant_key": 4,
+    "signing_key": 2,
+    "user": 19,
+    "invite": 3,
+    "block": 2,
+    "push_settings": 1,
+    "push_device": 2,
+    "webhook": 1,
+    "report": 2,
+    "chat": 3 + CHATS_AT_ONCE,
+    "member": 53,
+    "entry": 257,
+    "reaction": 6,
+    "request_key": 1,
+    "send_key": 10,  # the one that has expired stays behind
+    "data_key": 4,  # a destroyed one leaves its generation
+    # Four tell of destroyed keys, four of blocks, one of a ban, three of push, one of a webhook.
+    "revocation": 15,
+}
+
+Filled = FilledPlace[list[ChatId]]
+
 # There and back.
 
 
-@pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
-    async with place.open() as store:
-        await fill(store)
-    there = await export_from(place)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, there)
-        assert await export_from(other) == there
-        async with places.new("sqlite") as home:
-            await import_into(home, await export_from(other))
-            assert await export_from(home) == there
+@pytest.fixture(scope="module", params=ENGINES)
+def filled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Filled]:
+    yield from filled_place(request, tmp_path_factory, fill)
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
-    exports = []
-    for kind in ("sqlite", "dynamodb"):
-        async with places.new(kind) as one:
-            async with one.open() as store:
-                await fill(store)
-            exports.append(check(lines_of(await export_from(one))))
-    counts = exports[0].counts
-    assert exports[1].counts == counts
-    assert counts["chat"] == 3 + CHATS_AT_ONCE
-    assert counts["send_key"] == 10, "the one that has expired stays behind"
-    assert counts["data_key"] == 4, "a destroyed one leaves its generation"
-    told = (
-        "four tell of destroyed keys, four of blocks, one of a ban, three of push, one of a webhook"
-    )
-    assert counts["revocation"] == 15, told
-    assert counts["reaction"] == 6
+async def test_there_and_back_is_the_same_to_the_byte(filled: Filled, places: Places) -> None:
+    there = await export_from(filled.arrived)
+    assert there == filled.export
+    async with places.new("sqlite") as home:
+        await import_into(home, there)
+        assert await export_from(home) == there
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
-    async with place.open() as store:
-        chats = await fill(store)
-        before = await _answers(store, chats)
-        epoch = store.deployment.epoch
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, await export_from(place))
-        async with other.open() as store:
-            assert await _answers(store, chats) == before
-            assert store.deployment.epoch == epoch
+def test_both_engines_write_the_same_of_the_same(filled: Filled) -> None:
+    assert check(lines_of(filled.export)).counts == COUNTS
+
+
+@pytest.mark.usefixtures("dynamodb_endpoint")
+async def test_what_is_asked_afterwards_is_answered_as_before(filled: Filled) -> None:
+    async with filled.place.open() as before, filled.arrived.open() as after:
+        chats = filled.content
+        assert await _answers(after, chats) == await _answers(before, chats)
+        assert after.deployment.epoch == before.deployment.epoch
 
 
 async def _answers(store: Store, chats: list[ChatId]) -> list[object]:
@@ -108,49 +121,48 @@ async def _answers(store: Store, chats: list[ChatId]) -> list[object]:
     return answers
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
+@pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
 async def test_where_many_deliver_the_head_copies_reach_the_ends(
-    places: Places, dynamodb_endpoint: str
+    filled: Filled, places: Places
 ) -> None:
     """Hello compares copies there, and looks at no log."""
-    async with places.new("sqlite") as place, spare_tables(dynamodb_endpoint) as prefix:
-        async with place.open() as store:
-            chats = await fill(store)
-            heads = {held.chat_id: held.head.sequence for held in await store.chats.list_heads(ANN)}
-        await import_into(TablesPlace(dynamodb_endpoint, prefix), await export_from(place))
-        async with open_tables(dynamodb_endpoint, prefix, writes_heads=False) as tables:
-            assert await tables.deliveries.reached(chats) == heads
+    async with filled.place.open() as store:
+        heads = {held.chat_id: held.head.sequence for held in await store.chats.list_heads(ANN)}
+    async with filled.moved(places) as moved:
+        assert isinstance(moved, TablesPlace)
+        async with open_tables(moved.endpoint, moved.prefix, writes_heads=False) as tables:
+            assert await tables.deliveries.reached(filled.content) == heads
             held = await tables.chats.list_heads(ANN)
             assert {one.chat_id: one.head.sequence for one in held} == heads
             assert {one.member_count for one in held} == {2, 3, 16}
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_life_goes_on_after_a_move(place: Place, places: Places) -> None:
-    async with place.open() as store:
-        chats = await fill(store)
+async def test_life_goes_on_after_a_move(filled: Filled, places: Places) -> None:
+    chats = filled.content
+    async with filled.place.open() as store:
         found = await store.log.page(chats[0], ANN, after=1, limit=1)
         assert found is not None
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, await export_from(place))
-        async with other.open() as store:
-            for chat in chats[:3]:
-                state = await store.log.state(chat)
-                assert state is not None
-                assert await append(store, state, message(ANN, "after the move")) == Kept()
-                row = await row_of(store, ANN, chat)
-                assert row.head.sequence == state.head
-                assert row.last is not None and row.last.box == b"after the move"
-            group = await store.log.state(chats[0])
-            assert group is not None
-            assert await append(store, group, added(*some_users(1))) == Kept()
-            assert (await row_of(store, ANN, chats[0])).member_count == 4
-            sent = await store.log.find_sent(chats[0], key(found.entries[0]), LATER)
-            assert sent is not None and sent.entry is not None and sent.entry.sequence == 2
-            again, entries = draft(ANN, BOB, name="Garden")
-            wish = request("made", expires_at=LATER + 1)
-            assert (await store.chats.create(again, entries, wish, LATER)).chat_id == chats[0]
-            pair, entries = draft(ANN, BOB, kind="direct")
-            assert (await store.chats.create(pair, entries, None, LATER)).chat_id == chats[1]
+    async with filled.moved(places) as moved, moved.open() as store:
+        for chat in chats[:3]:
+            state = await store.log.state(chat)
+            assert state is not None
+            assert await append(store, state, message(ANN, "after the move")) == Kept()
+            row = await row_of(store, ANN, chat)
+            assert row.head.sequence == state.head
+            assert row.last is not None and row.last.box == b"after the move"
+        group = await store.log.state(chats[0])
+        assert group is not None
+        assert await append(store, group, added(*some_users(1))) == Kept()
+        assert (await row_of(store, ANN, chats[0])).member_count == 4
+        sent = await store.log.find_sent(chats[0], key(found.entries[0]), LATER)
+        assert sent is not None and sent.entry is not None and sent.entry.sequence == 2
+        again, entries = draft(ANN, BOB, name="Garden")
+        wish = request("made", expires_at=LATER + 1)
+        assert (await store.chats.create(again, entries, wish, LATER)).chat_id == chats[0]
+        pair, entries = draft(ANN, BOB, kind="direct")
+        assert (await store.chats.create(pair, entries, None, LATER)).chat_id == chats[1]
 
 
 # Stopped and begun again.

@@ -18,7 +18,7 @@ from tidings.actions.export.importing import Damaged, check, import_all
 from tidings.model.attachments import LATE_BYTES_MS
 from tidings.model.limits import DAY_MS
 from tidings.ports.attachments import Blobs
-from tidings.ports.export_file_facts import BytesFact, UploadFact
+from tidings.ports.export_feature_facts import BytesFact, UploadFact
 from tidings.ports.export_inbox_facts import converted
 
 

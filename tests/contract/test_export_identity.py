@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving people between engines: who was logged in stays so, and what was revoked stays revoked."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from tests.contract.engines import Store
+from tests.contract.filled_places import FilledPlace, export_of_filled, filled_place
 from tests.contract.identity_builders import (
     OTHER_PHONE,
     PHONE,
@@ -34,8 +36,9 @@ from tests.contract.moving_identity import (
     fill_identity,
     identity_answers,
 )
-from tests.contract.moving_places import OTHER, Places
+from tests.contract.moving_places import Places
 from tests.support.clock import NOW
+from tests.support.engine import ENGINES
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.export import importing
 from tidings.actions.export.importing import check, import_all
@@ -56,10 +59,14 @@ COUNTS: Final = {
 NEW_USER: Final = user_key("acme", "new")
 
 
-async def _filled(place: Place) -> bytes:
-    async with place.open() as store:
-        await fill_identity(store)
-    return await export_from(place)
+Filled = FilledPlace[None]
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def filled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Filled]:
+    yield from filled_place(request, tmp_path_factory, fill_identity)
 
 
 def a_user(user: UserKey, phone_number: str | None = None) -> UserFact:
@@ -67,67 +74,48 @@ def a_user(user: UserKey, phone_number: str | None = None) -> UserFact:
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
-    there = await _filled(place)
-    counts = check(lines_of(there)).counts
+async def test_there_and_back_is_the_same_to_the_byte(filled: Filled, places: Places) -> None:
+    counts = check(lines_of(filled.export)).counts
     assert {kind: count for kind, count in counts.items() if kind != "secret"} == COUNTS
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, there)
-        assert await export_from(other) == there
-        async with places.new("sqlite") as home:
-            await import_into(home, await export_from(other))
-            assert await export_from(home) == there
+    there = await export_from(filled.arrived)
+    assert there == filled.export
+    async with places.new("sqlite") as home:
+        await import_into(home, there)
+        assert await export_from(home) == there
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
-    export = await _filled(place)
-    async with place.open() as store:
-        before = await identity_answers(store)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            assert await identity_answers(store) == before
+async def test_what_is_asked_afterwards_is_answered_as_before(filled: Filled) -> None:
+    async with filled.place.open() as before, filled.arrived.open() as after:
+        assert await identity_answers(after) == await identity_answers(before)
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_what_has_ended_stays_behind(place: Place, places: Places) -> None:
-    export = await _filled(place)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            for session in (REVOKED, OVER):
-                assert await store.sessions.get(session.session_id) is None
-            assert await store.login_codes.attempt("acme", PHONE, NOW) is None
-            assert await store.budgets.add(an_allowance(), 0) == 0
+async def test_what_has_ended_stays_behind(filled: Filled) -> None:
+    async with filled.arrived.open() as store:
+        for session in (REVOKED, OVER):
+            assert await store.sessions.get(session.session_id) is None
+        assert await store.login_codes.attempt("acme", PHONE, NOW) is None
+        assert await store.budgets.add(an_allowance(), 0) == 0
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_sessions_go_on_after_a_move(place: Place, places: Places) -> None:
-    export = await _filled(place)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            assert await store.sessions.rotate(ROTATED, ROTATED)
-            assert await store.sessions.revoke(ANN, ROTATED.session_id, LATER)
-            assert await store.revocations.head() == COUNTS["revocation"] + 1
-
-
-@pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_numbers_are_claimed_after_a_move(place: Place, places: Places) -> None:
-    export = await _filled(place)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            for user, number in ((ANN, PHONE), (CAT, OTHER_PHONE), (BY_LOGIN, LOGIN_PHONE)):
-                found, is_new = await store.users.with_phone(NEW_USER, number, LATER)
-                assert (found.user, is_new) == (user, False)
-                with pytest.raises(PhoneTaken):
-                    await _give(store, BOB, number)
-            await _give(store, BOB, LET_GO)
-            await _give(store, OTHER_ANN, OTHER_PHONE)
-            found, is_new = await store.users.with_phone(user_key("acme-2", "new"), PHONE, LATER)
-            assert is_new
+async def test_sessions_go_on_and_numbers_are_claimed_after_a_move(
+    filled: Filled, places: Places
+) -> None:
+    async with filled.moved(places) as moved, moved.open() as store:
+        assert await store.sessions.rotate(ROTATED, ROTATED)
+        assert await store.sessions.revoke(ANN, ROTATED.session_id, LATER)
+        assert await store.revocations.head() == COUNTS["revocation"] + 1
+        for user, number in ((ANN, PHONE), (CAT, OTHER_PHONE), (BY_LOGIN, LOGIN_PHONE)):
+            found, is_new = await store.users.with_phone(NEW_USER, number, LATER)
+            assert (found.user, is_new) == (user, False)
+            with pytest.raises(PhoneTaken):
+                await _give(store, BOB, number)
+        await _give(store, BOB, LET_GO)
+        await _give(store, OTHER_ANN, OTHER_PHONE)
+        found, is_new = await store.users.with_phone(user_key("acme-2", "new"), PHONE, LATER)
+        assert is_new
 
 
 async def _give(store: Store, user: UserKey, number: str) -> None:
@@ -172,22 +160,25 @@ async def test_of_users_with_the_same_number_the_first_keeps_it(place: Place) ->
 # Stopped, refused.
 
 
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return export_of_filled(tmp_path_factory.mktemp("export") / "data", fill_identity)
+
+
 @pytest.mark.parametrize("write", range(1, 5))
 async def test_a_kill_at_any_point_loses_and_doubles_nothing(
-    place: Place, places: Places, write: int, monkeypatch: pytest.MonkeyPatch
+    place: Place, places: Places, export: bytes, write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with places.new("sqlite") as source:
-        export = await _filled(source)
-        async with source.open() as store:
-            before = await identity_answers(store)
     monkeypatch.setattr(importing, "STEP_FACTS", 6)
     async with place.target() as target:
         with pytest.raises(Killed):
             await import_all(DiesWriting(target, write), lines_of(export), lambda _: None)
-    await import_into(place, export)
-    assert await export_from(place) == export
-    async with place.open() as store:
-        assert await identity_answers(store) == before
+    async with places.new("sqlite") as straight:
+        for one in (place, straight):
+            await import_into(one, export)
+        assert await export_from(place) == export
+        async with place.open() as store, straight.open() as other:
+            assert await identity_answers(store) == await identity_answers(other)
 
 
 @pytest.mark.parametrize("kind", ["session", "issuer"])

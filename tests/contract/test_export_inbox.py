@@ -2,10 +2,13 @@
 """Moving inboxes between engines: nothing that counts is lost, nothing is doubled."""
 
 import json
+from collections.abc import Coroutine, Iterator
 from typing import Any, Final
 
 import pytest
 
+from tests.contract.engines import Store
+from tests.contract.filled_places import FilledPlace, export_of_filled, filled_place
 from tests.contract.inbox_builders import (
     INBOX,
     TENANT,
@@ -30,8 +33,9 @@ from tests.contract.moving_ground import (
     lines_of,
 )
 from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
-from tests.contract.moving_places import OTHER, Places
+from tests.contract.moving_places import Places
 from tests.support.clock import NOW
+from tests.support.engine import ENGINES
 from tests.support.users import ANN, some_users
 from tidings.actions.export import importing
 from tidings.actions.export.exporting import ChangedDuringExport, export_all
@@ -65,45 +69,47 @@ COUNTS: Final = {
 }
 
 
-async def _filled(place: Place) -> bytes:
-    async with place.open() as store:
-        await store.deployment.keep_first_sealed("digest_key", "master1", b"\xff")
-        await fill_inbox(store)
-    return await export_from(place)
+Filled = FilledPlace[None]
+
+
+async def _fill(store: Store) -> None:
+    await store.deployment.keep_first_sealed("digest_key", "master1", b"\xff")
+    await fill_inbox(store)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def filled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Filled]:
+    yield from filled_place(request, tmp_path_factory, _fill)
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
-    there = await _filled(place)
-    assert check(lines_of(there)).counts == {"secret": 1, **COUNTS}
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, there)
-        assert await export_from(other) == there
-        async with places.new("sqlite") as home:
-            await import_into(home, await export_from(other))
-            assert await export_from(home) == there
+async def test_there_and_back_is_the_same_to_the_byte(filled: Filled, places: Places) -> None:
+    assert check(lines_of(filled.export)).counts == {"secret": 1, **COUNTS}
+    there = await export_from(filled.arrived)
+    assert there == filled.export
+    async with places.new("sqlite") as home:
+        await import_into(home, there)
+        assert await export_from(home) == there
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_pages_make_no_difference(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with places.new("dynamodb") as place:
-        at_once = await _filled(place)
-        for size in ("PAGE_CONTENTS", "PAGE_ITEMS", "USER_ITEMS", "AT_ONCE"):
-            monkeypatch.setattr(exporting_inbox, size, 2)
-        assert await export_from(place) == at_once
+@pytest.mark.parametrize("filled", ["dynamodb"], indirect=True)
+async def test_pages_make_no_difference(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in ("PAGE_CONTENTS", "PAGE_ITEMS", "USER_ITEMS", "AT_ONCE"):
+        monkeypatch.setattr(exporting_inbox, size, 2)
+    assert await export_from(filled.place) == filled.export
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
-    export = await _filled(place)
-    async with place.open() as store:
+async def test_what_is_asked_afterwards_is_answered_as_before(filled: Filled) -> None:
+    async with filled.place.open() as store:
         before, jobs = await inbox_answers(store), await take_so_many(store, 5)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            assert await inbox_answers(store) == before
-            assert _jobs(await take_so_many(store, 5)) == _jobs(jobs)
-            assert await store.notifications.get(TENANT, INBOX, [EXPIRED]) == []
+    async with filled.arrived.open() as store:
+        assert await inbox_answers(store) == before
+        assert _jobs(await take_so_many(store, 5)) == _jobs(jobs)
+        assert await store.notifications.get(TENANT, INBOX, [EXPIRED]) == []
 
 
 def _jobs(taken: Any) -> list[Job]:
@@ -111,23 +117,18 @@ def _jobs(taken: Any) -> list[Job]:
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-async def test_logs_go_on_after_a_move(place: Place, places: Places) -> None:
+async def test_logs_go_on_after_a_move(filled: Filled, places: Places) -> None:
     """Even one of which all has expired: no place is given out twice."""
-    export = await _filled(place)
-    async with places.new(OTHER[type(place).__name__]) as other:
-        await import_into(other, export)
-        async with other.open() as store:
-            for inbox, last in ((INBOX, 6), (OVER, 2)):
-                assert not await store.notifications.append_broadcast(
-                    a_broadcast(last, inbox=inbox)
-                )
-                assert await store.notifications.append_broadcast(
-                    a_broadcast(last + 1, inbox=inbox)
-                )
+    async with filled.moved(places) as moved, moved.open() as store:
+        for inbox, last in ((INBOX, 6), (OVER, 2)):
+            for place, is_free in ((last, False), (last + 1, True)):
+                entry = a_broadcast(place, inbox=inbox)
+                assert await store.notifications.append_broadcast(entry) == is_free
 
 
-async def test_content_that_has_expired_stays_behind(place: Place) -> None:
-    lines = [json.loads(line) for line in lines_of(await _filled(place))]
+@pytest.mark.usefixtures("dynamodb_endpoint")
+def test_content_that_has_expired_stays_behind(filled: Filled) -> None:
+    lines = [json.loads(line) for line in lines_of(filled.export)]
     (last,) = (line for line in lines if line.get("inbox") == OVER)
     assert (last["sequence"], last["is_last"], last.get("box")) == (2, True, None)
     assert EXPIRED not in str(lines)
@@ -159,7 +160,8 @@ async def test_an_import_leaves_what_the_store_itself_would(places: Places) -> N
         async with made.open() as store:
             for user in (ANN, *some_users(3)):
                 await store.users.put(user, display_name=None, phone_number=None, now=NOW)
-        await import_into(moved, await _filled(made))
+            await _fill(store)
+        await import_into(moved, await export_from(made))
         there, items = await _items(made), await _items(moved)
         travelling = {
             key: item
@@ -212,12 +214,15 @@ async def test_users_are_counted_after_a_move(
 # Stopped, disturbed, refused.
 
 
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return export_of_filled(tmp_path_factory.mktemp("export") / "data", _fill)
+
+
 @pytest.mark.parametrize("write", [1, 2, 4, 5])
 async def test_a_kill_at_any_point_loses_and_doubles_nothing(
-    place: Place, places: Places, write: int, monkeypatch: pytest.MonkeyPatch
+    place: Place, export: bytes, write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with places.new("sqlite") as source:
-        export = await _filled(source)
     monkeypatch.setattr(importing, "STEP_FACTS", 10)
     async with place.target() as target:
         with pytest.raises(Killed):
@@ -227,22 +232,23 @@ async def test_a_kill_at_any_point_loses_and_doubles_nothing(
 
 
 @pytest.mark.usefixtures("dynamodb_endpoint")
-@pytest.mark.parametrize("is_broadcast", [True, False])
-async def test_an_export_names_the_inbox_that_was_posted_to(
-    places: Places, is_broadcast: bool
-) -> None:
+async def test_an_export_names_the_inbox_that_was_posted_to(places: Places, export: bytes) -> None:
     async with places.new("dynamodb") as place:
-        await _filled(place)
-        async with place.open() as store, place.source() as source:
-            async for _ in source.facts(LATER):
-                pass
-            assert await source.changed() == []
-            if is_broadcast:
-                assert await store.notifications.append_broadcast(a_broadcast(7))
-            else:
-                await store.notifications.put(a_notification(new_id(LATER)))
-            with pytest.raises(ChangedDuringExport) as changed:
-                await export_all(_AlreadyRead(source), LATER, len, lambda _: None)
+        await import_into(place, export)
+        async with place.open() as store:
+            await _named_after(place, store.notifications.append_broadcast(a_broadcast(7)))
+            await _named_after(place, store.notifications.put(a_notification(new_id(LATER))))
+
+
+async def _named_after(place: Place, post: Coroutine[Any, Any, object]) -> None:
+    """Read everything, post, and see that the export names the inbox."""
+    async with place.source() as source:
+        async for _ in source.facts(LATER):
+            pass
+        assert await source.changed() == []
+        assert await post is not False
+        with pytest.raises(ChangedDuringExport) as changed:
+            await export_all(_AlreadyRead(source), LATER, len, lambda _: None)
         assert changed.value.names == [f"{TENANT}/{INBOX}"]
 
 

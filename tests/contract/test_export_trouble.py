@@ -17,7 +17,7 @@ from tests.contract.moving_ground import (
     import_into,
     lines_of,
 )
-from tests.contract.moving_places import Places, small_export
+from tests.contract.moving_places import Places, new_small_export, small_export
 from tests.support.users import ANN
 from tidings.actions.export.exporting import ChangedDuringExport, Tally, encode, export_all
 from tidings.actions.export.importing import Damaged, check
@@ -159,7 +159,7 @@ async def test_the_format_is_what_is_written_down(places: Places) -> None:
 
 
 async def test_nothing_of_an_engine_is_in_an_export(places: Places) -> None:
-    first, second = await small_export(places), await small_export(places)
+    first, second = [await new_small_export(places, "hello") for _ in range(2)]
     assert first != second, "another epoch, other chats"
     for word in (b"sqlite", b"dynamodb", b"ttl", b"body_id"):
         assert word not in first

@@ -6,7 +6,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.contract.builders import a_chat, a_push_device, append, message
+from tests.contract.builders import a_chat, a_push_device, append, deleted, message
 from tests.contract.engines import Engine, Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
@@ -15,6 +15,8 @@ from tidings.model.ids import UserKey, tenant_of
 from tidings.model.push import DEVICES_MAX, PushRegistration, PushSettings
 from tidings.model.refusals import LimitReached
 from tidings.ports.delivery import PushMute
+from tidings.stores.sqlite.chat import recent_chats
+from tidings.stores.sqlite.chat.recent_chats import SqliteRecentChats
 
 LATER = NOW + 5
 TENANT = tenant_of(ANN)
@@ -210,3 +212,25 @@ async def test_the_mute_of_one_member_is_read(store: Store) -> None:
     assert await claims.mute(CAT, chat) is None
     await store.chats.mute(chat, BOB, None)
     assert await claims.mute(BOB, chat) is None
+
+
+async def test_chats_with_recent_entries_are_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(store.recent_chats, SqliteRecentChats):
+        return  # the relay finds them in the stream
+    monkeypatch.setattr(recent_chats, "WALKED_AT_ONCE", 2)
+    chats = [await a_chat(store, now=NOW - number) for number in range(5)]
+    await append(store, chats[4], message(ANN), now=NOW)
+    await append(store, chats[0], deleted(), now=NOW)
+
+    async def found(*, of_everybody: bool) -> list[str]:
+        walk = store.recent_chats.written_since(NOW - 2, of_everybody=of_everybody)
+        return [chat async for chat in walk]
+
+    recent = [chats[number].chat_id for number in (1, 2, 4)]
+    assert await found(of_everybody=True) == recent
+    for tenant, some in (("other", []), (TENANT, recent)):
+        assert await found(of_everybody=False) == [], "no chat of a tenant that uses push"
+        await store.push.put_settings(PushSettings(tenant=tenant, updated_at=NOW), None)
+        assert await found(of_everybody=False) == some

@@ -91,8 +91,8 @@ async def test_no_row_is_made_by_moving(store: Store, state: ChatState) -> None:
 
 
 async def test_many_moves_at_once_answer_with_those_that_moved(store: Store) -> None:
-    users = some_users(30)
-    states = [await a_chat(store, *users) for _ in range(20)]
+    users = some_users(12)
+    states = [await a_chat(store, *users) for _ in range(9)]  # more than are written at once
     for state in states:
         await append(store, state, message(ANN))
     moves = [Move(user, state.chat_id, read=2) for state in states for user in users]
@@ -100,7 +100,7 @@ async def test_many_moves_at_once_answer_with_those_that_moved(store: Store) -> 
 
     moved = await store.receipts.move([*useless, *moves, *moves])
 
-    assert len(moved) == 600
+    assert len(moved) == len(moves)
     assert {(receipt.user, chat) for chat, receipt in moved} == {(m.user, m.chat) for m in moves}
     assert {(r.delivered, r.read, r.read_number) for _, r in moved} == {(2, 2, 1)}
 

@@ -27,6 +27,7 @@ async def test_a_report_is_kept_with_all_its_fields(engine: Engine) -> None:
     report = a_report(
         ANN, BOB, chat_id=CHAT, sequence=7, client_message_id="m1", content_type="text/x",
         sent_at=5, box=b"box", box_key=2, comment=b"comment", comment_key=3,
+        files=b"files",
     )  # fmt: skip
     assert report.subject == f"{CHAT}.7"
     async with engine.open() as store:

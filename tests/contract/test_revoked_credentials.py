@@ -18,6 +18,7 @@ from tests.contract.identity_builders import (
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, some_users
+from tidings.model.ids import UserKey, user_id
 from tidings.ports.people import Quotas, Tenant, User
 from tidings.ports.sessions import Revocation, RevokedKind
 
@@ -87,40 +88,51 @@ async def test_tokens_made_up_to_now_are_revoked(store: Store) -> None:
     assert await feed(store) == [entry("user", ANN, NOW + 1), entry("user", ANN, NOW + 5_000)]
 
 
-ENDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
-    "revoke": lambda store, now: store.users.revoke_tokens(ANN, now),
-    "deactivate": lambda store, now: store.users.set_active(ANN, False, now),
-    "move": lambda store, now: store.users.put(
-        ANN, display_name=None, phone_number=OTHER_PHONE, now=now
+ENDS: dict[str, Callable[[Store, UserKey, int], Awaitable[object]]] = {
+    "revoke": lambda store, user, now: store.users.revoke_tokens(user, now),
+    "deactivate": lambda store, user, now: store.users.set_active(user, False, now),
+    "move": lambda store, user, now: store.users.put(
+        user, display_name=None, phone_number=f"{OTHER_PHONE}{user_id(user)[1:]}", now=now
     ),
-    "release": lambda store, now: store.users.release_phone(ANN, now),
+    "release": lambda store, user, now: store.users.release_phone(user, now),
 }
+LATER = (-3, 0, 1, 998, 999, 1_000, 1_001)
+
+
+async def revoked_user(store: Store, user: UserKey, made_at: int, revoked_at: int) -> None:
+    """A user with a number of their own, whose tokens were revoked."""
+    number = f"{PHONE}{user_id(user)[1:]}"
+    await store.users.put(user, display_name=None, phone_number=number, now=made_at)
+    await store.users.revoke_tokens(user, revoked_at)
 
 
 @pytest.mark.attack("A11")
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("later", [-3, 0, 1, 998, 999, 1_000, 1_001])
 async def test_what_was_dated_ahead_after_a_revocation_ends_with_the_next(
-    store: Store, end: str, later: int
+    store: Store, end: str
 ) -> None:
     """What is made right after a revocation is dated the second after it, at the latest."""
     first = NOW - NOW % 1_000 + 1
-    await store.users.put(ANN, display_name=None, phone_number=PHONE, now=first)
-    await store.users.revoke_tokens(ANN, first)
+    for user, later in zip(some_users(len(LATER)), LATER, strict=True):
+        await revoked_user(store, user, first, first)
 
-    assert await ENDS[end](store, first + later)
+        assert await ENDS[end](store, user, first + later)
 
-    at = max(first + later, first + 999)
-    assert (await ann(store)).revoked_at == at
-    assert await feed(store) == [entry("user", ANN, first), entry("user", ANN, at)]
+        at = max(first + later, first + 999)
+        found = await store.users.get(user)
+        assert found is not None and found.revoked_at == at
+        told = [one for one in await feed(store) if one.subject == user]
+        assert told == [entry("user", user, first), entry("user", user, at)]
+    assert len(await feed(store)) == 2 * len(LATER)
 
 
-@pytest.mark.parametrize("end", ENDS)
-async def test_a_clock_that_is_behind_lets_nothing_count_again(store: Store, end: str) -> None:
-    await store.users.put(ANN, display_name=None, phone_number=PHONE, now=NOW)
-    await store.users.revoke_tokens(ANN, NOW + 5_000)
-    await ENDS[end](store, NOW + 3)
-    assert (await ann(store)).revoked_at == (NOW + 5_000) // 1_000 * 1_000 + 1_000
+async def test_a_clock_that_is_behind_lets_nothing_count_again(store: Store) -> None:
+    for user, end in zip(some_users(len(ENDS)), ENDS, strict=True):
+        await revoked_user(store, user, NOW, NOW + 5_000)
+        await ENDS[end](store, user, NOW + 3)
+        found = await store.users.get(user)
+        assert found is not None
+        assert found.revoked_at == (NOW + 5_000) // 1_000 * 1_000 + 1_000, end
 
 
 async def test_nothing_of_who_is_not_there_is_revoked(store: Store) -> None:
@@ -153,7 +165,7 @@ async def test_a_user_who_is_revoked_by_many_at_once_is_in_the_feed_up_to_the_la
 
 async def test_a_user_who_is_revoked_and_deactivated_at_once_is_both(store: Store) -> None:
     await store.users.put(ANN, display_name=None, phone_number=PHONE, now=NOW)
-    ends = [ENDS[end](store, NOW + age) for age in range(3) for end in ENDS]
+    ends = [ENDS[end](store, ANN, NOW + age) for age in range(3) for end in ENDS]
     await at_once(ends)
     found = await ann(store)
     assert found.deactivated_at is not None

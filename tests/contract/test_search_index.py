@@ -2,10 +2,14 @@
 """The stored search index: how far it reaches, its segments, and writers that get in each other's
 way."""
 
+import msgspec
+
 from tests.contract.builders import a_chat, append, deleted
 from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
+from tidings.actions.search.segments import SEGMENT_BYTES_MAX, SEGMENT_ENTRIES
+from tidings.model.ids import user_key
 from tidings.ports.search import AuthorWords, IndexState, Segment
 
 FIRST = IndexState(until=256, mark="a", changed_at=1)
@@ -36,6 +40,17 @@ async def test_segments_are_read_as_they_were_written(store: Store) -> None:
     assert await index.segments(chat, 0, 9) == [segment(7), segment(0, 2, 512)]
     assert await index.segments(chat, 1, 7, strong=True) == [segment(7)]
     assert index.segment_cost > 0
+
+
+async def test_the_largest_segment_is_stored(store: Store) -> None:
+    """Every entry is of another author, with the longest of ids."""
+    chat = (await a_chat(store)).chat_id
+    authors = [user_key("t" * 40, f"{number:064}") for number in range(SEGMENT_ENTRIES)]
+    box = bytes(SEGMENT_BYTES_MAX // SEGMENT_ENTRIES)
+    parts = tuple(AuthorWords(author, 99, box) for author in authors)
+    largest = msgspec.structs.replace(segment(0), parts=parts)
+    assert await store.search_index.put(chat, [largest], IndexState(), FIRST)
+    assert await store.search_index.segments(chat, 0, 0, strong=True) == [largest]
 
 
 async def test_who_knows_an_old_state_or_segment_writes_nothing(store: Store) -> None:

@@ -88,13 +88,28 @@ async def recount(store: Store, state: ChatState, user: UserKey) -> int:
     return sum(counts_as_unread(entry, user, LATER) for entry in left)
 
 
-@given(steps)
-@settings(
-    max_examples=25,
+FEW = settings(
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@given(steps)
+@settings(FEW)
 async def test_unread_is_what_a_recount_gives(store: Store, happened: list[Step]) -> None:
+    await check_unread(store, happened)
+
+
+@pytest.mark.soak
+@given(steps)
+@settings(FEW, max_examples=500)
+async def test_unread_is_what_a_recount_gives_for_long(store: Store, happened: list[Step]) -> None:
+    await check_unread(store, happened)
+
+
+async def check_unread(store: Store, happened: list[Step]) -> None:
+    """Let these steps happen in a new chat, and compare what is unread with a recount."""
     state = await a_chat(store, *USERS)
     for step in happened:
         await take(store, state, step)

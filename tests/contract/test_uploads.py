@@ -154,8 +154,11 @@ async def test_visits_are_made_once_and_moved(store: Store) -> None:
     assert await due(store, upload, at + 5) == [at + 5]
     await store.uploads.visit_all(ANN, NOW)
     assert (await due(store, upload, NOW)) == [NOW]
-    await store.uploads.visited(Visit(ANN, upload.attachment_id, NOW), None)
-    assert await due(store, upload, NOW) == []
+    await store.uploads.visit_all(ANN, NOW + 1)
+    await store.uploads.visited(Visit(ANN, upload.attachment_id, NOW), NOW + 9)
+    assert (await due(store, upload, NOW + 1)) == [NOW + 1], "a visit under way is not the last"
+    await store.uploads.visited(Visit(ANN, upload.attachment_id, NOW + 1), None)
+    assert await due(store, upload, NOW + 1) == []
     assert upload.attachment_id in await store.uploads.of_owner(ANN, 1_000)
     await store.uploads.remove(ANN, upload.attachment_id)
     assert upload.attachment_id not in await store.uploads.of_owner(ANN, 1_000)
@@ -194,3 +197,13 @@ async def test_a_reserved_upload_belongs_to_its_scheduled_message(store: Store) 
         state.chat_id, entry.sequence, None
     )  # fmt: skip
     assert not await reserve(ANN, name, "one", NOW)
+
+
+async def test_an_upload_is_kept_until_the_latest_time(store: Store) -> None:
+    upload = await stored(store)
+    for until in (NOW + 5, NOW + 9, NOW + 7):
+        await store.uploads.keep_bytes(ANN, upload.attachment_id, until)
+    assert await store.uploads.get(ANN, upload.attachment_id) == replace(upload, kept_until=NOW + 9)
+    await store.uploads.remove(ANN, upload.attachment_id)
+    await store.uploads.keep_bytes(ANN, upload.attachment_id, NOW + 9)
+    assert await store.uploads.get(ANN, upload.attachment_id) is None

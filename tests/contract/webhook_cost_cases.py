@@ -4,9 +4,10 @@
 from typing import TYPE_CHECKING
 
 from tests.contract.builders import an_endpoint
+from tests.contract.push_cost_cases import push_notices
 from tests.contract.scheduled_cost_cases import scheduling
 from tidings.actions.webhooks.attempts import AttemptResult
-from tidings.delivery.webhook_couriers import Courier
+from tidings.delivery.courier import Courier
 from tidings.model.ids import tenant_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ async def webhooks(ground: "Ground") -> None:
 
 
 async def timed_cases(ground: "Ground") -> None:
-    """What the timer has to do with."""
+    """What the timer has to do with, and push."""
     await scheduling(ground)
     await webhooks(ground)
+    await push_notices(ground)

@@ -2,11 +2,12 @@
 """Says at the end of a run what the fault tests went through, and what could not be tested here."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.faults.disk_shim import NOT_TESTED, find_compiler
+from tests.faults.disk_shim import NOT_TESTED, build_shim, find_compiler
 
 Say = Callable[[str], None]
 
@@ -17,6 +18,12 @@ _LINES: Final = pytest.StashKey[list[str]]()
 def say(request: pytest.FixtureRequest) -> Say:
     """Puts a line on the terminal, whether or not the test passes."""
     return request.config.stash.setdefault(_LINES, []).append
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that stands between a server and its disk."""
+    return build_shim(tmp_path_factory.mktemp("shim"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -29,6 +29,8 @@ from tests.faults.faulty_server import FAULTY, switch
 from tests.integration.socket_town import friends
 from tests.support.client_socket import Socket
 from tests.support.command import tidings
+from tests.support.explaining import as_tenant
+from tests.support.hook_server import open_hook
 from tests.support.inbox import Inbox
 from tests.support.people import Person, Town
 from tests.support.server import NO_LIMITS, ServerProcess
@@ -91,7 +93,8 @@ class Watched(Watching):
 
 def a_server(folder: Path, launcher: Path | None = None) -> ServerProcess:
     metrics = {"TIDINGS_METRICS": str(free_port()), **NO_LIMITS}
-    return ServerProcess(folder, environment=metrics, launcher=launcher)
+    hooks = {"TIDINGS_OUTGOING_ALLOW": HOST}
+    return ServerProcess(folder, environment=metrics | hooks, launcher=launcher)
 
 
 @pytest.fixture
@@ -175,6 +178,21 @@ async def write_much(watched: Watched) -> None:
                 group.create_task(http.put(f"{path}{number}", json={}, headers=headers))
 
 
+@asynccontextmanager
+async def checked(server: ServerProcess) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Yield a function that sends a message of a tenant whose hook fails."""
+    async with open_hook() as hook, Town(server.url, server.root_key, "checked") as town:
+        hook.status = 500
+        rule = {"url": hook.url, "timeout_ms": 1_000, "on_failure": "allow"}
+        await as_tenant(town, "PUT", "settings", {"before_send": rule})
+        chat, (cat, _) = await friends(town, "cat", "dan")
+
+        async def send() -> None:
+            await cat.send(chat)
+
+        yield send
+
+
 @contextmanager
 def tampered(server: ServerProcess) -> Iterator[None]:
     """Change the content of messages in the store, as somebody with the file could, and then
@@ -223,6 +241,10 @@ async def test_each_alert_of_a_single_process_fires_during_its_fault_and_clears(
         watched.fault(fault, is_on=False)
     await watched.other.start()
     assert (await tidings("backup", tmp_path / "backups", "--data", server.data)).code == 0
+
+    # A hook that gives no verdict.
+    async with checked(server) as hook, working(hook):
+        await watched.until_firing("TidingsHookFailing")
 
     # A slow disk under load.
     watched.fault("slow-disk", is_on=True)

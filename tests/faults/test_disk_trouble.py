@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.faults.checker import check
-from tests.faults.disk_shim import DiskShim, Trouble, build_shim
+from tests.faults.disk_shim import DiskShim, Trouble
 from tests.faults.history import Attempt, History, content_of, seen
 from tests.support.client_socket import Refused
 from tests.support.device import Device
@@ -44,10 +44,10 @@ async def expect_503(person: Person, chat: str, attempt: Attempt) -> None:
 @pytest.mark.parametrize("trouble", ["full", "failing"])
 @pytest.mark.parametrize("way", ["socket", "rest"])
 async def test_a_sick_disk_stops_the_server_cleanly(
-    tmp_path: Path, trouble: Trouble, way: str
+    tmp_path: Path, shim: Path, trouble: Trouble, way: str
 ) -> None:
     server = ServerProcess(tmp_path / "data", environment=NO_LIMITS)
-    disk = DiskShim(server, build_shim(tmp_path))
+    disk = DiskShim(server, shim)
     history = History()
     async with server, Town(server.url, server.root_key) as town:
         ann, bob = await town.user("ann"), await town.user("bob")

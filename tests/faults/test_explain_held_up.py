@@ -11,13 +11,16 @@ import pytest
 
 from tests.faults.faulty_server import FAULTY, switch
 from tests.integration.socket_town import friends
+from tests.integration.test_push_server import set_webhook
 from tests.support.cluster import Cluster, Services, many_processes
 from tests.support.device import Device
 from tests.support.dynamo_tables import some_tables
 from tests.support.explaining import ask, explain, explain_notice, steps
+from tests.support.hook_server import open_hook
 from tests.support.inbox import Inbox
-from tests.support.people import Town
+from tests.support.people import Json, Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 ROLES = {"api": "api", "gateway": "gateway", "worker": "worker"}
 
@@ -79,15 +82,41 @@ async def test_many_processes_are_held_up_one_by_one(
 ) -> None:
     services = Services(dynamodb_endpoint, kafka_address, redis_url)
     async with some_tables(dynamodb_endpoint) as prefix:
-        cluster = Cluster(tmp_path, many_processes(services, prefix), ROLES)
+        settings = {**many_processes(services, prefix), "outgoing_allow": "127.0.0.1"}
+        cluster = Cluster(tmp_path, settings, ROLES)
         cluster["gateway"].launcher = FAULTY
         try:
             await cluster.start(len(ROLES))
             async with cluster.town("town") as town:
                 await a_device_that_catches_up_late(town, cluster["gateway"])
                 await nothing_moves_without_a_worker(town, cluster)
+            # The worker knows nothing of this tenant, and so not that it uses no push service.
+            async with cluster.town("pushed") as town:
+                await the_worker_knows_of_push_notices(town)
         finally:
             await cluster.kill()
+
+
+async def the_worker_knows_of_push_notices(town: Town) -> None:
+    """Another process than the one that is asked has sent them."""
+    async with open_hook() as hook:
+        await set_webhook(town, hook)
+        chat, (ann, bob) = await friends(town, "ann", "bob")
+        message = await ann.send(chat)
+        found: list[Json] = []
+
+        async def is_pushed() -> bool:
+            found.append(await ask(town, bob, message_id=message["message_id"]))
+            return "pushed" in steps(found[-1])
+
+        await until(is_pushed, describe=lambda: found[-1])
+        assert steps(found[-1]) == ["accepted", "push_claimed", "pushed"]
+        notice = (await (await Inbox(town).make()).post([bob.user_id]))["id"]
+
+        async def is_noticed() -> bool:
+            return "pushed" in steps(await ask(town, bob, notification_id=notice))
+
+        await until(is_noticed)
 
 
 async def nothing_moves_without_a_worker(town: Town, cluster: Cluster) -> None:

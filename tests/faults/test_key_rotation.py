@@ -2,10 +2,9 @@
 """The master key is changed under load, and across a crash; then the old one opens nothing."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.support.command import tidings
 from tests.support.people import Person, Town
 from tests.support.server import ServerDied, ServerProcess
 from tests.support.waiting import until
@@ -37,11 +36,8 @@ class Senders:
 
 
 async def rotate(data: Path) -> None:
-    command = [sys.executable, "-m", "tidings", "keys", "rotate", "--data", str(data)]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, cwd=data, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    done = await tidings("keys", "rotate", "--data", data)
+    assert done.code == 0, done.errors
 
 
 async def all_content(person: Person, chat: str) -> list[str]:

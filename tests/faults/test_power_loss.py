@@ -9,7 +9,7 @@ import pytest
 from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.crowd import CATCH_UP_SECONDS_MAX
-from tests.faults.disk_shim import DiskShim, build_shim
+from tests.faults.disk_shim import DiskShim
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import LIARS_CATCH_UP_SECONDS, Verdict
 from tests.support.server import NO_LIMITS, ServerProcess
@@ -19,6 +19,7 @@ NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
 
 async def lose_power_under_load(
     folder: Path,
+    shim: Path,
     *,
     seed: int,
     losses: int,
@@ -29,7 +30,6 @@ async def lose_power_under_load(
 
     Every other loss leaves some of what was not synced on the disk, whole or in part.
     """
-    shim = build_shim(folder)
     chance = random.Random(seed)
     hit: list[int] = []
     disk: DiskShim | None = None
@@ -58,8 +58,8 @@ async def lose_power_under_load(
     return check(history), hit
 
 
-async def power_loss_run(folder: Path, say: Say, *, seed: int, losses: int) -> None:
-    verdict, hit = await lose_power_under_load(folder, seed=seed, losses=losses)
+async def power_loss_run(folder: Path, shim: Path, say: Say, *, seed: int, losses: int) -> None:
+    verdict, hit = await lose_power_under_load(folder, shim, seed=seed, losses=losses)
     say(f"lost power, hitting {hit} writes, seed {seed}: {verdict.counts}")
     assert verdict.violations == []
     assert any(hit), "no loss of power hit a write: it showed nothing"
@@ -67,20 +67,25 @@ async def power_loss_run(folder: Path, say: Say, *, seed: int, losses: int) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path, say: Say) -> None:
-    await power_loss_run(tmp_path, say, seed=2, losses=12)
+async def test_nothing_is_lost_with_what_was_not_synced(
+    tmp_path: Path, shim: Path, say: Say
+) -> None:
+    await power_loss_run(tmp_path, shim, say, seed=2, losses=12)
 
 
 @pytest.mark.soak
-async def test_nothing_is_lost_in_a_hundred_losses_of_power(tmp_path: Path, say: Say) -> None:
-    await power_loss_run(tmp_path, say, seed=21, losses=100)
+async def test_nothing_is_lost_in_a_hundred_losses_of_power(
+    tmp_path: Path, shim: Path, say: Say
+) -> None:
+    await power_loss_run(tmp_path, shim, say, seed=21, losses=100)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path, shim: Path) -> None:
     verdict, _ = await lose_power_under_load(
         tmp_path,
+        shim,
         seed=3,
         losses=1,
         launcher=NO_SYNC,

@@ -5,7 +5,8 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from tests.support.waiting import NotInTime, until
 MEMBERS: Final = 4
 CHATS: Final = 6
 ATTEMPTS_MAX: Final = 3
+ALLOWED: Final = {**NO_LIMITS, "TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
 COUNTED: Final = "tidings_push_messages_total"
 
 Pushed = tuple[str, str, int]
@@ -92,11 +94,21 @@ async def outcomes(town: Town) -> Counter[str]:
     )
 
 
+async def nothing_waits(town: Town) -> None:
+    """Wait until it is known of all messages that were offered what became of them."""
+
+    async def is_known() -> bool:
+        found = await outcomes(town)
+        return 2 * found["offered"] == found.total()
+
+    await until(is_known)
+
+
 async def until_noticed(writer: Writer, members: list[Person], hook: HookServer) -> None:
     """Wait until everybody is notified of the last message of each chat.
 
-    What waited in the memory of a killed process is lost, and so is a notice that the push service
-    was too slow to answer. The next message of the chat has its own.
+    A notice is lost if the process was killed after the claim, or if the push service was too slow
+    to answer. The next message of the chat has its own.
     """
     for _ in range(ATTEMPTS_MAX):
         await writer.send_all(1)
@@ -129,16 +141,28 @@ async def kill_run(server: ServerProcess, say: Say, *, rounds: int, kills: int) 
         await until_noticed(writer, people[1:], hook)
         told = pushed(hook)
         assert len(told) == len(set(told)), "no message twice"
-
-        async def nothing_waits() -> bool:
-            found = await outcomes(town)
-            return 2 * found["offered"] == found.total()
-
-        await until(nothing_waits)
+        await nothing_waits(town)
         say(
             f"{writer.sent:,} messages to {MEMBERS} members, {kills} kills: {len(told):,} notices,"
             f" none twice; after the last kill {dict(await outcomes(town))}"
         )
+
+
+@asynccontextmanager
+async def pushing_server(
+    tmp_path: Path, request: pytest.FixtureRequest, engine: str
+) -> AsyncIterator[ServerProcess]:
+    """A server on one of the engines; devices have five seconds to take a message."""
+
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    async with some_engine(engine, endpoint) as settings:
+        environment = {**ALLOWED, **as_environment(settings)}
+        async with ServerProcess(
+            tmp_path / "data", environment=environment, waits="pushes"
+        ) as server:
+            yield server
 
 
 @pytest.mark.slow
@@ -147,22 +171,38 @@ async def kill_run(server: ServerProcess, say: Say, *, rounds: int, kills: int) 
 async def test_a_killed_server_pushes_no_message_twice(
     tmp_path: Path, say: Say, request: pytest.FixtureRequest, engine: str
 ) -> None:
-    def endpoint() -> str:
-        return str(request.getfixturevalue("dynamodb_endpoint"))
+    async with pushing_server(tmp_path, request, engine) as server:
+        await kill_run(server, say, rounds=8, kills=3)
 
-    async with some_engine(engine, endpoint) as settings:
-        allow = {"TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
-        environment = {**NO_LIMITS, **allow, **as_environment(settings)}
-        async with ServerProcess(
-            tmp_path / "data", environment=environment, waits="pushes"
-        ) as server:
-            await kill_run(server, say, rounds=8, kills=3)
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_what_waits_in_a_killed_server_is_pushed_by_the_next_one(
+    tmp_path: Path, request: pytest.FixtureRequest, engine: str
+) -> None:
+    async with pushing_server(tmp_path, request, engine) as server:
+        async with open_hook() as hook, Town(server.url, server.root_key) as town:
+            await set_webhook(town, hook)
+            ann, bob, cat = [await town.user(name) for name in ("ann", "bob", "cat")]
+            chat = await ann.create_group("Crew", [bob, cat])
+            await ann.send(chat)
+            both = {("bob", chat, 2), ("cat", chat, 2)}
+            await until(partial(is_pushed, hook, both))
+            async with bob.device() as looking, cat.device() as looking_too:
+                looking.acknowledges = looking_too.acknowledges = False
+                await ann.send(chat)
+                await bob.call("PUT", f"/v1/chats/{chat}/receipt", {"delivered": 3})
+            await server.restart()
+            both.add(("cat", chat, 3))
+            await until(partial(is_pushed, hook, both))
+            await nothing_waits(town)
+            assert sorted(pushed(hook)) == sorted(both), "bob has it, and nobody is told twice"
 
 
 @pytest.mark.soak
 async def test_a_server_killed_forty_times_pushes_no_message_twice(
     tmp_path: Path, say: Say
 ) -> None:
-    environment = {**NO_LIMITS, "TIDINGS_OUTGOING_ALLOW": "127.0.0.1"}
-    async with ServerProcess(tmp_path / "data", environment=environment) as server:
+    async with ServerProcess(tmp_path / "data", environment=ALLOWED) as server:
         await kill_run(server, say, rounds=1_000, kills=40)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One folder, one server: a second one is refused, and the first goes on."""
 
-import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.support.command import tidings
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 
@@ -17,15 +15,12 @@ async def test_a_second_server_on_the_same_folder_is_refused(tmp_path: Path) -> 
         chat = await ann.create_direct(bob)
         await ann.send(chat)
 
-        command = [sys.executable, "-m", "tidings", "serve", "--port", "0", "--data", str(data)]
-        second = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, cwd=tmp_path, timeout=60
-        )
+        second = await tidings("serve", "--port", "0", "--data", data)
 
-        assert second.returncode == 2
-        assert f"in use by another Tidings process (pid {server.pid})" in second.stderr
-        assert "--data" in second.stderr, "it says what to do"
-        assert "Traceback" not in second.stderr
+        assert second.code == 2
+        assert f"in use by another Tidings process (pid {server.pid})" in second.errors
+        assert "--data" in second.errors, "it says what to do"
+        assert "Traceback" not in second.errors
         await bob.send(chat)
         assert [message["sequence"] for message in await ann.history(chat)] == [3, 2]
         assert (await town.http.get("/readyz")).status_code == 200

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preloaded into a server, it stands between SQLite and the disk, for the database and its
- * write-ahead log only.
+ * Preloaded into a server, or into the process that is forked for it, it stands between SQLite and
+ * the disk, for the database and its write-ahead log only.
  *
  * UNSYNCED_FOLDER   the data folder, as the kernel names it
  * UNSYNCED_LOG      a file: before every write, what it replaces is noted there, and after every
@@ -59,13 +59,25 @@ __attribute__((constructor)) static void start(void)
     real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
-    folder = getenv("UNSYNCED_FOLDER");
-    trouble = getenv("UNSYNCED_TROUBLE");
-    const char *slowness = getenv("UNSYNCED_SYNC_US");
-    sync_us = slowness ? (useconds_t)atoi(slowness) : 0;
-    const char *path = getenv("UNSYNCED_LOG");
-    if (path)
-        undo_log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+/* At the first use that follows a fork: it is then that the environment says what to do. */
+static void configure(void)
+{
+    const char *wanted = getenv("UNSYNCED_FOLDER");
+    if (!wanted)
+        return;
+    pthread_mutex_lock(&lock);
+    if (!folder) {
+        trouble = getenv("UNSYNCED_TROUBLE");
+        const char *slowness = getenv("UNSYNCED_SYNC_US");
+        sync_us = slowness ? (useconds_t)atoi(slowness) : 0;
+        const char *path = getenv("UNSYNCED_LOG");
+        if (path)
+            undo_log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        __atomic_store_n(&folder, wanted, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static int has_trouble(const char *name)
@@ -82,6 +94,8 @@ static uint32_t watched(int fd, char path[PATH_MAX])
 {
     char link[64];
     size_t folder_bytes;
+    if (!__atomic_load_n(&folder, __ATOMIC_ACQUIRE))
+        configure();
     if (!folder)
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -94,6 +94,8 @@ async def test_the_first_steps_need_no_other_program(server: ServerProcess, say:
     assert await printed(say, "inboxes", "list", "acme") == ["news  News"]
     [waiting] = await printed(say, "scheduled", "list", "acme", "alice")
     assert waiting.split("  ") == [made.json()["scheduled_id"], at, "pending", chat]
+    [waiting] = await printed(say, "scheduled", "list", "acme", "alice", "--json")
+    assert {"content", "attachments"}.isdisjoint(json.loads(waiting))
     assert (await printed(say, "connections", "acme", "alice")) == ["alice is not connected."]
     assert await printed(say, "reports", "acme", "--state", "open", "--sealed") == []
     newest, *_ = await printed(say, "audit", "acme", "--limit", "2")
@@ -119,6 +121,8 @@ async def test_a_list_is_printed_to_its_end(server: ServerProcess, say: Say) -> 
             assert answer.status_code == 201
     lines = await printed(say, "users", "list", "many")
     assert [line.split()[0] for line in lines] == names
+    lines = await printed(say, "users", "list", "many", "--prefix", "u00", "--json")
+    assert [json.loads(line)["user_id"] for line in lines] == names[:10]
 
 
 async def test_users_and_tenants_are_deleted_by_a_word(server: ServerProcess, say: Say) -> None:

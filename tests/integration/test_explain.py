@@ -56,7 +56,7 @@ async def test_a_message_is_followed_until_it_is_read(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     first = await ann.send(chat)
     never = await explain(town, bob, first, "never_connected")
-    assert (steps(never), never["since"]) == (["accepted"], "unknown")
+    assert (steps(never), never["since"]) == (["accepted", "push_off"], "unknown")
     assert never["timeline"][0]["at"] == first["created_at"]
 
     phone = bob.device()
@@ -125,10 +125,14 @@ async def test_a_user_who_cannot_be_reached(town: Town) -> None:
     await bob.call("PUT", f"/v1/chats/{chat}/mute", {"until": "2099-01-01T00:00:00Z"})
     found = await explain(town, bob, lost, "offline")
     assert "muted" in found["verdict"]
-    order = ["accepted", "handed_to_gateway", "written_to_socket", "disconnected", "muted"]
-    assert steps(found) == order
+    order = ["accepted", "handed_to_gateway", "written_to_socket", "disconnected"]
+    assert steps(found) == [*order, "push_off", "muted"]
     assert found["since"] == found["timeline"][3]["at"]
     assert found["timeline"][2]["at"] == "unknown", "when it was written is no longer known"
+    await bob.call("PUT", f"/v1/me/blocks/{ann.user_id}")
+    found = await explain(town, bob, lost, "blocked")
+    assert found["since"] == at_of(found, "blocked")
+    await bob.call("DELETE", f"/v1/me/blocks/{ann.user_id}")
     await as_tenant(town, "PUT", f"users/{bob.user_id}", {"deactivated": True})
     found = await explain(town, bob, lost, "deactivated")
     assert "deactivated" in steps(found)
@@ -150,7 +154,7 @@ async def test_what_the_server_never_accepted(town: Town, server: ServerProcess)
     message = await ann.send(chat, client_message_id="c2", content="once")
     await request(ann, "r-3", path, {"client_message_id": "c2", "content": "once"})
     found = await ask(town, bob, request_id="r-3")
-    assert (found["code"], steps(found)) == ("repeat", ["accepted", "repeated"])
+    assert (found["code"], steps(found)) == ("repeat", ["accepted", "push_off", "repeated"])
     assert message["message_id"] in found["verdict"]
     async with ann.device() as phone:
         frame = {"op": "send", "chat": chat, "client_message_id": "c2", "content": "once"}
@@ -228,7 +232,7 @@ async def test_a_notification_is_followed_until_it_is_read(town: Town) -> None:
     notice = await a_notification(town, "news", listed)
 
     found = await explain_notice(town, ann, notice, "never_connected")
-    assert steps(found) == ["posted", "copied"]
+    assert steps(found) == ["posted", "copied", "push_off"]
     await explain_notice(town, cat, notice, "not_addressed")
     async with ann.device() as phone:
         second = await a_notification(town, "news", listed)
@@ -253,7 +257,7 @@ async def test_a_broadcast_is_for_those_who_were_there(town: Town) -> None:
     notice = await a_notification(town, "early", {"kind": "everyone"})
     (bob,) = await people(town, "bob")
     found = await explain_notice(town, ann, notice, "never_connected", inbox="early")
-    assert steps(found) == ["posted"]
+    assert steps(found) == ["posted", "push_off"]
     await explain_notice(town, bob, notice, "not_addressed", inbox="early")
     await ann.call("PUT", "/v1/inboxes/early/read", {"ids": [notice]})
     await explain_notice(town, ann, notice, "read", inbox="early")

@@ -1,140 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a member is notified of a message, and when not: every rule of push, on both engines."""
+"""When a member is notified of a message, and when not: every rule of push, in a single process on
+SQLite, and in a worker on DynamoDB, which learns from gateways who was reached."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from itertools import count
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.integration.rest_world import Actor, Rest, open_rest
-from tests.support.engine import some_engine
-from tests.support.push import FakePush, with_fake_providers
+from tests.integration.push_world import PHONE, Pushing, register
+from tests.integration.push_world import is_worker as is_worker
+from tests.integration.push_world import pushing as pushing
+from tests.integration.push_world import rest as rest
+from tests.integration.rest_world import Actor
 from tests.support.waiting import until
-from tidings.assembly.push_queue import make_notices, run_own_events
-from tidings.delivery.operator_push import OperatorPush
-from tidings.delivery.push_notices import OwnArrivals, PushOffers
-from tidings.delivery.push_queue import PushQueue
 from tidings.metrics import declared
-from tidings.model.ids import ChatId, UserKey, rfc3339
-from tidings.model.push_rules import Reason
-from tidings.ports.push import PushNotice
+from tidings.model.ids import rfc3339
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-PHONE = "/v1/me/devices/phone/push"
-_numbers = count(1)
-
-
-@dataclass
-class Eyes:
-    """Who looks at a device, and what the devices took."""
-
-    looking: set[UserKey] = field(default_factory=set)
-    away: set[UserKey] = field(default_factory=set)
-    taken: set[tuple[UserKey, int]] = field(default_factory=set)
-
-    def is_looking(self, user: UserKey) -> bool:
-        return user in self.looking
-
-    def is_away(self, user: UserKey) -> bool:
-        return user in self.away
-
-    async def taken_up_to(self, user: UserKey, chat: ChatId, *, is_small: bool) -> int:
-        return max((sequence for one, sequence in self.taken if one == user), default=0)
-
-
-class HeldQueue(PushQueue):
-    """A queue that a test can hold, so that something happens before a notice is made."""
-
-    hold: asyncio.Event | None = None
-
-    async def _put(self, key: tuple[UserKey, ChatId]) -> None:
-        if self.hold is not None:
-            await self.hold.wait()
-        await super()._put(key)
-
-
-@dataclass
-class Pushing:
-    """A server with a queue that waits no time, and the push services that it uses."""
-
-    rest: Rest
-    fake: FakePush
-    queue: HeldQueue
-    eyes: Eyes
-    tenant: str = ""
-
-    def key(self, name: str) -> UserKey:
-        return UserKey(f"{self.tenant}:{name}")
-
-    async def people(self, content: str = "none") -> tuple[Actor, Actor, str]:
-        """Ann and Bob, who has a phone, and their chat, in a new tenant."""
-        self.tenant = f"t{next(_numbers)}"
-        backend = await self.rest.tenant(self.tenant)
-        settings = {"fcm": {"key": "k"}, "content": content}
-        await backend.ok("PUT", f"/v1/tenants/{self.tenant}/push", settings)
-        ann, bob = [await self.rest.user(name, self.tenant) for name in ("ann", "bob")]
-        await register(bob, f"{self.tenant} bob")
-        self.fake.sent.clear()
-        self.queue.held_back.clear()
-        return ann, bob, await ann.group("bob")
-
-    async def pushed(self, number: int = 1) -> list[PushNotice]:
-        """The notices, once there are this many."""
-        await until(lambda: len(self.fake.sent) >= number, describe=lambda: self.queue.held_back)
-        assert len(self.fake.sent) == number
-        return [notice for _, notice in self.fake.sent]
-
-    async def held_back(self, reason: Reason, number: int = 1) -> None:
-        """Wait until nobody was notified for this reason."""
-        await until(
-            lambda: self.queue.held_back[reason] >= number,
-            describe=lambda: (self.queue.held_back, self.fake.sent),
-        )
-        assert self.fake.sent == []
-
-
-async def register(user: Actor, token: str, **more: Any) -> None:
-    body = {"provider": "fcm", "token": token, "app": "news", **more}
-    await user.ok("PUT", PHONE, body)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "dynamodb"])
-async def rest(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Rest]:
-    def endpoint() -> str:
-        return str(request.getfixturevalue("dynamodb_endpoint"))
-
-    async with some_engine(request.param, endpoint, streams=False) as settings:
-        folder = tmp_path_factory.mktemp("rest")
-        async with open_rest(folder, settings=settings) as opened:
-            yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def pushing(rest: Rest) -> AsyncIterator[Pushing]:
-    core, eyes = rest.core, Eyes()
-    fake = with_fake_providers(core.push)
-    async with AsyncExitStack() as stack:
-        make = make_notices(core)
-        send = OperatorPush(core.push.send, None, make.is_wanted).send
-        queue = HeldQueue(make, send, eyes, wait_seconds=0.01, gather_seconds=0.01)
-        queue.start()
-        stack.push_async_callback(queue.close)
-        arrivals = OwnArrivals(
-            PushOffers(queue, core.push.send, core.blocks, eyes), core.bus, core.clock
-        )
-        arrivals.start()
-        stack.push_async_callback(arrivals.close)
-        run_own_events(core, stack)
-        yield Pushing(rest, fake, queue, eyes)
 
 
 async def test_a_member_without_a_connection_is_notified(pushing: Pushing) -> None:
@@ -160,6 +44,8 @@ async def test_a_tenant_may_show_content(pushing: Pushing) -> None:
 
 
 async def test_who_looks_at_a_device_gets_time_to_take_it(pushing: Pushing) -> None:
+    if pushing.is_worker:
+        return  # it learns from receipts what a device took
     ann, _, chat = await pushing.people()
     bob = pushing.key("bob")
     pushing.eyes.looking.add(bob)
@@ -218,6 +104,23 @@ async def test_a_muted_chat_is_silent_mentions_apart(pushing: Pushing) -> None:
     pushing.rest.clock.time += 60_000
     await ann.send(chat, "m4")
     await pushing.pushed()
+
+
+async def test_quiet_hours_are_quiet_until_they_end(pushing: Pushing) -> None:
+    ann, bob, chat = await pushing.people()
+    backend = await pushing.rest.tenant(pushing.tenant)
+    for inbox in ("alarms", "news"):
+        await backend.ok("PUT", f"/v1/tenants/{pushing.tenant}/inboxes/{inbox}", {"title": inbox})
+    now = datetime.fromtimestamp(pushing.rest.clock.time / 1_000, UTC)
+    begin, end = (f"{now + timedelta(minutes=minutes):%H:%M}" for minutes in (-60, 2))
+    hours = {"from": begin, "to": end, "timezone": "UTC"}
+    await bob.ok("PUT", "/v1/inboxes/news/preferences", {"categories": {}, "quiet_hours": hours})
+    await ann.send(chat, "m1", mentions=["bob"])
+    await pushing.held_back("quiet")
+    pushing.rest.clock.time += 120_000
+    await ann.send(chat, "m2")
+    (notice,) = await pushing.pushed()
+    assert notice.data["sequence"] == "3"
 
 
 async def test_neither_silent_nor_own_nor_blocked_messages_are_pushed(pushing: Pushing) -> None:
@@ -330,13 +233,18 @@ async def test_a_browser_shows_every_notice_so_none_is_taken_back(pushing: Pushi
 
 
 async def test_without_a_device_nothing_is_claimed(pushing: Pushing) -> None:
-    ann, bob, chat = await pushing.people()
+    ann, bob, _ = await pushing.people()
+    cat = await pushing.rest.user("cat", pushing.tenant)
+    await register(cat, "another phone")
+    chat = await ann.group("bob", "cat")
     await bob.ok("DELETE", PHONE)
     await ann.send(chat, "m1")
+    await pushing.pushed()  # to the third member, after it was found out who has a device
     await register(bob, "later")
     await ann.send(chat, "m2")
-    (notice,) = await pushing.pushed()
-    assert notice.data["sequence"] == "3"
+    await pushing.pushed(3)
+    sent = [(target.address, notice.data["sequence"]) for target, notice in pushing.fake.sent]
+    assert sorted(sent) == [("another phone", "2"), ("another phone", "3"), ("later", "3")]
 
 
 @pytest.mark.parametrize(

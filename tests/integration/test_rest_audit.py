@@ -64,6 +64,7 @@ async def test_whoever_adds_an_administrative_operation_has_it_recorded() -> Non
         "get_hook_secret",
         "list_reports",
         "read_own_file",
+        "read_reported_file",
         "trace",
     }, "reading what a person wrote, when they read, or a secret, is recorded, too"
     assert all(one.audit is not None for one in ADMINISTRATIVE)

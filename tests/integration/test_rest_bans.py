@@ -41,6 +41,7 @@ async def test_a_banned_user_reads_and_does_not_write(rest: Rest) -> None:
         ("DELETE", f"/v1/chats/{chat}/members/bn-ann", None),
         ("DELETE", f"/v1/chats/{chat}", None),
         ("PATCH", "/v1/me", {"display_name": "Other"}),
+        ("POST", "/v1/attachments", {"name": "x", "content_type": "a/b", "size": 1}),
     ):
         assert await ben.refused(method, where, body) == BANNED, where
     await ann.send(chat, "m3")

@@ -95,6 +95,17 @@ async def test_a_hook_is_told_the_names_of_files(rest: Rest, hook: HookServer) -
     await ann.send(chat, "m1", "", attachments=[file])
     told = {"attachment_id": file, "name": "tax.pdf", "content_type": "image/png", "size": 5}
     assert hook.asked[-1]["attachments"] == [told]
+    hook.answer = {"verdict": "replace", "content": ""}
+    bare = await ann.send(chat, "m3", "damn", attachments=[await upload(ann, b"y")])
+    assert bare["content"] == "", "the file needs no words"
+    path = f"/v1/chats/{chat}/messages/{bare['sequence']}"
+    await ann.ok("PATCH", path, {"content": "damn again"})
+    assert (await ann.ok("GET", path))["content"] == "", "nor does an edit of it"
+    hook.answer = {"verdict": "replace"}
+    body = {"client_message_id": "m4", "content": "", "attachments": [await upload(ann, b"z")]}
+    refused = await ann.refused("POST", f"/v1/chats/{chat}/messages", body)
+    assert refused == (503, "hook.unavailable"), "an answer without content is a failure"
+    hook.answer = {"verdict": "allow"}
     body = {"client_message_id": "m2", "content": "", "attachments": [other]}
     refused = await ann.refused("POST", f"/v1/chats/{chat}/messages", body)
     assert refused == (409, "attachment.unknown")

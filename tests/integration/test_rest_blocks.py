@@ -8,7 +8,7 @@ import pytest
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
 from tests.support.waiting import until
-from tidings.model.blocks import Block
+from tidings.model.blocks import Block, BlockList
 from tidings.model.ids import ChatId, UserKey, user_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -77,6 +77,25 @@ async def test_a_blocked_sender_notices_nothing_and_is_not_read(rest: Rest) -> N
     await dora.ok("DELETE", "/v1/me/blocks/eli")
     assert (await dora.ok("GET", path))["content"] == "better"
     assert (await dora.ok("GET", f"/v1/chats/{chat}"))["unread"] == 1
+
+
+async def test_a_send_reads_no_blocks(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    gail, hugo = await rest.users("bl-gail", "bl-hugo")
+    chat = await gail.direct("bl-hugo")
+    await block(gail, "bl-hugo")
+    asked: list[str] = []
+    store = rest.core.store.blocks
+    of = type(store).of
+
+    async def noted(self: object, user: UserKey, *more: int) -> BlockList:
+        asked.append(user)
+        return await of(store, user, *more)
+
+    monkeypatch.setattr(type(store), "of", noted)
+    await hugo.send(chat, "m1")
+    assert "acme:bl-hugo" not in asked, "his process need not know who blocks him"
+    await hugo.ok("GET", f"/v1/chats/{chat}/messages")
+    assert "acme:bl-hugo" in asked
 
 
 async def test_mentions_replies_and_pins_of_a_blocked_user(rest: Rest) -> None:

@@ -22,6 +22,17 @@ from tidings.ports.people import ProfileFields
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+EMAIL_STEPS = ("email_claimed", "escalated")
+
+
+async def explained(news: Escalation, user: str, name: str) -> tuple[str, str]:
+    """The code of the verdict about a notification, and the step of its e-mail."""
+    tenant = news.room.tenant
+    path = f"/v1/tenants/{tenant}/explain?user_id={user}&notification_id={name}"
+    told = await news.room.actor.ok("GET", path)
+    (step,) = [one["what"] for one in told["timeline"] if one["what"] in EMAIL_STEPS]
+    return told["code"], step
+
 
 async def test_who_has_not_read_it_gets_one_email_in_time(news: Escalation) -> None:
     ann, bob = await news.user("ann"), await news.user("bob")
@@ -35,6 +46,7 @@ async def test_who_has_not_read_it_gets_one_email_in_time(news: Escalation) -> N
     await news.pass_time(0.1)
     assert news.mailed == ["ann"]
     assert await news.raised() == [("ann", "sent")]
+    assert await explained(news, "ann", name) == ("escalated", "escalated")
     (got,) = news.mail.to(news.address("ann"))
     assert (got.sender, got.was_encrypted) == (SENDER, True)
     assert got.message["Subject"] == "Säle Bcc: eve@example.org"
@@ -225,6 +237,7 @@ async def test_a_claim_without_an_end_is_not_sent_again(news: Escalation) -> Non
     user = user_key(news.room.tenant, "ann")
     escalations = news.rest.core.store.escalations
     assert await escalations.claim(user, news.room.inbox, name, news.rest.clock.time)
+    assert await explained(news, "ann", name) == ("escalated", "email_claimed")
     await news.pass_time()
     assert news.mailed == []
     assert await news.raised() == [("ann", "unknown")]

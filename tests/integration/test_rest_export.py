@@ -97,8 +97,12 @@ async def test_all_that_is_theirs_and_nothing_that_others_wrote(
         {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": "all"}},
     )
 
+    hours = {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin"}
+    await eva.ok("PUT", "/v1/inboxes/news/preferences", {"quiet_hours": hours})
+
     records = await exported(rest, "eva")
 
+    assert of(records, "preferences", "inbox", "quiet_hours") == [("news", hours)]
     assert "not hers" not in str(records) and "🎉" not in str(records)
     assert of(records, "profile", "user_id", "display_name") == [("eva", "Eva")]
     assert of(records, "membership", "chat", "role") == [(chat, "owner") for chat in chats]

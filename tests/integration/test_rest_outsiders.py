@@ -183,3 +183,20 @@ async def test_a_message_id_tells_an_outsider_nothing(rest: Rest) -> None:
     assert (outside.status_code, outside.json()["code"]) == (404, "message.not_found")
     assert same(outside, missing)
     assert same(outside, malformed)
+
+
+async def test_an_id_that_is_longer_than_any_key_belongs_to_nothing(rest: Rest) -> None:
+    backend, amy = await rest.tenant(), await rest.user("amy")
+    tenant, name = "/v1/tenants/acme", "x" * 2_000
+    for method, path, body in (
+        ("GET", f"{tenant}/reports/{name}/attachments/{name}", None),
+        ("POST", f"{tenant}/reports/{name}/unseal", {"reason": "Ticket 4711"}),
+        ("PATCH", f"{tenant}/reports/{name}", {"state": "open"}),
+        ("GET", f"{tenant}/jobs/{name}", None),
+        ("GET", f"{tenant}/jobs/{name}/download", None),
+        ("DELETE", f"{tenant}/inboxes/{name}", None),
+    ):
+        assert (await backend.refused(method, path, body))[0] == 404, path
+    for method, body in (("PATCH", {"content": "x"}), ("DELETE", None)):
+        refused = await amy.refused(method, f"/v1/scheduled/{name}", body)
+        assert refused == (404, "scheduled.not_found")

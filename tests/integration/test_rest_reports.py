@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.integration.attachments import blobs_of, of, sent, sweep, upload
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
+from tidings.actions.chat import reporting
+from tidings.actions.chat.message_changes import find_message
 from tidings.model import reports
+from tidings.model.attachments import ERASED_FILES_MS
+from tidings.model.entries import Entry
+from tidings.model.ids import UserKey
 from tidings.model.reports import REPORT_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -42,6 +48,108 @@ async def test_the_tenant_sees_a_message_as_it_was_when_it_was_reported(rest: Re
     await backend.ok("DELETE", "/v1/tenants/acme/users/rp-ben/content")
     erased = await reported(backend, made["report_id"])
     assert (erased["content"], erased["erased"], erased["comment"]) == (None, True, body["comment"])
+
+
+async def test_the_files_of_a_reported_message_are_kept_for_the_tenant(rest: Rest) -> None:
+    backend, other = await rest.tenant(), await rest.tenant("rp-other")
+    pam, rob = await rest.users("rp-pam", "rp-rob")
+    chat = await pam.group("rp-rob")
+    files = [await upload(rob, data, name="cat.png") for data in (b"bytes", b"more")]
+    messages = [await sent(rob, chat, f"m{number}", file) for number, file in enumerate(files)]
+    path = f"/v1/chats/{chat}/messages/{messages[0]['sequence']}"
+    made = await pam.ok("POST", f"{path}/report", SPAM)
+    for message in messages:
+        await rob.ok("DELETE", f"/v1/chats/{chat}/messages/{message['sequence']}")
+    await sweep(rest)
+    assert [len(blobs_of(rest, file)) for file in files] == [1, 0], "only what was reported"
+    gone = (410, "attachment.gone")
+    assert await pam.refused("GET", of(chat, messages[0], files[0])) == gone
+
+    shown = await reported(backend, made["report_id"])
+    assert (shown["content"], [one["name"] for one in shown["attachments"]]) == ("", ["cat.png"])
+    of_report = f"/v1/tenants/acme/reports/{made['report_id']}/attachments"
+    answer = await backend.call("GET", f"{of_report}/{files[0]}", headers={"Range": "bytes=1-3"})
+    assert (answer.status_code, answer.content) == (206, b"yte")
+    (act,) = (await backend.ok("GET", "/v1/tenants/acme/audit?limit=1"))["data"]
+    assert (act["action"], act["outcome"]) == ("read_reported_file", "done")
+    missing = (404, "attachment.not_found")
+    assert await backend.refused("GET", f"{of_report}/{files[1]}") == missing
+    assert (await other.refused("GET", f"{of_report}/{files[0]}"))[0] == 404
+    sealed = (await backend.ok("GET", "/v1/tenants/acme/reports?sealed=true"))["data"]
+    (one,) = [one for one in sealed if one["report_id"] == made["report_id"]]
+    assert (one["attachments"], one["sealed"]) == ([], True)
+
+    rest.clock.time += REPORT_MS
+    await sweep(rest)
+    assert blobs_of(rest, files[0]) == []
+
+
+@pytest.mark.parametrize("read", [1, 2])
+async def test_a_redaction_during_a_report_leaves_all_or_nothing(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    backend = await rest.tenant()
+    una, vic = await rest.users("rp-una", "rp-vic")
+    chat = await una.group("rp-vic")
+    file = await upload(vic, b"bytes")
+    path = f"/v1/chats/{chat}/messages/{(await sent(vic, chat, 'm1', file))['sequence']}"
+    reads = 0
+
+    async def find(*place: Any) -> Entry:
+        nonlocal reads
+        found, reads = await find_message(*place), reads + 1
+        if reads == read:
+            await vic.ok("DELETE", path)
+            await sweep(rest)
+        return found
+
+    monkeypatch.setattr(reporting, "find_message", find)
+    made = await una.ok("POST", f"{path}/report", SPAM)
+    shown = await reported(backend, made["report_id"])
+    files = [one["attachment_id"] for one in shown["attachments"]]
+    assert (shown["content"], files) == ((None, []) if read == 1 else ("", [file]))
+    assert len(blobs_of(rest, file)) == len(files)
+
+
+async def test_a_report_during_a_visit_of_the_sweeper_keeps_the_files(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rest.tenant()
+    wim, xia = await rest.users("rp-wim", "rp-xia")
+    chat = await wim.group("rp-xia")
+    file = await upload(xia, b"bytes")
+    path = f"/v1/chats/{chat}/messages/{(await sent(xia, chat, 'm1', file))['sequence']}"
+    log = rest.core.store.log
+    entry = log.entry
+
+    async def late_entry(*place: Any) -> Entry | None:
+        await wim.ok("POST", f"{path}/report", SPAM)
+        await xia.ok("DELETE", path)
+        return await entry(*place)
+
+    await rest.core.store.uploads.visit_all(UserKey("acme:rp-xia"), rest.clock.now())
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "entry", late_entry)
+        await sweep(rest)
+    await sweep(rest)
+    assert len(blobs_of(rest, file)) == 1
+
+
+async def test_erasure_takes_the_files_of_a_report_away(rest: Rest) -> None:
+    backend = await rest.tenant()
+    sue, tom = await rest.users("rp-sue", "rp-tom")
+    chat = await sue.group("rp-tom")
+    file = await upload(tom, b"bytes")
+    sequence = (await sent(tom, chat, "m1", file))["sequence"]
+    made = await sue.ok("POST", f"/v1/chats/{chat}/messages/{sequence}/report", SPAM)
+    await backend.ok("DELETE", "/v1/tenants/acme/users/rp-tom/content")
+    shown = await reported(backend, made["report_id"])
+    assert (shown["erased"], shown["attachments"]) == (True, [])
+    path = f"/v1/tenants/acme/reports/{made['report_id']}/attachments/{file}"
+    assert await backend.refused("GET", path) == (410, "attachment.gone")
+    rest.clock.time += ERASED_FILES_MS
+    await sweep(rest)
+    assert blobs_of(rest, file) == []
 
 
 async def gone(sender: Actor, chat: str) -> int:

@@ -138,15 +138,27 @@ async def test_a_tenant_says_what_may_be_uploaded(rest: Rest) -> None:
         400,
         "request.invalid",
     )
-    quotas = {"quotas": {"attachment_bytes_per_day": 2_500}}
+    await rest.core.quotas.add_up()  # what was uploaded without a quota does not count
+    quotas = {"quotas": {"attachment_bytes_per_day": 1_500}}
     await rest.root.ok("PUT", "/v1/tenants/strict", quotas)
-    rest.clock.time += 60_000
-    await rest.core.quotas.add_up()
+    rest.clock.time += 10_000
     await start(ann, 900)
     assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 900}) == (
         429,
         "quota.reached",
     )
+
+
+async def test_the_first_upload_of_a_tenant_keeps_its_quota(rest: Rest) -> None:
+    await rest.tenant("frugal")
+    await rest.root.ok("PUT", "/v1/tenants/frugal", {"quotas": {"attachment_bytes_per_day": 10}})
+    ann = await rest.user("ann", "frugal")
+    reached = (429, "quota.reached")
+    assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 11}) == reached
+    twice = [ann.call("POST", "/v1/attachments", {**PNG, "size": 6}) for _ in range(2)]
+    assert sorted([one.status_code for one in await asyncio.gather(*twice)]) == [201, 429]
+    await start(ann, 4)
+    assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 1}) == reached
 
 
 async def test_a_thumbnail_goes_with_its_file(talk: Talk) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
-from tests.support.dynamo_tables import drop_tables
+from tests.support.dynamo_tables import drop_tables, make_tables
 from tidings.cli import main
-from tidings.stores.dynamodb.schema import live, requests
+from tidings.stores.dynamodb.schema import deployment, live, requests
 from tidings.stores.dynamodb.schema.differences import Difference
 from tidings.stores.dynamodb.schema.live import LiveTables, live_tables
 from tidings.stores.dynamodb.tables import (
@@ -26,8 +26,10 @@ from tidings.stores.dynamodb.tables import (
     PITR_DAYS,
     TABLES,
     USERS,
+    CapacityMode,
     Table,
     TableKey,
+    tables_in,
 )
 
 REGION = "local"
@@ -35,6 +37,8 @@ _numbers = itertools.count()
 
 RIGHT = "All tables are as declared. Scaling, alarms, the dashboard and backups were not checked."
 PROVISIONED = ("--capacity", "provisioned")
+FEW = (MESSAGES, BODIES, CHATS, CHAT_MEMBERSHIPS, USERS)
+"""Tables of tests that change some of them: one test makes all, which takes long."""
 
 Say = Callable[..., tuple[int, list[str]]]
 
@@ -52,6 +56,17 @@ def prefix(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(live, "POLL_SECONDS", 0.02)
     yield prefix
     asyncio.run(drop_tables(dynamodb_endpoint, prefix, protected=True))
+
+
+@pytest.fixture
+def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command know few tables."""
+
+    def some_of(mode: CapacityMode) -> tuple[Table, ...]:
+        names = {table.name for table in FEW}
+        return tuple(table for table in tables_in(mode) if table.name in names)
+
+    monkeypatch.setattr(deployment, "tables_in", some_of)
 
 
 @pytest.fixture
@@ -109,7 +124,7 @@ def test_lists_are_filled_with_what_exists(
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "local")
-    say("apply")
+    asyncio.run(make_tables(dynamodb_endpoint, prefix, streams=False))
 
     async def make(client: Any) -> None:
         numbers = {name: {"N": "1"} for name in ("created_at", "updated_at")}
@@ -146,6 +161,7 @@ def test_on_this_machine_there_is_a_region(say: Say, monkeypatch: pytest.MonkeyP
     assert (code, lines[-1]) == (0, f"{len(TABLES)} not as declared.")
 
 
+@pytest.mark.usefixtures("few_tables")
 def test_what_was_changed_is_named_and_put_right(
     say: Say, prefix: str, dynamodb_endpoint: str
 ) -> None:
@@ -191,6 +207,7 @@ def test_what_was_changed_is_named_and_put_right(
     assert say("verify")[0] == 0
 
 
+@pytest.mark.usefixtures("few_tables")
 def test_capacity_goes_back_into_its_range_and_no_further(
     say: Say, prefix: str, dynamodb_endpoint: str
 ) -> None:
@@ -220,6 +237,7 @@ def test_capacity_goes_back_into_its_range_and_no_further(
     with_sdk(dynamodb_endpoint, look)
 
 
+@pytest.mark.usefixtures("few_tables")
 def test_a_wrong_key_is_left_to_a_person(say: Say, prefix: str, dynamodb_endpoint: str) -> None:
     async def make(client: Any) -> None:
         wrong = Table(name="messages", holds="", partition=TableKey("chat"), stream="KEYS_ONLY")
@@ -277,13 +295,17 @@ class WithRecovery:
 async def test_recovery_is_switched_on_everywhere_but_for_the_keys(
     prefix: str, dynamodb_endpoint: str
 ) -> None:
-    async with live_tables(endpoint=dynamodb_endpoint, region=REGION, prefix=prefix) as tables:
+    assert [table.name for table in TABLES if not table.pitr] == ["keys"]
+    some = [table for table in TABLES if table.name in ("messages", "users", "keys")]
+    async with live_tables(
+        endpoint=dynamodb_endpoint, region=REGION, prefix=prefix, tables=some
+    ) as tables:
         assert await tables.apply(lambda _: None) == []
 
     async with sdk(dynamodb_endpoint) as client:
         account = WithRecovery(client)
-        tables = LiveTables(account, prefix)
-        off = {table.name for table in TABLES} - {"keys"}
+        tables = LiveTables(account, prefix, some)
+        off = {"messages", "users"}
         found = await tables.differences()
         assert {(one.table.name, one.kind) for one in found} == {(name, "pitr_off") for name in off}
 

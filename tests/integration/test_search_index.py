@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search index: what it lists, when it is built, and that it never knows more than the log."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -11,6 +11,8 @@ import pytest_asyncio
 from tests.integration.cores import Deployment, all_of, open_deployment
 from tests.integration.engines import engine as engine
 from tests.support.engine import Settings
+from tests.support.short_waits import erasures_here
+from tests.support.small_index import shrink_index
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tidings.actions.content.vault import Sealed
@@ -18,12 +20,7 @@ from tidings.actions.search import indexing, searching
 from tidings.actions.search.candidates import Candidates, bound_to
 from tidings.actions.search.queries import parse_query
 from tidings.actions.search.searching import Asked
-from tidings.actions.search.segments import (
-    ALL_BLOCKS,
-    FORMAT,
-    STEP_ENTRIES,
-    unpack,
-)
+from tidings.actions.search.segments import ALL_BLOCKS, FORMAT, unpack
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
@@ -32,16 +29,29 @@ from tidings.tasks import Tasks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FULL = STEP_ENTRIES - 1
+STEP: Final = 32
+"""Entries that are indexed at once here; the tests of the search model have steps of full size."""
+SEGMENT: Final = 4 * STEP
+FULL: Final = STEP - 1
 """Messages that complete the first step of a new chat."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_index() -> Iterator[None]:
+    """DynamoDB Local takes long for the messages that fill a step of full size."""
+    with pytest.MonkeyPatch.context() as patch:
+        shrink_index(patch, STEP)
+        yield
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def here(
     tmp_path_factory: pytest.TempPathFactory, core_settings: Settings
 ) -> AsyncIterator[Deployment]:
-    async with open_deployment(tmp_path_factory.mktemp("search"), settings=core_settings) as opened:
-        yield opened
+    folder = tmp_path_factory.mktemp("search")
+    with erasures_here():
+        async with open_deployment(folder, settings=core_settings) as opened:
+            yield opened
 
 
 async def say(here: Deployment, chat: ChatId, *texts: str, sender: UserKey = ANN) -> None:
@@ -79,16 +89,16 @@ async def test_an_indexed_chat_is_searched_through_its_index(here: Deployment) -
     assert not await indexer.step(chat), "the rest is too short"
     await say(here, chat, "walnut tail", sender=BOB)
     [segment] = await segments(here, chat)
-    assert (segment.until, [part.author for part in segment.parts]) == (STEP_ENTRIES, [ANN])
+    assert (segment.until, [part.author for part in segment.parts]) == (STEP, [ANN])
 
-    assert await found(here, chat, "walnut") == [257, 256, 2]
-    assert await found(here, chat, "京都") == [256]
+    assert await found(here, chat, "walnut") == [STEP + 1, STEP, 2]
+    assert await found(here, chat, "京都") == [STEP]
     assert await found(here, chat, "hazelnut") == []
     await here.core.verbs.edit(ANN, chat, 3, "hazelnut")
     await here.core.verbs.redact(ANN, chat, 2)
     assert await found(here, chat, "hazelnut") == [3]
-    assert await found(here, chat, "walnut") == [257, 256]
-    await say(here, chat, *["filler"] * (STEP_ENTRIES - 3))
+    assert await found(here, chat, "walnut") == [STEP + 1, STEP]
+    await say(here, chat, *["filler"] * (STEP - 3))
     assert await indexer.step(chat)
     listed = await words(here, chat)
     assert "hazelnut" in listed
@@ -97,12 +107,12 @@ async def test_an_indexed_chat_is_searched_through_its_index(here: Deployment) -
 
     await here.core.vault.erase(BOB)
     assert "walnut" not in await words(here, chat), "what was redacted and erased is in no list"
-    assert await found(here, chat, "walnut") == [256]
+    assert await found(here, chat, "walnut") == [STEP]
 
 
 async def test_an_index_of_another_log_is_built_again(here: Deployment) -> None:
     chat = await here.group(ANN)
-    await say(here, chat, "pecan", *["filler"] * (2 * STEP_ENTRIES - 2))
+    await say(here, chat, "pecan", *["filler"] * (2 * STEP - 2))
     indexer, index = here.core.indexer, here.core.store.search_index
     while await indexer.step(chat):
         pass
@@ -110,7 +120,7 @@ async def test_an_index_of_another_log_is_built_again(here: Deployment) -> None:
     state = await index.state(chat)
     restored = IndexState(until=state.until, mark=f"{FORMAT} of another log")
     await index.forget(chat)
-    await index.put(chat, [Segment(number=0, until=512, began_at=1)], IndexState(), restored)
+    await index.put(chat, [Segment(number=0, until=2 * STEP, began_at=1)], IndexState(), restored)
     assert await found(here, chat, "pecan") == [2], "this index is not used"
 
     assert await indexer.step(chat)
@@ -129,7 +139,7 @@ async def test_an_index_of_another_format_is_not_used(here: Deployment) -> None:
     for text, is_built_again in (("2/99.0.0", False), ("0/9.0.0", True)):
         other = msgspec.structs.replace(state, mark=state.mark.replace(FORMAT, text))
         await index.forget(chat)
-        await index.put(chat, [Segment(number=0, until=256, began_at=1)], IndexState(), other)
+        await index.put(chat, [Segment(number=0, until=STEP, began_at=1)], IndexState(), other)
         assert await found(here, chat, "macadamia") == [2]
         assert await indexer.step(chat) == is_built_again, "a newer process maintains its index"
         assert await index.state(chat) == (state if is_built_again else other)
@@ -141,10 +151,10 @@ async def test_lists_of_many_authors_cost_more_and_are_read_in_smaller_steps(
     chat, index = await here.group(ANN), here.core.store.search_index
     authors = [AuthorWords(UserKey(f"acme:u{number}"), 1, b"") for number in range(64)]
     many = [
-        Segment(number=number, until=1_024 * (number + 1), began_at=1, parts=tuple(authors))
+        Segment(number=number, until=SEGMENT * (number + 1), began_at=1, parts=tuple(authors))
         for number in range(32)
     ]
-    state = IndexState(until=32 * 1_024)
+    state = IndexState(until=32 * SEGMENT)
     await index.put(chat, many, IndexState(), state)
     costs = []
     for sender in (None, UserKey("acme:u1")):
@@ -153,7 +163,10 @@ async def test_lists_of_many_authors_cost_more_and_are_read_in_smaller_steps(
         first = await asked.below(state.until + 1)
         second = await asked.below(first.first)
         costs.append((first.cost, second.cost))
-        reach = [(state.until - first.first + 1) // 1_024, (first.first - second.first) // 1_024]
+        reach = [
+            (state.until - first.first + 1) // SEGMENT,
+            (first.first - second.first) // SEGMENT,
+        ]
         assert reach == ([16, 8] if sender is None else [16, 16])
     each = index.segment_cost
     assert costs == [(16 * (each + 16), 8 * (each + 16)), (16 * each + 4, 16 * each + 4)]
@@ -176,7 +189,7 @@ async def test_a_search_gets_further_with_every_request_in_very_many_chats(
 
 
 async def index_reaches(here: Deployment, chat: ChatId) -> bool:
-    return (await here.core.store.search_index.state(chat)).until == STEP_ENTRIES
+    return (await here.core.store.search_index.state(chat)).until == STEP
 
 
 async def test_chats_are_indexed_as_they_grow_and_when_a_search_asks(here: Deployment) -> None:
@@ -215,7 +228,7 @@ async def test_expiring_messages_and_very_many_words_are_not_listed(
     assert await here.core.indexer.step(chat)
     [segment] = await segments(here, chat)
     assert (segment.unlisted, segment.parts) == (ALL_BLOCKS, ())
-    assert await found(here, chat, "cashew") == [257]
+    assert await found(here, chat, "cashew") == [STEP + 1]
 
 
 async def test_words_of_an_author_who_is_erased_meanwhile_are_not_listed(

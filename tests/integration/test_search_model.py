@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cores import Deployment, all_of, open_deployment, outcome
+from tests.integration.engines import long_engine as long_engine
+from tests.support.engine import Settings
 from tests.support.scripts import SCRIPTS
 from tests.support.users import ANN, BOB, CAT
 from tidings.actions.search import scanning, searching
 from tidings.actions.search.queries import parse_query
 from tidings.actions.search.searching import Asked
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import ChatNotFound, CursorInvalid, RateLimited, Refusal
 from tidings.ports.search import Segment
@@ -65,10 +68,15 @@ async def searched(here: Deployment, asked: Asked, limit: int = 100) -> list[tup
 
 async def plain(here: Deployment, chat: ChatId, asked: Asked) -> list[tuple[ChatId, int]]:
     """What is found by opening every message of a chat."""
+    return matching(await here.log(chat, ANN), asked)
+
+
+def matching(log: list[Entry], asked: Asked) -> list[tuple[ChatId, int]]:
+    """Those entries of an opened log that are searched for, newest first."""
     query = parse_query(asked.text)
     return [
-        (chat, entry.sequence)
-        for entry in reversed(await here.log(chat, ANN))
+        (entry.chat_id, entry.sequence)
+        for entry in reversed(log)
         if entry.kind == "message" and entry.content is not None and query.matches(entry.content)
         if asked.sender in (None, entry.sender)
         if asked.after is None or entry.created_at > asked.after
@@ -109,11 +117,12 @@ async def change_something(
             await verbs.redact(entry.sender, chat, sequence)
 
 
+@pytest.mark.parametrize("searches", [12, pytest.param(250, marks=pytest.mark.soak)])
 async def test_a_search_finds_what_a_look_at_everything_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: int, core_settings: Settings
 ) -> None:
     chance = random.Random(17)
-    async with open_deployment(tmp_path) as here:
+    async with open_deployment(tmp_path, settings=core_settings) as here:
         chat = await here.group(*AUTHORS)
         other = await here.group(ANN, BOB, CAT)
         await talk(here, other, 60, chance)
@@ -133,11 +142,12 @@ async def test_a_search_finds_what_a_look_at_everything_finds(
             if turn == 5:
                 await here.core.vault.erase(CAT)
                 await talk(here, chat, 300, chance, 800)
-            for _ in range(12):
+            log = await here.log(chat, ANN)
+            for _ in range(searches):
                 asked = a_search(chance, here, chat, 1_000)
-                assert await searched(here, asked) == await plain(here, chat, asked), asked
+                assert await searched(here, asked) == matching(log, asked), asked
             asked = a_search(chance, here, None, 60)
-            both = [*await plain(here, chat, asked), *await plain(here, other, asked)]
+            both = [*matching(log, asked), *await plain(here, other, asked)]
             found = await searched(here, asked, chance.choice([3, 50]))
             assert sorted(found) == sorted(both), asked
 

@@ -12,10 +12,9 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from botocore.exceptions import EndpointConnectionError
 from redis import asyncio as redis
 
-from tests.support.services import DynamoDBLocal, RedisServer
+from tests.support.services import RedisServer
 
 SETTINGS = {
     "region_name": "local",
@@ -111,21 +110,6 @@ async def test_redis_keeps_a_value(redis_url: str) -> None:
         await client.set(key, "here", ex=60)
         assert await client.get(key) == b"here"
         await client.delete(key)
-
-
-async def test_a_stopped_dynamodb_refuses_and_has_its_tables_when_it_is_back(
-    own_dynamodb: DynamoDBLocal,
-) -> None:
-    item = {"id": {"S": "chat"}}
-    async with dynamodb(own_dynamodb.address) as client:
-        table = await make_table(client)
-        await client.put_item(TableName=table, Item=item)
-        await asyncio.to_thread(own_dynamodb.stop)
-        with pytest.raises(EndpointConnectionError):
-            await client.get_item(TableName=table, Key=item)
-        await asyncio.to_thread(own_dynamodb.start)
-        found = await client.get_item(TableName=table, Key=item)
-    assert found["Item"] == item
 
 
 async def test_redis_is_silent_while_paused_and_empty_after_a_restart(

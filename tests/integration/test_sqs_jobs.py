@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.contract.inbox_builders import some_jobs
+from tests.support.breakable_proxy import a_proxy
 from tests.support.delivery import at_once
 from tests.support.message_cipher import a_cipher
 from tests.support.queues import a_queue, sqs_transport
-from tests.support.services import ElasticMQ
 from tests.support.settings import config_of
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemClock
@@ -180,17 +181,20 @@ async def test_what_is_no_job_is_left_for_the_queue_to_put_aside(
 
 
 async def test_a_queue_that_is_gone_is_told_to_the_operator(
-    own_sqs: ElasticMQ, caplog: pytest.LogCaptureFixture
+    sqs_endpoint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = f"{own_sqs.address}/000000000000/gone"
-    async with a_process(own_sqs.address, url) as (jobs, _):
-        for act in (jobs.put(some_jobs(1)), jobs.take(1)):
+    there = urlsplit(sqs_endpoint)
+    assert there.hostname and there.port
+    async with a_proxy(there.hostname, there.port) as way:
+        endpoint = f"http://{there.hostname}:{way.port}"
+        async with a_process(endpoint, f"{endpoint}/000000000000/gone") as (jobs, _):
+            for act in (jobs.put(some_jobs(1)), jobs.take(1)):
+                with pytest.raises(JobsUnavailable):
+                    await act
+            assert "the queue refused a request" in caplog.text
+            way.cut()
             with pytest.raises(JobsUnavailable):
-                await act
-        assert "the queue refused a request" in caplog.text
-        await asyncio.to_thread(own_sqs.kill)
-        with pytest.raises(JobsUnavailable):
-            await jobs.take(1)
+                await jobs.take(1)
 
 
 async def test_a_queue_of_aws_needs_credentials(monkeypatch: pytest.MonkeyPatch) -> None:

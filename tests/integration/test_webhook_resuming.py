@@ -14,7 +14,7 @@ from tests.integration.webhook_town import rest as rest
 from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver
 from tidings.actions.webhooks.resuming import STARTED_MS, ResumeEndpoints
-from tidings.delivery.webhook_couriers import Courier
+from tidings.delivery.courier import Courier
 from tidings.model.webhooks import OwedStream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,7 +16,8 @@ from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver
 from tidings.actions.webhooks.events import TenantEvents
 from tidings.actions.webhooks.reminders import Reminders, reminder_of
-from tidings.delivery.webhook_couriers import RETRY_MS, Courier, WebhookCouriers
+from tidings.delivery.courier import Courier
+from tidings.delivery.webhook_couriers import RETRY_MS, WebhookCouriers
 from tidings.delivery.webhook_events import BusEvents
 from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
 from tidings.model import webhooks

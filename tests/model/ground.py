@@ -72,8 +72,10 @@ class Ground(RuleBasedStateMachine):
         """How long the tenant has content kept."""
 
     def teardown(self) -> None:
-        self.product.check_copies()
-        self.product.close()
+        try:
+            self.product.check_copies()
+        finally:
+            self.product.close()
         for room in self.rooms.values():
             self.happened.update(line.kind for line in room.log)
             self.happened["expired"] += sum(line.gone(self.now) == "expired" for line in room.log)

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings.model.inbox_refusals import ActionNotFound
+from tidings.model.outgoing_refusals import ActionNotFound
 from tidings.model.refusals import NotificationNotFound, RequestConflict
 
 DAY_MS = 24 * 3_600 * 1_000

@@ -53,6 +53,7 @@ class Filed:
     state: str = "open"
     note: str | None = None
     action: str | None = None
+    files: tuple[str, ...] = ()
 
 
 def redact_as_tenant(room: Room, sequence: int, now: int) -> None:
@@ -127,10 +128,10 @@ class ModerationRules(Ground):
         def expect() -> Filed:
             room.member(user)
             line = room.message(sequence)
-            content = None if line.gone(self.now) else line.content
-            return self._file(
-                Filed(user, line.sender, (chat, sequence), reason, content, comment, self.now)
-            )
+            filed = Filed(user, line.sender, (chat, sequence), reason, None, comment, self.now)
+            if not line.gone(self.now):
+                filed.content, filed.files = line.content, line.files
+            return self._file(filed)
 
         act = self.product.verbs.report.of_message(user, chat, sequence, reason, comment)
         self._keep(self.same(expect, act))
@@ -169,6 +170,9 @@ class ModerationRules(Ground):
         if not same:
             assert name not in self.filed
             self.filed[name] = filed
+        for file in filed.files:
+            upload = self.tenancy.shelf.uploads[file]
+            upload.kept_until = max(upload.kept_until, self.filed[name].made_at + REPORT_MS)
 
     def _kept(self) -> dict[str, Filed]:
         since = self.now - REPORT_MS
@@ -206,8 +210,17 @@ class ModerationRules(Ground):
         assert (content, one.comment, one.note, report.action) == (
             filed.content, filed.comment, filed.note, filed.action
         )  # fmt: skip
+        for file in filed.files:
+            read = self.product.run(self._reported_file(report.report_id, file))
+            assert read == self.tenancy.shelf.uploads[file].data
+            self.happened["reported file read"] += 1
         is_gone = filed.place and self.rooms[filed.place[0]].log[filed.place[1] - 1].is_redacted
         self.happened["redacted, yet reported"] += bool(is_gone and content)
+
+    async def _reported_file(self, report_id: str, file: str) -> bytes:
+        read = self.product.deployment.core.files.read_reported
+        download = await read(BACKEND, TENANT, report_id, file)
+        return b"".join([piece async for piece in download.data])
 
     @precondition(lambda self: self.filed)
     @rule(

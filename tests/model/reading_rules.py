@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for reading, and what has to hold after every step."""
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -18,6 +19,7 @@ from tests.model.views import (
     row_of_product,
     row_of_reference,
 )
+from tidings.actions.chat.unread import TOTAL_ENTRIES_MAX
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import MENTIONS_MS
 from tidings.model.refusals import ChatNotFound
@@ -31,6 +33,9 @@ limits: SearchStrategy[int] = st.sampled_from([1, 2, 3, 7, 100])
 class ReadingRules(Ground):
     """What users look at."""
 
+    compares_all_every = 1
+    """After so many steps, and at the end, all chats are compared in every respect. In between, the
+    chats that may have changed are, in one respect after the other."""
     steps = 0
 
     @rule(chat=Ground.chats, user=users, only=st.booleans(), up=st.booleans(), start=picks,
@@ -146,23 +151,63 @@ class ReadingRules(Ground):
                 break
             assert len(rows) == limit
         assert found == expected
+        self._compare_total(user, expected)
+
+    def _compare_total(self, user: UserKey, rows: list[View]) -> None:
+        """All chats together, unless one is too long to be counted."""
+        total = self.product.run(self.product.verbs.count_total(user))
+        if not total.exact:
+            assert any(len(room.log) > TOTAL_ENTRIES_MAX for room in self.rooms.values())
+            return
+        counts = [row["unread"][0] for row in rows]
+        assert (total.chats, total.messages) == (sum(map(bool, counts)), sum(counts))
+        assert total.mentions == sum(row["mentions"] for row in rows)
+        self.happened["several unread chats"] += total.chats > 1
 
     # After every step.
 
     @invariant()
     def worlds_agree(self) -> None:
+        turn, respects = self.steps % self.compares_all_every, self._respects()
         self.steps += 1
+        if turn:
+            self._compare_touched(respects[turn])
+        elif self.compares_all_every > 1:
+            self._compare_all()
+        else:
+            self._compare_touched(*respects)
+
+    def teardown(self) -> None:
+        """Compare all chats in every respect, unless that was done after the last step."""
+        try:
+            if (self.steps - 1) % self.compares_all_every:
+                self._compare_all()
+        finally:
+            super().teardown()
+
+    def _compare_all(self) -> None:
+        self.touched.update(self.rooms)
+        self._compare_touched(*self._respects())
+
+    def _compare_touched(self, *respects: Callable[[ChatId, Room], None]) -> None:
         for chat in sorted(self.touched):
-            room = self.rooms[chat]
-            if room.members:
-                self._compare_log(chat, room)
-                self._compare_reactions(chat, room)
-                self._compare_members(chat, room)
-                self._compare_receipts(chat, room)
-                self._compare_times(chat, room)
-                self._compare_blocked(chat, room)
-            self._keep_outsiders_out(chat, room)
+            for compare in respects:
+                compare(chat, self.rooms[chat])
         self.touched.clear()
+
+    def _respects(self) -> tuple[Callable[[ChatId, Room], None], ...]:
+        return (
+            self._compare_entries,
+            self._compare_members,
+            self._compare_receipts,
+            self._compare_blocked,
+            self._keep_outsiders_out,
+        )
+
+    def _compare_entries(self, chat: ChatId, room: Room) -> None:
+        if room.members:
+            self._compare_log(chat, room)
+            self._compare_reactions(chat, room)
 
     def _compare_log(self, chat: ChatId, room: Room) -> None:
         """Sequences 1..head without a hole, and all that stands there."""
@@ -190,6 +235,8 @@ class ReadingRules(Ground):
 
     def _compare_members(self, chat: ChatId, room: Room) -> None:
         """Members and roles, an owner among them; and for each of them the row, unread included."""
+        if not room.members:
+            return
         for user in room.members:
             row = self.product.run(self.product.verbs.get(UserKey(user), chat))
             self.note_ended_mark(room, user, row.receipt)
@@ -218,6 +265,7 @@ class ReadingRules(Ground):
             assert receipt.delivered == max(member.delivered, receipt.read)
             self.happened["read mark moved by itself"] += receipt.read > member.read
             member.read, member.delivered = receipt.read, receipt.delivered
+        self._compare_times(chat, room)
 
     def _compare_times(self, chat: ChatId, room: Room) -> None:
         """Who read a message, and no time earlier than the first mark that may have reached it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.model.lines import NO_OPTIONS, WEEK_MS, Line, Membership, Options
 from tests.model.tenancy import Tenancy
+from tidings.model.file_refusals import AttachmentUsed
 from tidings.model.refusals import (
     ChatFrozen,
     ChatNotFound,
@@ -144,7 +145,11 @@ class Room:
         self._check(options, now)
         if not options.is_by_tenant:
             self.tenancy.check_ban(user, now)
-        self.tenancy.shelf.check(user, options.files, cmid, now)
+        try:
+            self.tenancy.shelf.check(user, options.files, cmid, now)
+        except AttachmentUsed:
+            if not is_known:
+                raise
         if is_known:
             raise SendConflict
         lives = [kept_ms, None if ttl_seconds is None else 1_000 * ttl_seconds]

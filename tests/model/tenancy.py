@@ -29,6 +29,8 @@ class Upload:
     place: tuple["Room", int] | None = None
     """The message that has it."""
     is_removed: bool = False
+    kept_until: int = 0
+    """Until when its bytes are kept, because its message was reported."""
 
     def must_go(self, now: int) -> bool:
         """Whether its bytes have to be deleted by now."""
@@ -39,10 +41,12 @@ class Upload:
             end = room.log[-1].at + ERASED_FILES_MS
             if room.log[-1].kind != "deleted":
                 end = now if room.log[sequence - 1].gone(now) else now + 1
-        return end <= now and self.reserved is None
+        return end <= now and self.reserved is None and self.kept_until <= now
 
     def is_lost(self, now: int) -> bool:
         """Whether nobody can use it any more."""
+        if self.kept_until > now:
+            return False
         if self.place is None:
             return self.reserved is None and self.expires_at <= now
         room, sequence = self.place

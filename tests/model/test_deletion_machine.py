@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users are deleted while others write, add and restart: the receipt always says what happened."""
+"""Users are deleted and exported while others write, add and restart: the receipt always says what
+happened, and an export has what its user wrote."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
@@ -17,6 +18,7 @@ from tests.model.running import IS_SOAK, QUICK, SHORT, run, run_until
 from tests.support.engine import ENGINES
 from tidings.actions.chat.changes import change
 from tidings.actions.identity.caller import Root
+from tidings.actions.jobs.exports import PersonExports
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import TenantJobRunner
 from tidings.model import limits
@@ -30,7 +32,9 @@ T = TypeVar("T")
 
 NAMES: Final = ("ann", "bob", "cat", "dan", "eve")
 USERS: Final = [user_key("acme", name) for name in NAMES]
-WANTED: Final = {"deleted", "sent", "late send", "late add", "refused", "heir", "restart", "direct"}
+WANTED: Final = {
+    *("deleted", "sent", "late send", "late add", "refused", "heir", "restart", "direct", "export"),
+}
 
 some_user = st.sampled_from(USERS)
 some_users = st.lists(some_user, min_size=1, max_size=3, unique=True)
@@ -40,16 +44,18 @@ ROUNDS_MAX: Final = 500
 class DeletionMachine(RuleBasedStateMachine):
     """Five users, of whom some are deleted, and the groups and direct chats that they are in."""
 
+    processes = 1
+
     def __init__(self, engine: Engine, folder: Path, happened: Counter[str]) -> None:
         super().__init__()
         self.happened = happened
-        self.product = Product(engine, folder, USERS)
+        self.product = Product(engine, folder, USERS, self.processes)
         self.members: dict[ChatId, set[UserKey]] = {}
         self.direct: set[ChatId] = set()
         self.deleted: dict[UserKey, int] = {}
         self.left: defaultdict[UserKey, Counter[str]] = defaultdict(Counter)
         """What the receipt of each deleted user has to say."""
-        self.authors: set[UserKey] = set()
+        self.written: defaultdict[UserKey, list[tuple[ChatId, str]]] = defaultdict(list)
         self.sends = 0
 
     # What users do.
@@ -136,6 +142,35 @@ class DeletionMachine(RuleBasedStateMachine):
         entry = Entry(chat_id=chat, kind="added", sender=user, people=(Person(user, "member"),))
         await change(self.product.deployment.core.appender, chat, lambda *_: [entry])
 
+    @rule(user=some_user, is_restart=st.booleans())
+    def export(self, user: UserKey, is_restart: bool) -> None:
+        """Who is there gets all that they wrote, and nothing of others."""
+        core, name = self.product.deployment.core, user_id(user)
+        exports = PersonExports(core.store, core.vault, core.start_job, core.clock)
+        if self.try_to(exports.start(Root(), "acme", name), [user]) is None:
+            return
+        if is_restart:
+            self.product.run(self.runner().round())
+            self.product.restart()
+        self.finish(f"export-user-{name}")
+        records = self.product.run(self.exported(f"export-user-{name}"))
+        messages = [one for one in records if one["kind"] == "message"]
+        assert {one["sender"] for one in messages} <= {name}
+        found = [(one["chat"], one["client_message_id"]) for one in messages]
+        assert sorted(found) == sorted(self.written[user])
+        assert {one["content"] for one in messages} <= {"text"}
+        self.happened["export"] += len(messages) > 1
+
+    async def exported(self, job_id: str) -> list[dict[str, Any]]:
+        core = self.product.deployment.core
+        exports = PersonExports(core.store, core.vault, core.start_job, core.clock)
+        records, cursor = list[dict[str, Any]](), None
+        while True:
+            part, cursor = await exports.part(Root(), "acme", job_id, cursor)
+            records += [msgspec.json.decode(one) for one in part]
+            if cursor is None:
+                return records
+
     @rule(rounds=st.integers(1, 6))
     def work(self, rounds: int) -> None:
         runner = self.runner()
@@ -154,25 +189,26 @@ class DeletionMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             for user in self.deleted:
-                self.finish(user)
+                self.finish(f"delete-user-{user_id(user)}")
             self.check()
         finally:
             self.product.close()
 
-    def finish(self, user: UserKey) -> None:
+    def finish(self, job_id: str) -> None:
         for _ in range(ROUNDS_MAX):
-            if self.is_done(user):
+            job = self.job(job_id)
+            if job is not None and job.state == "done":
                 return
             if not self.product.run(self.runner().round()):
                 self.product.clock.time += limits.SECOND_MS
-        raise AssertionError(f"the deletion of {user} does not end: {self.job(user)}")
+        raise AssertionError(f"the job does not end: {self.job(job_id)}")
 
     def check(self) -> None:
         for user in self.deleted:
             counts = self.receipt(user)["counts"]
             for name in ("groups_left", "direct_chats_left"):
                 assert counts.get(name, 0) == self.left[user][name], (user, counts)
-            assert (user in self.authors) <= (counts.get("keys", 0) > 0)
+            assert bool(self.written[user]) <= (counts.get("keys", 0) > 0)
             store = self.product.deployment.core.store
             assert self.product.run(store.data_keys.current(user)) is None
             assert self.product.run(store.chats.ids(user)) == []
@@ -210,8 +246,9 @@ class DeletionMachine(RuleBasedStateMachine):
 
     async def post(self, user: UserKey, chat: ChatId) -> None:
         self.sends += 1
-        await self.product.send(user, chat, f"m{self.sends}", "text", None)
-        self.authors.add(user)
+        name = f"m{self.sends}"
+        await self.product.send(user, chat, name, "text", None)
+        self.written[user].append((chat, name))
 
     def runner(self) -> TenantJobRunner:
         core = self.product.deployment.core
@@ -223,21 +260,31 @@ class DeletionMachine(RuleBasedStateMachine):
             back_off=back_off,
         )
 
-    def job(self, user: UserKey) -> TenantJob | None:
+    def job(self, job_id: str) -> TenantJob | None:
         jobs = self.product.deployment.core.store.tenant_jobs
-        return self.product.run(jobs.get("acme", f"delete-user-{user_id(user)}"))
+        return self.product.run(jobs.get("acme", job_id))
 
     def is_done(self, user: UserKey) -> bool:
-        job = self.job(user) if user in self.deleted else None
+        job = self.job(f"delete-user-{user_id(user)}") if user in self.deleted else None
         return job is not None and job.state == "done"
 
     def receipt(self, user: UserKey) -> dict[str, dict[str, int]]:
-        job = self.job(user)
+        job = self.job(f"delete-user-{user_id(user)}")
         assert job is not None and job.result is not None
         receipts = self.product.deployment.core.tenant_work.verbs.receipts
         (key,) = self.product.run(receipts.published())
         public = jwt.PyJWK(msgspec.to_builtins(key)).key
         return dict(msgspec.json.decode(jwt.PyJWS().decode(job.result, public, ["EdDSA"])))
+
+
+class DeletionFleetMachine(DeletionMachine):
+    """The same users, whose requests and jobs go to two processes."""
+
+    processes = 2
+
+    @rule()
+    def go_to_the_other_process(self) -> None:
+        self.product.switch()
 
 
 @pytest.mark.slow
@@ -256,3 +303,10 @@ def test_a_deleted_user_leaves_what_the_receipt_says_for_long(
     engine_of: Callable[[str], Engine], engine: str, tmp_path: Path
 ) -> None:
     run(DeletionMachine, engine_of(engine), tmp_path, SHORT, range(20))
+
+
+@pytest.mark.soak
+def test_two_processes_leave_what_the_receipt_says(
+    engine_of: Callable[[str], Engine], tmp_path: Path
+) -> None:
+    run(DeletionFleetMachine, engine_of("dynamodb"), tmp_path, SHORT, range(10))

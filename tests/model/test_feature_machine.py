@@ -20,7 +20,7 @@ from tests.model.search_rules import SearchRules
 from tests.model.test_state_machine import FleetMachine
 from tests.model.time_rules import TimeRules
 from tests.support.engine import ENGINES
-from tidings.actions.search import candidates, indexing, scanning, segments
+from tests.support.small_index import shrink_index
 from tidings.stores.dynamodb.chat import heads
 
 FILES: Final = ("sent with files", "downloaded", "bytes deleted", "AttachmentGone",
@@ -58,6 +58,12 @@ class ShortMachine(FeatureMachine):
     repeat_when_its_key_expires = mark_and_mute = mentions = None  # type: ignore[assignment]
 
 
+class TablesMachine(ShortMachine):
+    """The same on tables, where every look at a chat takes some requests to another process."""
+
+    compares_all_every = 1 if IS_SOAK else 5
+
+
 class FeatureFleetMachine(FeatureRules, FleetMachine):
     """The same users, whose requests go to two processes in turn."""
 
@@ -65,11 +71,7 @@ class FeatureFleetMachine(FeatureRules, FleetMachine):
 @pytest.fixture(autouse=True)
 def small_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chat is indexed after few entries, in segments of few entries."""
-    for module in (segments, indexing, scanning):
-        monkeypatch.setattr(module, "STEP_ENTRIES", 8)
-    for module in (segments, candidates):
-        monkeypatch.setattr(module, "SEGMENT_ENTRIES", 32)
-    monkeypatch.setattr(segments, "BLOCK_ENTRIES", 32 // segments.BLOCKS)
+    shrink_index(monkeypatch, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +94,7 @@ def test_features_are_as_the_reference_says(
 def test_features_are_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     """Fewer steps: each is a few requests to another process."""
     engine = engine_of("dynamodb")
-    happened = run_until(MAIN, ShortMachine, engine, tmp_path, FEW, SHORT_SEEDS)
+    happened = run_until(MAIN, TablesMachine, engine, tmp_path, FEW, SHORT_SEEDS)
     assert {what for what in MAIN if not happened[what]} == set()
 
 

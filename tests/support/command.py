@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.support.server_fork import FORK_SERVER, Start
+from tests.support.server_fork import Start, fork_server
 from tests.support.waiting import until
 
 COMMAND_SECONDS_MAX: Final = 100.0
@@ -34,7 +34,7 @@ async def tidings(
     with TemporaryDirectory() as folder:
         given, out, errors = (Path(folder) / name for name in ("stdin", "stdout", "stderr"))
         given.write_bytes(stdin)
-        process = FORK_SERVER.start(
+        process = fork_server(None).start(
             Start(
                 arguments=[str(word) for word in words],
                 environment=kept | dict(environment or {}),

@@ -24,6 +24,7 @@ from tidings.actions.chat.message_changes import Edit, Redact
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.blocks import NewDirectChats, NoBlocks
+from tidings.actions.push.journal import PushJournal
 from tidings.actions.webhooks.owing import OweEntries
 from tidings.assembly.push_queue import NoDevices
 from tidings.assembly.system import SystemChance, SystemClock, back_off
@@ -145,7 +146,9 @@ class DeliveryDeployment:
             vault=self.vault,
             registry=self.gateways,
             handover=self.gateways,
-            push=PushOffers(self.push_queue, Everybody(), NoBlocks(), NoDevices()),
+            push=PushOffers(
+                self.push_queue, Everybody(), NoBlocks(), NoDevices(), PushJournal(self.clock)
+            ),
             clock=self.clock,
             owe=owe,
         )

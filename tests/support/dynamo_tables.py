@@ -3,7 +3,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final
@@ -17,7 +17,7 @@ from tidings.stores.dynamodb.client.retrying import Item, Rejected, Unanswered
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.schema.requests import create_table
 from tidings.stores.dynamodb.store import DynamoStore, open_store
-from tidings.stores.dynamodb.tables import TABLES
+from tidings.stores.dynamodb.tables import TABLES, Table
 
 REGION: Final = "eu-west-1"
 
@@ -38,55 +38,65 @@ def new_prefix() -> str:
     return f"test_{uuid4().hex[:12]}_"
 
 
-async def make_tables(endpoint: str, prefix: str, *, streams: bool = True) -> None:
-    """Create every declared table. TTL stays off, because tests set their own time.
+async def make_tables(
+    endpoint: str, prefix: str, *, streams: bool = True, tables: Sequence[Table] = TABLES
+) -> None:
+    """Create declared tables. TTL stays off, because tests set their own time.
 
     Only servers read the streams. In DynamoDB Local they are expensive: each request for a table
     with a stream searches the records of all older streams, even of deleted tables.
     """
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
-        for table in TABLES:
+        for table in tables:
             wanted = table if streams else replace(table, stream=None)
-            await _make(transport, create_table(wanted, prefix), until)
+            request = create_table(wanted, prefix)
+            await _ask(transport, "CreateTable", request, until, "ResourceInUseException")
     global made, made_with_streams
-    made += len(TABLES)
+    made += len(tables)
     made_with_streams += streams
 
 
-async def _make(transport: Transport, request: Item, until: float) -> None:
-    """Create a table; repeat the request if it times out, as it may on a busy machine."""
+async def _ask(
+    transport: Transport, operation: str, request: Item, until: float, done: str
+) -> None:
+    """Send a request; repeat it if it times out, as it may on a busy machine.
+
+    A repeated request may be refused with the code `done`: the first was carried out after all.
+    """
     is_repeat = False
     while True:
         try:
-            await transport.send("CreateTable", request, until)
+            await transport.send(operation, request, until)
         except Unanswered:
             if asyncio.get_running_loop().time() > until:
                 raise
             is_repeat = True
         except Rejected as rejected:
-            if is_repeat and rejected.code == "ResourceInUseException":
+            if is_repeat and rejected.code == done:
                 return
             raise
         else:
             return
 
 
-async def drop_tables(endpoint: str, prefix: str, *, protected: bool = False) -> None:
+async def drop_tables(
+    endpoint: str, prefix: str, *, protected: bool = False, tables: Sequence[Table] = TABLES
+) -> None:
     """Delete the tables, as far as they exist; errors are ignored.
 
-    A table that stays is harmless, unless it has a TTL: with too many such tables, DynamoDB Local
-    does not complete new indexes.
+    A table that stays is harmless if no other gets its name, unless it has a TTL: with too many of
+    those, DynamoDB Local does not complete new indexes.
     """
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
-        for table in TABLES:
+        for table in tables:
             name = {"TableName": prefix + table.name}
             with suppress(Unanswered, Rejected):
                 if protected:
                     unprotected = {**name, "DeletionProtectionEnabled": False}
                     await transport.send("UpdateTable", unprotected, until)
-                await transport.send("DeleteTable", name, until)
+                await _ask(transport, "DeleteTable", name, until, "ResourceNotFoundException")
 
 
 @asynccontextmanager

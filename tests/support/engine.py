@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION
 from tests.support.spare_tables import spare_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
@@ -36,8 +36,7 @@ async def some_engine(
         yield {}
         return
     where = endpoint()
-    # A server reads the streams, which also contain earlier changes, so that its tables are new.
-    async with some_tables(where) if streams else spare_tables(where) as prefix:
+    async with spare_tables(where, streams=streams, is_shared=True) as prefix:
         yield on_tables(where, prefix)
 
 

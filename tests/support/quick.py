@@ -37,7 +37,6 @@ FIXTURES: Final = frozenset(
         "own_dynamodb",
         "own_kafka",
         "own_redis",
-        "own_sqs",
         "redis_url",
         "server",
         "shared_dynamodb",

@@ -4,8 +4,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -55,12 +53,11 @@ class ServerProcess:
         self.data = data
         self._options = tuple(options)
         self.environment = {**(environment or {}), SHORT_WAITS: waits}
-        assert not (waits and (launcher or preload)), "only a forked server has shorter waits"
         self.launcher = launcher
         self.preload = preload
         self.port = free_port() if port is None else port
         """The port, which is the same at every start."""
-        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def url(self) -> str:
@@ -102,26 +99,16 @@ class ServerProcess:
         (self.data / "server.json").unlink(missing_ok=True)
         welcome, log = self.data / WELCOME_FILE, self.data / LOG_FILE
         welcome.write_bytes(b"")
-        if self.preload is None:
-            # The working folder is the data folder, which contains no tidings.toml of a developer.
-            folder = self.data.absolute()
-            self._process = start_server(
-                self._arguments(), self._environment(), folder, welcome, log, self.launcher
-            )
-        else:
-            self._process = self._run_with_library(welcome, log)
-
-    def _run_with_library(self, welcome: Path, log: Path) -> "subprocess.Popen[bytes]":
-        program = [str(self.launcher)] if self.launcher else ["-m", "tidings"]
-        with welcome.open("ab") as stdout, log.open("ab") as stderr:
-            return subprocess.Popen(
-                [sys.executable, *program, *self._arguments()],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env=self._environment(),
-                cwd=self.data,
-            )
+        # The working folder is the data folder, which contains no tidings.toml of a developer.
+        self._process = start_server(
+            self._arguments(),
+            self._environment(),
+            self.data.absolute(),
+            welcome,
+            log,
+            self.launcher,
+            self.preload,
+        )
 
     async def kill(self) -> None:
         """Kill the process with SIGKILL."""
@@ -177,8 +164,6 @@ class ServerProcess:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
         # By default, tests do not wait for open connections to drain.
         kept["TIDINGS_DRAIN_SECONDS"] = "0"
-        if self.preload is not None:
-            kept["LD_PRELOAD"] = str(self.preload)
         return kept | {"PYTHONFAULTHANDLER": "1"} | self.environment
 
     async def _until_ready(self) -> None:

@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -63,9 +64,13 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process that is forked; it is started together with the first server."""
+    """The process that is forked; it is started together with the first server.
 
-    def __init__(self) -> None:
+    `preload` is a library for LD_PRELOAD, which stands before all others in the forks too.
+    """
+
+    def __init__(self, preload: Path | None = None) -> None:
+        self._more = {} if preload is None else {"LD_PRELOAD": str(preload)}
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
         self._codes: dict[int, int] = {}
@@ -94,7 +99,11 @@ class ForkServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=Path(__file__).parents[2],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    **self._more,
+                },
             )
             atexit.register(self._stop)
         return self._process
@@ -118,7 +127,8 @@ class ForkServer:
         return said
 
 
-FORK_SERVER: Final = ForkServer()
+fork_server: Final = cache(ForkServer)
+"""Returns the process that is forked, for each library that is preloaded."""
 
 
 def start_server(
@@ -128,11 +138,12 @@ def start_server(
     stdout: Path,
     stderr: Path,
     launcher: Path | None = None,
+    preload: Path | None = None,
 ) -> ForkedProcess:
     """Start `tidings`, or the launcher, with these arguments; append its output to the files."""
     start = Start(arguments, dict(environment), str(folder), str(stdout), str(stderr))
     start.launcher = str(launcher or "")
-    return FORK_SERVER.start(start)
+    return fork_server(preload).start(start)
 
 
 # The forked process.
@@ -166,15 +177,24 @@ def main() -> None:
 
 
 def _import_program() -> None:
+    import encodings.idna  # noqa: F401
+
+    import uvloop  # noqa: F401
+    from starlette.routing import compile_path
+
     import tests.support.short_waits  # noqa: F401
     import tidings.assembly.server
     import tidings.cli.command_line
     import tidings.stores.dynamodb.store  # noqa: F401
     from tests.support.ready_credentials import give_credentials_at_once
     from tests.support.ready_schema import copy_schema_into_new_stores
+    from tidings.api.app import OPERATIONS
 
-    copy_schema_into_new_stores()
+    if "LD_PRELOAD" not in os.environ:  # a library before the disk sees how the schema is made
+        copy_schema_into_new_stores(ready=True)
     give_credentials_at_once()
+    for one in OPERATIONS:
+        compile_path(one.path)  # the module for regular expressions remembers them
     gc.collect()
     gc.freeze()  # what is shared stays shared
 

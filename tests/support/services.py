@@ -4,8 +4,8 @@
 `dynamodb_endpoint`, `kafka_address`, `redis_url`, `sqs_endpoint` and `aws_endpoint` are shared by
 all tests of a worker, and those in Java by all workers. They start when the first test needs
 them. Each test uses its own names for tables, topics, keys and queues. If `make services` has
-started a service, that one is used. `own_dynamodb`, `own_kafka`, `own_redis` and `own_sqs` belong
-to one test, which may stop, kill and pause them; a coroutine does this with `asyncio.to_thread`.
+started a service, that one is used. `own_dynamodb`, `own_kafka` and `own_redis` belong to one
+test, which may stop, kill and pause them; a coroutine does this with `asyncio.to_thread`.
 
 If a service is not available, its tests are skipped, and the run reports this at its end. With
 CI=true they fail instead.
@@ -33,7 +33,6 @@ from tests.support.spare_tables import drop_spare, forget_tables
 
 __all__ = [
     "DynamoDBLocal",
-    "ElasticMQ",
     "KafkaBroker",
     "MotoServer",
     "RedisServer",
@@ -44,7 +43,6 @@ __all__ = [
     "own_dynamodb",
     "own_kafka",
     "own_redis",
-    "own_sqs",
     "owned",
     "redis_url",
     "s3proxy_endpoint",
@@ -156,7 +154,7 @@ def s3proxy_endpoint(
 
 @pytest.fixture
 def own_dynamodb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBLocal]:
-    """Yield a DynamoDB Local for this test alone; its tables survive a restart."""
+    """Yield a DynamoDB Local for this test alone."""
     yield from owned(request, DynamoDBLocal(tmp_path / "dynamodb", durable=True))
 
 
@@ -170,12 +168,6 @@ def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaB
 def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
     """Yield a Redis server for this test alone; a restart deletes its data."""
     yield from owned(request, RedisServer(tmp_path / "redis"))
-
-
-@pytest.fixture
-def own_sqs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ElasticMQ]:
-    """Yield an ElasticMQ for this test alone; a restart deletes its queues."""
-    yield from owned(request, ElasticMQ(tmp_path / "elasticmq"))
 
 
 def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:

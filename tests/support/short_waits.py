@@ -79,13 +79,19 @@ def kafka_groups() -> None:
 
 def webhooks() -> None:
     """Ask endpoints that fail, or refuse an event, again soon."""
-    waits = {"BACK_OFF_MS": 50, "BACK_OFF_MS_MAX": 400, "REFUSED_WAITS_MS": (50,) * 9}
+    waits = {
+        "FIRST_BACK_OFF_MS": 5,
+        "BACK_OFF_MS": 50,
+        "BACK_OFF_MS_MAX": 400,
+        "REFUSED_WAITS_MS": (50,) * 9,
+    }
     vars(webhook_model).update(waits)
 
 
 def pushes() -> None:
-    """Gather the messages of a burst for a short time before the next push notice."""
-    _set_defaults(PushQueue, gather_seconds=0.5)
+    """Wait for devices, and gather the messages of a burst, for a short time before the next push
+    notice."""
+    _set_defaults(PushQueue, wait_seconds=5.0, gather_seconds=0.5)
 
 
 def due_items() -> None:

@@ -18,7 +18,7 @@ from tests.support.apns_server import TOPIC, ApnsServer, apns_credentials, open_
 from tests.support.clock import ManualClock
 from tests.support.push_tls import LOOPBACK, ServiceTls
 from tests.support.waiting import until
-from tidings.model.push_refusals import ProviderMissing
+from tidings.model.outgoing_refusals import ProviderMissing
 from tidings.model.refusals import Invalid
 from tidings.outgoing.push import http2, http2_links, loading
 from tidings.outgoing.push.answers import NoAnswer

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from scripts.services import dynamodb_local, kafka_broker
+from scripts.stand_ins import images as stand_ins
 from tidings.config import load_config
 
 ROOT = Path(__file__).parents[2]
@@ -52,9 +53,32 @@ def test_the_services_are_those_that_tests_run_on(services: dict[str, Any]) -> N
     assert services["dynamodb"]["image"] == f"amazon/dynamodb-local:{dynamodb_local.VERSION}"
 
 
+def test_one_service_builds_the_image(services: dict[str, Any]) -> None:
+    """If several do, a new Docker writes the same image twice at once, and fails."""
+    ours = [service for service in services.values() if service["image"].startswith("tidings:")]
+    assert [one["command"] for one in ours if "build" in one] == [["schema", "apply"]]
+    assert {one["pull_policy"] for one in ours} == {"never"}
+
+
+def test_waiting_for_the_deployment_waits_for_every_process(services: dict[str, Any]) -> None:
+    unchecked = {name for name, service in services.items() if "healthcheck" not in service}
+    assert unchecked == {"dynamodb"}, "nothing in its image can ask"
+    assert services["schema"]["healthcheck"] == {"disable": True}, "it ends"
+
+
+def test_stand_ins_have_the_names_of_all_other_images(services: dict[str, Any]) -> None:
+    made = stand_ins.names()
+    others = {service["image"] for service in services.values() if "pull_policy" not in service}
+    assert {*made.values()} == {
+        *others,
+        *(name.removeprefix("BASE=") for name in dockerfile("ARG")),
+    }
+    assert all((stand_ins.FILES / part / "Dockerfile").is_file() for part in made)
+
+
 def test_our_processes_differ_in_nothing_but_their_roles(services: dict[str, Any]) -> None:
     ours = [service for service in services.values() if roles(service)]
-    for name in ("environment", "image", "depends_on"):
+    for name in ("environment", "image", "depends_on", "healthcheck"):
         assert all(service[name] == ours[0][name] for service in ours)
 
 
@@ -103,7 +127,10 @@ def test_only_the_load_balancer_can_be_reached_and_only_from_this_machine(
 
 def test_the_engines_are_in_a_network_without_a_way_out(services: dict[str, Any]) -> None:
     networks = yaml.safe_load((FOLDER / "compose.yaml").read_text())["networks"]
-    assert networks["inside"] == {"internal": True}
+    assert networks["inside"]["internal"]
+    (place,) = networks["inside"]["ipam"]["config"]
+    settings = services["api"]["environment"]
+    assert settings["TIDINGS_TRUSTED_PROXIES"] == place["subnet"], "the load balancer is in it"
     for name, service in services.items():
         expected = ["inside", "outside"] if name == "load-balancer" else ["inside"]
         assert (name, service["networks"]) == (name, expected)
@@ -133,6 +160,8 @@ def test_tidings_runs_without_rights(services: dict[str, Any]) -> None:
     for service in (service for service in services.values() if roles(service)):
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
+        in_memory = {place.split(":")[0] for place in service["tmpfs"]}
+        assert in_memory == {"/tmp", *dockerfile("VOLUME")}, "`down` leaves no unnamed volume"
 
 
 def test_the_image_has_everything_that_a_wheel_has() -> None:

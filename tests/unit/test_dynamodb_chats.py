@@ -21,7 +21,8 @@ from tests.contract.builders import (
 )
 from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
-from tests.support.dynamo_tables import REGION, open_tables, some_tables
+from tests.support.dynamo_tables import REGION, open_tables
+from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
@@ -45,14 +46,15 @@ GIVES_UP: list[Fate] = ["cut"] * retrying.ATTEMPTS_MAX
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint, streams=False) as made:
+    async with spare_tables(dynamodb_endpoint) as made:
         yield made
 
 
 @pytest.fixture
 async def proxy(
-    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+    dynamodb_endpoint: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[DynamoProxy]:
+    """A proxy that ends before the tables are emptied: what it still forwards is done by then."""
     monkeypatch.setattr(retrying, "PAUSE_SECONDS_FIRST", 0.001)
     async with dynamo_proxy(dynamodb_endpoint) as opened:
         yield opened

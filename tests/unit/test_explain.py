@@ -158,8 +158,8 @@ async def test_whoever_is_offline_may_have_been_sent_it(desk: Desk) -> None:
     await bench.core.verbs.mute(BOB, chat, bench.clock.time + 1_000)
     lost = await desk.about(BOB, chat, 2)
     assert lost.verdict.code == "offline"
-    assert lost.verdict.sentence.endswith("The user has muted the chat.")
-    assert steps(lost) == ["accepted", "written_to_socket", "disconnected", "muted"]
+    assert lost.verdict.sentence.endswith("has muted the chat. The tenant uses no push service.")
+    assert steps(lost) == ["accepted", "written_to_socket", "disconnected", "push_off", "muted"]
     bench.clock.time += 1_000
     assert "muted" not in steps(await desk.about(BOB, chat, 2))
     silent = SendOptions(mentions=("bob",), silent=True)
@@ -314,7 +314,7 @@ async def test_a_request_that_made_no_message(desk: Desk) -> None:
     assert (refused.verdict.code, steps(refused)) == ("never_accepted", ["refused"])
     assert (await desk.ask(BOB, request_id="r3")).verdict.code == "unknown"
     repeat = await desk.ask(BOB, request_id="r2")
-    assert (repeat.verdict.code, steps(repeat)) == ("repeat", ["accepted", "repeated"])
+    assert (repeat.verdict.code, steps(repeat)) == ("repeat", ["accepted", "push_off", "repeated"])
     both = {"message_id": f"{chat}.9", "request_id": "r1"}
     assert steps(await desk.ask(BOB, **both)) == ["refused"]
     both = {"message_id": f"{chat}.2", "request_id": "r1"}

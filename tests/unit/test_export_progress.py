@@ -34,6 +34,7 @@ from tidings.ports.export_facts import (
     entry_fact,
     to_entry,
 )
+from tidings.ports.export_feature_facts import TenantJobFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     BroadcastStatesFact,
@@ -45,7 +46,6 @@ from tidings.ports.export_inbox_facts import (
     PostKeyFact,
     ReadStateFact,
 )
-from tidings.ports.export_job_facts import TenantJobFact
 from tidings.ports.inboxes import PostKey
 from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
 from tidings.ports.sessions import Session

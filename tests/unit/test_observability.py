@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 
 import pytest
 
@@ -13,6 +14,7 @@ from scripts.observability.rules import RUNBOOKS
 from scripts.write_generated import ROOT
 from tidings.metrics.counts import INTERNAL
 from tidings.metrics.meters import METRICS
+from tidings.model.explaining import MEANINGS
 
 OTHERS = {"up", "process_open_fds", "process_max_fds"}
 """Metrics of Prometheus itself and of its library."""
@@ -38,6 +40,12 @@ FAULTS = {
     "versions are mixed": "upgrade.md",
 }
 """The faults that the tests make, each with the page that tells an operator what to do."""
+FIRING = ("faults/test_alerts_fire.py", "faults/test_fleet_alerts_fire.py")
+EXPLAINING = (
+    "integration/test_explain.py",
+    "integration/test_rest_escalation.py",
+    "faults/test_explain_held_up.py",
+)
 PROCEDURES = ("rolling-restart.md", "upgrade.md", "move-master-key.md")
 
 _METRIC = re.compile(r"\b(?:tidings|process)_[a-z_]+|\bup\b")
@@ -68,6 +76,20 @@ def test_an_alert_names_metrics_that_exist_and_has_a_runbook(alert: Alert) -> No
     assert page.startswith(f"# {alert.name}\n")
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == SECTIONS
     assert metrics_in(page) - {"process_cpu_seconds_total"} <= set(METRICS)
+
+
+def not_named(names: Iterable[str], files: Iterable[str]) -> list[str]:
+    """The names that none of these tests mentions."""
+    text = "".join((ROOT / "tests" / file).read_text() for file in files)
+    return [name for name in names if f'"{name}"' not in text]
+
+
+def test_a_long_test_makes_every_alert_fire_in_a_real_prometheus() -> None:
+    assert not_named((alert.name for alert in ALERTS), FIRING) == []
+
+
+def test_every_verdict_of_an_explanation_is_reached_through_a_server() -> None:
+    assert not_named(MEANINGS, EXPLAINING) == []
 
 
 @pytest.mark.parametrize("page", sorted({*FAULTS.values(), *PROCEDURES}))

@@ -66,10 +66,18 @@ class Receiver:
         self.bodies: list[bytes] = []
         self.signatures: list[str] = []
         self.deliveries: list[str] = []
+        self.results: list[str] = []
+        """What became of each batch, as the journal is told."""
         self.tail: bytes | None = None
         """What the body of each answer consists of, again and again without an end."""
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+
+    def ended(self, notices: Sequence[MessageNotice], result: str, reason: str) -> None:
+        """Take what became of a batch."""
+        assert notices
+        assert (reason == "") is (result in ("sent", "dropped"))
+        self.results.append(result)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.bodies.append(await request.read())
@@ -100,6 +108,7 @@ async def serving(
             secrets=secrets,
             clock=ManualClock(),
             back_off=at_once,
+            ended=receiver.ended,
             seconds_max=seconds_max,
         )
         push.start()
@@ -150,6 +159,7 @@ async def test_it_is_tried_again_a_few_times() -> None:
         await settled(push, 2)
         assert (push.posted, push.failed) == (1, 1)
     assert len(receiver.bodies) == 6
+    assert receiver.results == ["sent", "not_sent"]
 
 
 async def test_a_refusal_is_final(caplog: pytest.LogCaptureFixture) -> None:
@@ -159,6 +169,7 @@ async def test_a_refusal_is_final(caplog: pytest.LogCaptureFixture) -> None:
         await push.send([NOTICE])
         await settled(push)
     assert (push.failed, len(receiver.bodies)) == (1, 1)
+    assert receiver.results == ["refused"]
     assert "status 403" in caplog.text
     assert SECRET.decode() not in caplog.text
 
@@ -174,6 +185,7 @@ async def test_nobody_waits_for_a_webhook_and_its_line_is_bounded(
         for _ in range(10):
             await push.send([NOTICE])
         assert push.dropped == 8
+        assert receiver.results == ["dropped"] * 8
         receiver.may_answer.set()
         await settled(push, 2)
 
@@ -277,19 +289,25 @@ async def test_nobody_goes_where_a_redirect_points() -> None:
 
 
 async def test_without_a_webhook_there_is_a_failure_and_no_more() -> None:
+    receiver = Receiver()
     push = WebhookPush(
-        url="http://127.0.0.1:1/", secrets=[SECRET], clock=ManualClock(), back_off=at_once
+        url="http://127.0.0.1:1/",
+        secrets=[SECRET],
+        clock=ManualClock(),
+        back_off=at_once,
+        ended=receiver.ended,
     )
     push.start()
     await push.send([NOTICE])
     await settled(push)
     await push.close()
     assert push.failed == 1
+    assert receiver.results == ["unknown"]
 
 
 async def test_the_log_says_who_would_have_been_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tidings.push"):
-        await LogPush().send([NOTICE, NOTICE])
+        await LogPush(Receiver().ended).send([NOTICE, NOTICE])
     (line,) = caplog.records
     told = {"chat": CHAT, "sequence": 7, "sender": ALICE, "users": [BOB]}
     assert line.__dict__["notices"] == [told, told]

@@ -3,11 +3,12 @@
 
 import pytest
 
-from tests.support.clock import NOW
+from tests.support.clock import NOW, ManualClock
 from tests.support.fake_gateways import FakePushQueue
 from tests.support.users import BOB, CAT
 from tests.unit.small_deployment import ALICE, CHAT
 from tidings.actions.identity.blocks import NoBlocks
+from tidings.actions.push.journal import PushJournal
 from tidings.assembly.push_queue import NoDevices
 from tidings.delivery.push_notices import Arrival, Everybody, PushOffers
 from tidings.model.entries import Entry
@@ -31,7 +32,7 @@ async def test_in_a_large_chat_nothing_is_looked_up_for_those_who_got_the_messag
     is_small: bool, looked_up: list[UserKey]
 ) -> None:
     queue, reach = FakePushQueue(), RecordedReach()
-    offers = PushOffers(queue, reach, NoBlocks(), NoDevices())
+    offers = PushOffers(queue, reach, NoBlocks(), NoDevices(), PushJournal(ManualClock()))
     entry = Entry(chat_id=CHAT, sequence=2, kind="message", sender=ALICE, created_at=NOW)
     members = {user: Member("member", NOW, 1) for user in (ALICE, BOB, CAT)}
 

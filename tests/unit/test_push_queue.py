@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import cast
 
+from tests.support.clock import ManualClock
 from tests.support.users import BOB
 from tests.support.waiting import until
 from tests.unit.small_deployment import ALICE, CHAT
+from tidings.actions.push.journal import PushJournal
 from tidings.actions.push.noticing import WaitingMessages
 from tidings.assembly.push_queue import NoDevices
 from tidings.delivery.push_queue import MESSAGES_MAX, TENANT_WORKERS, PushQueue
@@ -41,7 +43,12 @@ class Recorder:
 @asynccontextmanager
 async def open_queue(recorder: Recorder, *, wait: float, gather: float) -> AsyncIterator[PushQueue]:
     queue = PushQueue(
-        recorder.make, recorder.send, NoDevices(), wait_seconds=wait, gather_seconds=gather
+        recorder.make,
+        recorder.send,
+        NoDevices(),
+        PushJournal(ManualClock()),
+        wait_seconds=wait,
+        gather_seconds=gather,
     )
     queue.start()
     yield queue
@@ -140,7 +147,8 @@ async def test_slow_push_services_of_some_tenants_do_not_delay_another() -> None
         if tenant_of(user).startswith("slow"):
             await asyncio.Event().wait()
 
-    queue = PushQueue(Recorder().make, send, NoDevices(), wait_seconds=0, gather_seconds=0)
+    journal = PushJournal(ManualClock())
+    queue = PushQueue(Recorder().make, send, NoDevices(), journal, wait_seconds=0, gather_seconds=0)
     queue.start()
     message = ArrivedMessage(1, ALICE, is_mention=False)
 

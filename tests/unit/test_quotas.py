@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of tenants: what is counted where, and what a store in trouble does to the counts."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,17 @@ class Sums:
         self.by_name: dict[str, int] = {}
         self.trouble: dict[str, Exception] = {}
         """What a tenant's counts meet."""
+        self.gate: asyncio.Event | None = None
+        """What each answer waits for."""
+        self.adds = 0
 
     async def add(self, allowance: Allowance, count: int) -> int:
         tenant = allowance.name.split(":")[1]
         if tenant in self.trouble:
             raise self.trouble[tenant]
+        if self.gate is not None:
+            await self.gate.wait()
+        self.adds += 1
         self.by_name[allowance.name] = self.by_name.get(allowance.name, 0) + count
         return self.by_name[allowance.name]
 
@@ -102,6 +109,24 @@ async def test_an_idle_tenant_is_forgotten_unless_it_is_limited_today() -> None:
     clock.time += limits.DAY_MS
     await quotas.add_up()
     assert quotas.meter("messages", "acme") is not meter, "a new day, a new count"
+
+
+async def test_no_upload_is_checked_against_a_quota_that_is_still_being_read() -> None:
+    sums = Sums()
+    quotas = quotas_of(Limited(Quotas(attachment_bytes_per_day=10)), sums)
+    sums.trouble["acme"] = StoreUnavailable()
+    await quotas.add_up()
+    with pytest.raises(StoreUnavailable):
+        await quotas.current_meter("attachment_bytes", "acme")
+    with pytest.raises(StoreUnavailable):
+        await quotas.current_meter("attachment_bytes", "acme")
+    sums.trouble.clear()
+    sums.gate = asyncio.Event()
+    several = [asyncio.create_task(quotas.current_meter("attachment_bytes", "acme")) for _ in "abc"]
+    await asyncio.sleep(0)
+    sums.gate.set()
+    assert [(await one).left for one in several] == [10, 10, 10]
+    assert sums.adds == 1, "the quota is read once for all of them"
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4), st.booleans()), max_size=12))

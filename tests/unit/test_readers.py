@@ -161,6 +161,51 @@ async def test_a_read_that_nobody_waits_for_any_more_keeps_its_turn_until_it_is_
     assert await later == 0
 
 
+async def test_reads_of_background_work_that_wait_share_a_turn(readers: Readers) -> None:
+    gate, ran = Gate(), list[str]()
+
+    def look(name: str) -> Callable[[apsw.Connection], int]:
+        def read(own: apsw.Connection) -> int:
+            ran.append(name)
+            if name == "fails":
+                raise apsw.IOError("the disk")
+            return id(own)
+
+        return read
+
+    held = [asyncio.ensure_future(readers.read(gate.read)) for _ in range(READERS)]
+    await gate.holds(READERS)
+    names = ["first", "fails", "gone", "last"]
+    waiting = [asyncio.ensure_future(readers.read(look(name))) for name in names]
+    await asyncio.sleep(0)
+    waiting[2].cancel()
+    gate.opened.set()
+    await asyncio.gather(*held)
+    first, failed, gone, last = await asyncio.gather(*waiting, return_exceptions=True)
+    assert first == last, "one snapshot"
+    assert isinstance(failed, StoreUnavailable)
+    assert isinstance(gone, asyncio.CancelledError)
+    assert ran == ["first", "fails", "last"]
+
+
+async def test_background_work_of_a_closed_store_is_refused_while_it_waits(
+    readers: Readers,
+) -> None:
+    gate = Gate()
+    held = [asyncio.ensure_future(readers.read(gate.read)) for _ in range(READERS)]
+    await gate.holds(READERS)
+    # So many that they do not share a few turns: their tenants take turns.
+    tenants = [Requester(f"tenant{number}") for number in range(400)]
+    waiting = [asyncio.ensure_future(read_as(readers, tenant, count)) for tenant in tenants]
+    await asyncio.sleep(0)
+    gate.opened.set()
+    readers.close()
+    async with asyncio.timeout(60):
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(answer) for answer in answers} == {StoreUnavailable}
+    assert all(await asyncio.gather(*held))
+
+
 async def test_a_read_of_a_closed_store_is_refused(readers: Readers) -> None:
     readers.close()
     with pytest.raises(StoreUnavailable, match="closed"):

@@ -2,6 +2,7 @@
 """Rotating the master key: while sends go on, stopped at every step, and the old key afterwards."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -151,13 +152,14 @@ async def test_stopped_at_every_step_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(rotation, "BATCH_KEYS", 2)
+    async with open_small_deployment(tmp_path / "furnished") as world:
+        kept = await furnish(world)
     step = 0
     while True:
         step += 1
-        folder = tmp_path / f"step{step}"
+        folder = shutil.copytree(tmp_path / "furnished", tmp_path / f"step{step}")
         stops = StopsAt(step, after=after)
         async with open_small_deployment(folder) as world:
-            kept = await furnish(world)
             old = key_in(folder)
             doomed: Any = [
                 Intercepted(port, stops)

@@ -182,7 +182,7 @@ def test_without_a_service_its_tests_are_skipped_aloud_or_fail_where_all_must_ru
     # Without the other plugins it starts in a quarter of the time.
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     plugins = ["-p", "pytest_asyncio.plugin", "-p", "pytest_timeout"]
-    one_test = [*plugins, "tests/integration/test_services.py", "-k", "stopped_dynamodb"]
+    one_test = [*plugins, "tests/contract/test_dynamodb_expiry.py", "-k", "engine_deletes"]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *one_test, f"--basetemp={tmp_path / 'run'}"],
         cwd=ROOT,

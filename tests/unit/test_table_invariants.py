@@ -14,10 +14,7 @@ from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
 from tidings.stores.dynamodb.inbox import (
     due_patterns,
-    escalation_patterns,
     inbox_patterns,
-    late_patterns,
-    preference_patterns,
     webhook_patterns,
 )
 from tidings.stores.dynamodb.schema import requests
@@ -63,9 +60,6 @@ DECLARED_IN = {
     "head_patterns.py": head_patterns,
     "due_patterns.py": due_patterns,
     "webhook_patterns.py": webhook_patterns,
-    "preference_patterns.py": preference_patterns,
-    "late_patterns.py": late_patterns,
-    "escalation_patterns.py": escalation_patterns,
     "link_patterns.py": link_patterns,
     "repair_patterns.py": repair_patterns,
 }

@@ -5,6 +5,7 @@ import msgspec
 
 from tidings.actions.attachments.downloading import ReadAttachment
 from tidings.actions.attachments.own_files import ReadOwnFile
+from tidings.actions.attachments.reported_files import ReadReportedFile
 from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.attachments.uploading import (
     CreateUpload,
@@ -121,6 +122,7 @@ class FileVerbs(msgspec.Struct, frozen=True):
     put_thumbnail: PutThumbnail
     read: ReadAttachment
     read_own: ReadOwnFile
+    read_reported: ReadReportedFile
     sweep: SweepAttachments
     cursors: Cursors
 

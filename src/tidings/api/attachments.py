@@ -110,6 +110,7 @@ class LinkRecord(msgspec.Struct, kw_only=True):
     summary="Create an upload",
     statuses=(201,),
     refusals=(AttachmentsOff, AttachmentTooLarge, AttachmentTypeRefused, QuotaReached),
+    is_banned=True,
 )
 async def create_upload(user: UserKey, data: NewUpload, files: FileVerbs) -> UploadRecord:
     """Create an upload. Its bytes count in the tenant's quota from now on. An upload that is not
@@ -309,9 +310,9 @@ async def read_own_file(
 ) -> Answer[Streamed]:
     """Return the bytes of a file that a user has sent, for the export of the user's data. The
     messages of the export name the files in `attachments`."""
-    first, last = _parse_range(range_asked)
+    first, last = parse_range(range_asked)
     found = await files.read_own(caller, tenant, user_id, attachment_id, first, last)
-    return _streamed(attachment_id, found, is_part=first is not None or last is not None)
+    return streamed(attachment_id, found, is_part=first is not None or last is not None)
 
 
 async def _receive(
@@ -325,13 +326,14 @@ async def _receive(
 
 
 async def _read(files: FileVerbs, place: FilePlace, range_asked: str | None) -> Answer[Streamed]:
-    first, last = _parse_range(range_asked)
+    first, last = parse_range(range_asked)
     found = await files.read(place, first, last)
     is_part = first is not None or last is not None
-    return _streamed(place.attachment_id, found, is_part=is_part)
+    return streamed(place.attachment_id, found, is_part=is_part)
 
 
-def _streamed(attachment_id: str, found: Download, *, is_part: bool) -> Answer[Streamed]:
+def streamed(attachment_id: str, found: Download, *, is_part: bool) -> Answer[Streamed]:
+    """Return the answer with the bytes of a file."""
     return Answer(
         Streamed(found.data, _shown_type(found.content_type)),
         status=206 if is_part else 200,
@@ -339,7 +341,7 @@ def _streamed(attachment_id: str, found: Download, *, is_part: bool) -> Answer[S
     )
 
 
-def _parse_range(text: str | None) -> tuple[int | None, int | None]:
+def parse_range(text: str | None) -> tuple[int | None, int | None]:
     """Return the first and last byte of a range; the end of the file has no first byte.
 
     A header that is malformed or has several ranges is ignored, as RFC 9110 allows.
@@ -350,8 +352,6 @@ def _parse_range(text: str | None) -> tuple[int | None, int | None]:
     first, last = (int(number) if number else None for number in match.groups())
     if first is not None and last is not None and last < first:
         return None, None
-    if first is None and last == 0:
-        raise RangeRefused
     return first, last
 
 

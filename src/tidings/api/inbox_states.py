@@ -12,8 +12,8 @@ from tidings.api.inboxes import TAG, listed_cost
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model.ids import UserKey, rfc3339
-from tidings.model.inbox_refusals import ActionNotFound
 from tidings.model.notification_states import StateChange
+from tidings.model.outgoing_refusals import ActionNotFound
 from tidings.model.refusals import InboxNotFound, Invalid, LimitReached, NotificationNotFound
 from tidings.wire.inbox_records import ActedRecord, StateCountRecord
 

@@ -75,7 +75,7 @@ async def get_job(caller: Caller, tenant: str, job_id: str, job_verbs: JobVerbs)
     """Return the job. Its state is `running` until its phase is `done`. A job that deletes a chat
     has the phases `started`, `members_removed`, `keys_removed`, `done`; a job that deletes a user
     has `started`, `marked`, `sessions_removed`, `content_erased`, `files_removed`,
-    `invites_removed`, `chats_left`, `settling`, `done`."""
+    `invites_removed`, `blocks_removed`, `chats_left`, `settling`, `done`."""
     return job_record(await job_verbs.get(caller, tenant, job_id))
 
 

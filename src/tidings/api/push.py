@@ -13,8 +13,8 @@ from tidings.api.fields import Device
 from tidings.api.operations import Audited, operation
 from tidings.api.requests import Body
 from tidings.model.ids import UserKey, rfc3339
+from tidings.model.outgoing_refusals import ProviderMissing, PushOff
 from tidings.model.push import ContentRule, PushRegistration
-from tidings.model.push_refusals import ProviderMissing, PushOff
 from tidings.model.refusals import LimitReached, TenantNotFound, UserNotFound
 from tidings.ports.push import ProviderName
 

@@ -33,6 +33,7 @@ from tidings.model.reports import (
     ReportReason,
     ReportState,
 )
+from tidings.wire.file_records import AttachmentRecord, attachment_records
 
 MODERATION_TAG: Final = "Moderation"
 
@@ -96,8 +97,8 @@ class ReportsQuery(ListQuery, frozen=True):
 class ReportRecord(msgspec.Struct, kw_only=True):
     """A report. `user_id` is the reported user, or the sender of the message. `content` is that of
     the message when it was reported; it is null if it was gone already, and `erased` is true if
-    the content of its sender was erased since then. `sealed` is true if the report has a content or
-    a comment that is not shown."""
+    the content of its sender was erased since then. `attachments` are the files of the message.
+    `sealed` is true if the report has a content, files or a comment that are not shown."""
 
     report_id: str
     state: ReportState
@@ -111,6 +112,7 @@ class ReportRecord(msgspec.Struct, kw_only=True):
     content_type: str | None
     erased: bool
     sealed: bool
+    attachments: list[AttachmentRecord]
     sent_at: str | None
     created_at: str
     expires_at: str
@@ -224,6 +226,7 @@ def report_record(opened: OpenedReport) -> ReportRecord:
         content_type=(report.content_type or "text/plain") if is_of_message else None,
         erased=message is not None and message.gone == "erased",
         sealed=False,
+        attachments=[] if message is None else attachment_records(message),
         sent_at=rfc3339(report.sent_at) if is_of_message else None,
         created_at=rfc3339(report.created_at),
         expires_at=rfc3339(report.expires_at),
@@ -237,7 +240,9 @@ def sealed_record(opened: OpenedReport) -> ReportRecord:
     """Return the record of a report, without what users wrote."""
     record = report_record(opened)
     is_sealed = record.content is not None or record.comment is not None
-    return msgspec.structs.replace(record, content=None, comment=None, sealed=is_sealed)
+    return msgspec.structs.replace(
+        record, content=None, comment=None, attachments=[], sealed=is_sealed
+    )
 
 
 OPERATIONS: Final = (report_message, report_user, list_reports, unseal_report, change_report)

@@ -7,7 +7,7 @@ from typing import Final
 from tidings.actions.inbox.composing import PATH
 from tidings.actions.verbs import InboxVerbs
 from tidings.api.operations import Answer, operation
-from tidings.model.inbox_refusals import UnsubscribeLinkUnknown
+from tidings.model.outgoing_refusals import UnsubscribeLinkUnknown
 from tidings.model.preferences import PreferencesRequired
 from tidings.model.refusals import StoreUnavailable
 

@@ -13,8 +13,8 @@ from tidings.api.operations import NotAudited, operation
 from tidings.api.requests import Body
 from tidings.api.webhooks import TAG
 from tidings.model.ids import rfc3339
+from tidings.model.outgoing_refusals import WebhookNotFound
 from tidings.model.refusals import TenantNotFound
-from tidings.model.webhook_refusals import WebhookNotFound
 
 Confirmed = Annotated[list[str], msgspec.Meta(max_length=PULLED_MAX)]
 

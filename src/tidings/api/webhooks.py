@@ -15,8 +15,8 @@ from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
 from tidings.api.tenants import ListQuery
 from tidings.model.ids import rfc3339
+from tidings.model.outgoing_refusals import WebhookBusy, WebhookDeliveryNotFound, WebhookNotFound
 from tidings.model.refusals import CursorInvalid, Invalid, LimitReached, TenantNotFound
-from tidings.model.webhook_refusals import WebhookBusy, WebhookDeliveryNotFound, WebhookNotFound
 from tidings.model.webhooks import (
     EVENT_TYPES,
     DisabledBy,

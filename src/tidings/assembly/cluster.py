@@ -3,7 +3,7 @@
 limits."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,7 +20,8 @@ from tidings.tasks import Backlog
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
-    from tidings.cluster.handover import Answerer, RedisHandover, RedisHandoverReceiver
+    from tidings.cluster.answering import Answerer
+    from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
     from tidings.cluster.processes import RedisProcesses
     from tidings.cluster.pulse import DeliveryPulse
     from tidings.cluster.redis_link import RedisLink
@@ -58,6 +59,14 @@ class ClusterLinks(msgspec.Struct, frozen=True):
         from tidings.cluster.handover import RedisHandoverReceiver
 
         return RedisHandoverReceiver(self.link, self.name, target, answerers)
+
+    def answerer(
+        self, name: str, answerers: "Mapping[str, Answerer]"
+    ) -> AbstractAsyncContextManager[None]:
+        """Answer questions to all processes that listen under this name, while it is open."""
+        from tidings.cluster.answering import run_answerer
+
+        return run_answerer(self.link, self.name, name, answerers)
 
 
 @asynccontextmanager

@@ -169,7 +169,7 @@ def _make_core(
     webhooks = make_webhook_delivery(base, is_alone=config.is_alone)
     bytes_max = None if config.attachments == "off" else config.attachments.bytes_max
     files = make_file_verbs(
-        base, chats.read, blobs, deletions_of(config), bytes_max, identity.credential_status
+        base, chats, blobs, deletions_of(config), bytes_max, identity.credential_status
     )
     escalation = make_escalation(base, inbox, config)
     push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total)

@@ -17,8 +17,10 @@ from tidings.assembly.push_queue import (
 )
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, DynamoDb
+from tidings.delivery import push_answers
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
+from tidings.delivery.push_answers import answer_with
 from tidings.delivery.push_notices import PushOffers
 from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.rounds import DeletionRunner, TenantJobRunner
@@ -78,6 +80,8 @@ async def _run_entries(
     push = None
     if {"worker", "relay"} & set(config.process.roles):
         push = open_offers(config, core, NoDevices(), stack)
+        answers = {push_answers.SUBJECT: answer_with(core.push.send.journal)}
+        await stack.enter_async_context(others.answerer(push_answers.PUSHERS, answers))
     if "worker" in config.process.roles:
         _run_worker(core, _deliverer(core, deliveries, others, push), others, stack)
     if "relay" in config.process.roles:
@@ -244,6 +248,7 @@ async def _run_relay(
         core.clock,
         hint=others.publisher.hint if others else None,
         cleaned=expired,
+        written=None if others else core.store.recent_chats.note,
     )
     relay.start()
     stack.push_async_callback(relay.close)

@@ -9,7 +9,9 @@ from typing import Final
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.push.directory import PushDirectory, PushSeal
 from tidings.actions.push.inbox_notices import NotifyInbox
-from tidings.actions.push.noticing import AlwaysAllowed, Badges
+from tidings.actions.push.journal import PushJournal
+from tidings.actions.push.noticing import Badges
+from tidings.actions.push.quiet_hours import QuietHoursOfUsers
 from tidings.actions.push.registering import RegisterDevice, ShowPush
 from tidings.actions.push.sending import SendPush
 from tidings.actions.push.settings import TenantPushSettings
@@ -122,7 +124,10 @@ def make_push_verbs(
     directory = PushDirectory(store.push, watch, seal)
     allowed, places = config.network.outgoing_allow, config.push_services
     providers = LazyProviders(base.posts, allowed, places, clock, base.chance)
-    send = SendPush(store.push, directory, providers, seal, store.sessions, clock, wait_patiently)
+    journal, sessions = PushJournal(clock), store.sessions
+    send = SendPush(
+        store.push, directory, providers, seal, sessions, clock, wait_patiently, journal
+    )
     return PushVerbs(
         directory=directory,
         register=RegisterDevice(store.push, directory, providers, seal, clock),
@@ -130,9 +135,10 @@ def make_push_verbs(
         settings=TenantPushSettings(store.tenants, store.push, directory, providers, seal, clock),
         send=send,
         test=TestPush(store.tenants, store.users, send),
-        preferences=AlwaysAllowed(),
+        preferences=QuietHoursOfUsers(store.inbox_settings, store.preferences, clock),
         badges=badges,
         notify_inbox=NotifyInbox(send, inbox.reachable, inbox.showing, inbox.views, badges, clock),
+        has_operator=config.push != "off",
     )
 
 

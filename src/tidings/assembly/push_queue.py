@@ -13,6 +13,7 @@ from tidings.delivery.operator_push import OperatorPush
 from tidings.delivery.push_clearing import PushClearing
 from tidings.delivery.push_notices import Everybody, OwnArrivals, PushOffers
 from tidings.delivery.push_queue import PushQueue
+from tidings.delivery.push_replay import PushReplay
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.delivery import Push
 from tidings.ports.push import LookingDevices
@@ -43,6 +44,7 @@ def make_notices(core: Core) -> MakeNotice:
         core.push.preferences,
         core.push.directory,
         core.push.badges,
+        core.push.send.journal,
         core.clock,
     )
 
@@ -52,23 +54,34 @@ def open_offers(
 ) -> PushOffers:
     """Start a queue, and return the object that offers messages to it; `stack` closes both."""
     service = _operator_service(config, core, stack)
-    make = make_notices(core)
+    make, journal = make_notices(core), core.push.send.journal
     operator = OperatorPush(core.push.send, service, make.is_wanted)
     stack.push_async_callback(operator.close)
-    queue = PushQueue(make, operator.send, looking)
+    queue = PushQueue(make, operator.send, looking, journal)
     queue.start()
     stack.push_async_callback(queue.close)
     reach = core.push.send if service is None else Everybody()
-    return PushOffers(queue, reach, core.blocks, looking)
+    return PushOffers(queue, reach, core.blocks, looking, journal)
 
 
 def run_own_push(
     config: Config, core: Core, looking: LookingDevices, stack: AsyncExitStack
 ) -> None:
     """Notify users of the messages that this process appends; it has all connections."""
-    arrivals = OwnArrivals(open_offers(config, core, looking, stack), core.bus, core.clock)
+    offers = open_offers(config, core, looking, stack)
+    arrivals = OwnArrivals(offers, core.bus, core.clock)
     arrivals.start()
     stack.push_async_callback(arrivals.close)
+    replay = PushReplay(
+        offers,
+        core.store.recent_chats,
+        core.store.log,
+        core.clock,
+        wait_patiently,
+        of_everybody=core.push.has_operator,
+    )
+    replay.start()
+    stack.push_async_callback(replay.close)
 
 
 def make_push_to_everyone(core: Core) -> PushToEveryone:
@@ -95,10 +108,11 @@ def run_own_events(core: Core, stack: AsyncExitStack) -> None:
 
 
 def _operator_service(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
+    ended = core.push.send.journal.by_operator
     if config.push == "log":
         from tidings.phones.log import LogPush
 
-        return LogPush()
+        return LogPush(ended)
     if isinstance(config.push, Webhook):
         from tidings.phones.push_webhook import WebhookPush
 
@@ -107,6 +121,7 @@ def _operator_service(config: Config, core: Core, stack: AsyncExitStack) -> Push
             secrets=secrets_of(config.push.secret, config.push.secret_previous),
             clock=core.clock,
             back_off=wait_patiently,
+            ended=ended,
         )
         push.start()
         stack.push_async_callback(push.close)

@@ -7,6 +7,7 @@ from tidings.actions.chat.before_send import GetHookSecret
 from tidings.actions.explain.explaining import Explain
 from tidings.actions.explain.messages import ExplainMessage
 from tidings.actions.explain.notifications import ExplainNotification
+from tidings.actions.explain.pushes import FindPushes
 from tidings.actions.explain.tracing import Trace
 from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.bans import BanUser
@@ -48,7 +49,7 @@ from tidings.assembly import Core
 from tidings.assembly.metrics import metrics_text, root_only
 from tidings.gateway.hub import Hub
 from tidings.gateway.presence import OnlineUsers
-from tidings.ports.journals import Journals, NoJournals
+from tidings.ports.journals import Journals, NoJournals, PushJournals
 
 
 def make_rest(
@@ -61,10 +62,12 @@ def make_rest(
     is_whole: bool = True,
     sign_in: SignIn | None = None,
     journals: Journals | None = None,
+    pushes: PushJournals | None = None,
 ) -> Router:
     """Return the REST application; without `is_whole`, it answers only health checks.
 
-    `journals` asks the gateways; None if there are no sockets.
+    `journals` asks the gateways; None if there are no sockets. `pushes` asks the processes that
+    send push notices; None if this process is the only one.
     """
     if not is_whole:
         return make_health_app(health, metrics_text, root_only(core), core.chance)
@@ -82,7 +85,7 @@ def make_rest(
         exports=PersonExports(core.store, core.vault, core.start_job, core.clock),
         audit_trail=core.audit,
         audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
-        explaining=make_explain(core, journals or NoJournals()),
+        explaining=make_explain(core, journals or NoJournals(), pushes),
         own_health=health,
         metrics_text=metrics_text,
         chance=core.chance,
@@ -93,9 +96,10 @@ def make_rest(
     )
 
 
-def make_explain(core: Core, journals: Journals) -> Explain:
-    """Return the verb that explains what became of a message."""
-    store = core.store
+def make_explain(core: Core, journals: Journals, pushes: PushJournals | None = None) -> Explain:
+    """Return the verb that explains what became of a message; `pushes` is as in `make_rest`."""
+    store, push = core.store, core.push
+    find_pushes = FindPushes(pushes or push.send.journal, push.directory, push.has_operator)
     message = ExplainMessage(
         store.log,
         store.chats,
@@ -103,6 +107,7 @@ def make_explain(core: Core, journals: Journals) -> Explain:
         core.deliveries,
         core.vault,
         journals,
+        find_pushes,
         core.clock,
         core.blocks,
     )
@@ -115,6 +120,7 @@ def make_explain(core: Core, journals: Journals) -> Explain:
         store.dead_letters,
         core.inbox.views,
         journals,
+        find_pushes,
         core.clock,
     )
     trace = Trace(

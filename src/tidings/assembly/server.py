@@ -29,6 +29,7 @@ from tidings.assembly.stores import make_local_tables
 from tidings.assembly.tls import port_certificate
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
+from tidings.delivery.push_answers import ClusterPushes
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.fronts.owner import Fronts
 from tidings.gateway.http.connection_limits import ConnectionLimits
@@ -38,7 +39,7 @@ from tidings.gateway.journals import ClusterJournals
 from tidings.gateway.looking import ConnectedDevices
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
 from tidings.ports.bus import Appended
-from tidings.ports.journals import Journals
+from tidings.ports.journals import Journals, PushJournals
 from tidings.ports.processes import Trouble
 from tidings.ports.push import LookingDevices
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -104,6 +105,7 @@ class Server:
             is_whole=is_whole,
             sign_in=sign_in,
             journals=_journals(self._sockets, others, fronts),
+            pushes=_pushes(core, others),
         )
         self._looking: LookingDevices = ConnectedDevices(hub) if fronts is None else fronts
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
@@ -221,6 +223,11 @@ def _journals(
         return ClusterJournals(fronts, fronts, None)
     local = sockets.local_journal if sockets is not None else None
     return local if others is None else ClusterJournals(others.registry, others.handover, local)
+
+
+def _pushes(core: Core, others: ClusterLinks | None) -> PushJournals:
+    own = core.push.send.journal
+    return own if others is None else ClusterPushes(others.name, own, others.handover)
 
 
 def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:

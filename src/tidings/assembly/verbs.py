@@ -5,6 +5,7 @@ import msgspec
 
 from tidings.actions.attachments.downloading import ReadAttachment
 from tidings.actions.attachments.own_files import ReadOwnFile
+from tidings.actions.attachments.reported_files import ReadReportedFile
 from tidings.actions.attachments.reserving import ReserveUploads
 from tidings.actions.attachments.sweeping import SweepAttachments
 from tidings.actions.attachments.transfers import Transfers
@@ -242,6 +243,7 @@ def _reporting(base: Foundation) -> MakeReport:
     return MakeReport(
         store.reports,
         store.log,
+        store.uploads,
         store.users,
         base.vault,
         store.budgets,
@@ -357,7 +359,7 @@ def _creating(
 
 def make_file_verbs(
     base: Foundation,
-    read: ReadPage,
+    chats: ChatVerbs,
     blobs: Blobs,
     deletions: ByteDeletions,
     bytes_max: int | None,
@@ -368,7 +370,9 @@ def make_file_verbs(
     uploads, transfers = store.uploads, Transfers()
     find = FindUpload(uploads, vault, clock)
     rules = AttachmentRules(store.inbox_settings, clock, bytes_max)
-    reading = ReadAttachment(read, uploads, blobs, clock, chance, transfers, credential_status)
+    reading = ReadAttachment(
+        chats.read, uploads, blobs, clock, chance, transfers, credential_status
+    )
     return FileVerbs(
         create=CreateUpload(uploads, vault, rules, base.quotas, clock, chance),
         find=find,
@@ -376,6 +380,7 @@ def make_file_verbs(
         put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
         read=reading,
         read_own=ReadOwnFile(reading, store.log, vault, clock),
+        read_reported=ReadReportedFile(reading, chats.reports),
         sweep=SweepAttachments(uploads, blobs, store.log, store.scheduled, vault, clock, deletions),
         cursors=vault.cursors,
     )

@@ -26,6 +26,8 @@ SCHEME: Final = "s3://"
 class BucketBlobs:
     """Stores parts as objects `<prefix><id>/<name>`."""
 
+    is_remote: Final = True
+
     def __init__(self, bucket: ObjectBucket, prefix: str) -> None:
         self._bucket = bucket
         self._prefix = prefix

@@ -32,8 +32,11 @@ _T = TypeVar("_T")
 class FolderBlobs:
     """Stores parts as files in `<folder>/<last characters of the id>/<id>/<name>`."""
 
+    is_remote: Final = False
+
     def __init__(self, folder: Path, clock: Clock, chance: Chance) -> None:
         self._folder = folder
+        self._text = str(folder)
         self._clock = clock
         self._chance = chance
 
@@ -52,7 +55,7 @@ class FolderBlobs:
         )
 
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
-        path = self._place(attachment_id) / checked_name(name)
+        path = f"{self._text}/{_in_folder(attachment_id)}/{checked_name(name)}"
         found = _read_from_memory(path, start, size)
         return found if found is not None else await self._do(lambda: _read(path, start, size))
 
@@ -70,7 +73,7 @@ class FolderBlobs:
                     yield stored
 
     def _place(self, attachment_id: str) -> Path:
-        return self._folder / checked_id(attachment_id)[-_SHARD_CHARS:] / attachment_id
+        return self._folder / _in_folder(attachment_id)
 
     def _clear(self, *, is_alone: bool) -> None:
         drafts = self._folder / UNFINISHED
@@ -91,6 +94,11 @@ class FolderBlobs:
             extra = {"action": "attachments_unavailable"}
             log.error("the folder of attachments cannot be used: %s", error, extra=extra)
             raise StoreUnavailable from error
+
+
+def _in_folder(attachment_id: str) -> str:
+    """Return where the parts of an attachment are in the folder of all."""
+    return f"{checked_id(attachment_id)[-_SHARD_CHARS:]}/{attachment_id}"
 
 
 def _write(draft: Path, path: Path, pieces: Sequence[bytes]) -> None:
@@ -120,23 +128,28 @@ def _make_folder(folder: Path) -> None:
     sync_folder(folder.parent.parent)
 
 
-def _read_from_memory(path: Path, start: int, size: int) -> bytes | None:
+def _read_from_memory(path: str, start: int, size: int) -> bytes | None:
     """Return bytes of a file if the system has all of them in memory, so that nobody waits for a
     disk; None otherwise. A thread would take longer than this read."""
     if not hasattr(os, "RWF_NOWAIT"):
         return None
-    buffer = bytearray(size)
     try:
-        with path.open("rb", buffering=0) as file:
-            count = os.preadv(file.fileno(), [buffer], start, os.RWF_NOWAIT)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            # The buffer is filled with zeros first, so that it is no longer than what is there.
+            left = os.fstat(descriptor).st_size - start
+            buffer = bytearray(max(0, min(size, left)))
+            count = os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT)
+        finally:
+            os.close(descriptor)
     except OSError:  # not in memory, not there, or a file system that cannot do this
         return None
-    return bytes(buffer) if count == size else None
+    return bytes(buffer) if count == len(buffer) else None
 
 
-def _read(path: Path, start: int, size: int) -> bytes | None:
+def _read(path: str, start: int, size: int) -> bytes | None:
     try:
-        with path.open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0) as file:
             file.seek(start)
             return file.read(size)
     except FileNotFoundError:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on a running server, with the root key: dead letters, lists, tenants and users.
+"""Commands on a running server, with the root key: dead letters, tenants and users.
 
-`tidings jobs` lists, replays and drops dead letters. `tidings tenants`, `users`, `chats`, `inboxes`
-and `scheduled` list what exists. `tidings tenant` creates and deletes tenants and creates tenant
-keys, `tidings user` deletes users and exports their data, `tidings job` shows the progress of a
-job, and `tidings token` prints a user token.
+`tidings jobs` lists, replays and drops dead letters. `tidings tenant` creates and deletes tenants
+and creates tenant keys, `tidings user` deletes users and exports their data, `tidings job` shows
+the progress of a job, and `tidings token` prints a user token.
 """
 
 import argparse
@@ -14,11 +13,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.api_request import add_log_options, add_post_options
 from tidings.cli.server_access import (
-    Row,
     add_server_option,
     known_root_key,
+    of_tenant,
     print_row,
     request,
     rows,
@@ -27,8 +25,6 @@ from tidings.cli.server_access import (
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 
-TOKEN_SECONDS: Final = 60
-"""Lifetime of a token with which a command reads data of a user."""
 JOB_SECONDS: Final = 0.5
 """Pause between two requests for the progress of a running job."""
 
@@ -98,29 +94,7 @@ def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
         print("There are no dead letters.")
 
 
-# Lists, tenants and tokens.
-
-
-def add_list_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
-    """Add the options of `tidings tenants`, `users`, `chats`, `inboxes` and `scheduled`."""
-    name = parser.prog.split()[-1]
-    act, does = _LISTS[name]
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    action = actions.add_parser("list", parents=[folder], help=does)
-    action.set_defaults(act=act)
-    add_server_option(action)
-    if name != "tenants":
-        action.add_argument("tenant", metavar="TENANT", help="the tenant")
-    if name == "scheduled":
-        action.add_argument("user", metavar="USER", help="the user who scheduled them")
-    if name == "users":
-        action.add_argument("--prefix", help="only users whose ids begin with this")
-    if name == "chats":
-        action.add_argument("--user", metavar="USER", help="only the chats of this user")
-        log = actions.add_parser("log", parents=[folder], help="print the log of a chat")
-        add_log_options(log)
-        post = actions.add_parser("post", parents=[folder], help="post a message to a chat")
-        add_post_options(post)
+# Tenants, users and tokens.
 
 
 def add_tenant_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
@@ -189,74 +163,29 @@ def administer(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _list_tenants(where: str, root_key: str, _options: argparse.Namespace) -> None:
-    for row in rows(where, root_key):
-        state = "suspended" if row["suspended_at"] else "active"
-        print_row(row["tenant"], row["created_at"], state, row["name"])
-
-
-def _list_users(where: str, root_key: str, options: argparse.Namespace) -> None:
-    query = {"prefix": options.prefix} if options.prefix else {}
-    for row in rows(_of_tenant(where, options, "users"), root_key, query):
-        state = "deactivated" if row["deactivated"] else "active"
-        seen = f"seen {row['last_seen_at']}" if row["last_seen_at"] else "never seen"
-        print_row(
-            row["user_id"], row["created_at"], state, seen, *_contacts(row), row["display_name"]
-        )
-
-
-def _contacts(row: Row) -> tuple[str | None, str | None]:
-    """Return the email address and the phone number of a user."""
-    phone = row["phone_number"]
-    if phone and not row["phone_verified"]:
-        phone = f"{phone} (not verified)"
-    return row["email"], phone
-
-
-def _list_chats(where: str, root_key: str, options: argparse.Namespace) -> None:
-    query = {"user_id": options.user} if options.user else {}
-    for row in rows(_of_tenant(where, options, "chats"), root_key, query):
-        members = f"{row['member_count']} members"
-        print_row(row["chat_id"], row["created_at"], row["type"], members, row["name"])
-
-
-def _list_inboxes(where: str, root_key: str, options: argparse.Namespace) -> None:
-    for row in rows(_of_tenant(where, options, "inboxes"), root_key):
-        print_row(row["inbox"], row["title"])
-
-
-def _list_scheduled(where: str, root_key: str, options: argparse.Namespace) -> None:
-    """Print a user's scheduled messages without their content, with a token for the user."""
-    body = {"user_id": options.user, "expires_in": TOKEN_SECONDS}
-    made = request("POST", _of_tenant(where, options, "tokens"), root_key, body)
-    token = msgspec.json.decode(made)["token"]
-    for row in rows(f"{where.removesuffix('/tenants')}/scheduled", token):
-        print_row(row["scheduled_id"], row["send_at"], row["state"], row["chat_id"], row["code"])
-
-
 def _create_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
     body = {"name": options.title} if options.title else {}
-    made = msgspec.json.decode(request("PUT", _of_tenant(where, options), root_key, body))
+    made = msgspec.json.decode(request("PUT", of_tenant(where, options.tenant), root_key, body))
     print(f"The tenant {made['tenant']} exists since {made['created_at']}.")
 
 
 def _create_key(where: str, root_key: str, options: argparse.Namespace) -> None:
-    made = request("POST", _of_tenant(where, options, "keys"), root_key)
+    made = request("POST", of_tenant(where, options.tenant, "keys"), root_key)
     print(msgspec.json.decode(made)["key"])
 
 
 def _print_token(where: str, root_key: str, options: argparse.Namespace) -> None:
     body = {"user_id": options.user, "device": options.device, "expires_in": options.expires_in}
     given = {name: value for name, value in body.items() if value is not None}
-    made = request("POST", _of_tenant(where, options, "tokens"), root_key, given)
+    made = request("POST", of_tenant(where, options.tenant, "tokens"), root_key, given)
     print(msgspec.json.decode(made)["token"])
 
 
 def _export_user(where: str, root_key: str, options: argparse.Namespace) -> None:
     user = quote(options.user, safe="")
-    started = request("GET", _of_tenant(where, options, "users", user, "export"), root_key)
+    started = request("GET", of_tenant(where, options.tenant, "users", user, "export"), root_key)
     name = quote(msgspec.json.decode(started)["job"], safe="")
-    path = _of_tenant(where, options, "jobs", name)
+    path = of_tenant(where, options.tenant, "jobs", name)
     while msgspec.json.decode(request("GET", path, root_key))["state"] != "done":
         time.sleep(JOB_SECONDS)
     for row in rows(f"{path}/download", root_key, limit=None):
@@ -265,17 +194,17 @@ def _export_user(where: str, root_key: str, options: argparse.Namespace) -> None
 
 def _delete_tenant(where: str, root_key: str, options: argparse.Namespace) -> None:
     _require_yes(options, f"the tenant {options.tenant} with everything that belongs to it")
-    _print_progress(request("DELETE", _of_tenant(where, options), root_key))
+    _print_progress(request("DELETE", of_tenant(where, options.tenant), root_key))
 
 
 def _delete_user(where: str, root_key: str, options: argparse.Namespace) -> None:
     _require_yes(options, f"the user {options.user} of the tenant {options.tenant}")
-    path = _of_tenant(where, options, "users", quote(options.user, safe=""))
+    path = of_tenant(where, options.tenant, "users", quote(options.user, safe=""))
     _print_progress(request("DELETE", path, root_key))
 
 
 def _print_job(where: str, root_key: str, options: argparse.Namespace) -> None:
-    path = _of_tenant(where, options, "jobs", quote(options.job, safe=""))
+    path = of_tenant(where, options.tenant, "jobs", quote(options.job, safe=""))
     answer = request("GET", path, root_key)
     if not options.receipt:
         _print_progress(answer)
@@ -295,16 +224,3 @@ def _print_progress(answer: bytes) -> None:
     job = msgspec.json.decode(answer)
     counts = ", ".join(f"{name} {number}" for name, number in job["counts"].items())
     print_row(job["job"], job["state"], job["phase"], counts or None)
-
-
-def _of_tenant(where: str, options: argparse.Namespace, *rest: str) -> str:
-    return "/".join((where, quote(options.tenant, safe=""), *rest))
-
-
-_LISTS: Final = {
-    "tenants": (_list_tenants, "list the tenants, newest first"),
-    "users": (_list_users, "list the users of a tenant, by id"),
-    "chats": (_list_chats, "list the chats of a tenant, newest first"),
-    "inboxes": (_list_inboxes, "list the inboxes of a tenant, by name"),
-    "scheduled": (_list_scheduled, "list the scheduled messages of a user, without content"),
-}

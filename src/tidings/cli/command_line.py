@@ -166,7 +166,6 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
     from tidings.cli.admin import (
         add_job_options,
         add_jobs_options,
-        add_list_options,
         add_tenant_options,
         add_token_options,
         add_user_options,
@@ -174,6 +173,7 @@ def _add_admin_commands(commands: "_Commands", folder: argparse.ArgumentParser) 
         jobs,
     )
     from tidings.cli.api_request import add_api_options, api
+    from tidings.cli.lists import add_list_options
 
     tenant = commands.add_parser("tenant", help="create or delete a tenant, or create a key")
     add_tenant_options(tenant, folder)

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -172,6 +172,11 @@ def rows(
         if page.next_cursor is None:
             return
         asked["cursor"] = page.next_cursor
+
+
+def of_tenant(where: str, tenant: str, *parts: str) -> str:
+    """Return the URL of a tenant, or of something below it; `where` is the URL of all tenants."""
+    return "/".join((where, quote(tenant, safe=""), *parts))
 
 
 def print_row(*columns: str | None) -> None:

@@ -9,9 +9,9 @@ there. Therefore the sender asks all gateways to compare heads as soon as Redis 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
+from tidings.cluster.answering import Answerer, AnswerSender
 from tidings.cluster.channels import (
     QUIET_SECONDS,
     Compare,
@@ -44,12 +44,6 @@ COMPARE_AGAIN_SECONDS: Final = 1.0
 NOTICES_MAX: Final = 10_000
 NOTICES_AT_ONCE: Final = 200
 EVERY_GATEWAY: Final = "every"
-
-ANSWERS_MAX: Final = 10_000
-ANSWERS_AT_ONCE: Final = 200
-
-Answerer = Callable[[bytes], bytes]
-"""Answers the questions about one subject, from what a gateway has in memory."""
 
 
 class _AwaitedAnswer:
@@ -262,13 +256,9 @@ class RedisHandoverReceiver:
     ) -> None:
         """Set up the receiver; `answerers` are the subjects about which the gateway can be
         asked."""
-        self._link = link
         self._gateway = gateway
         self._target = target
-        self._answerers = answerers or {}
-        self._answers: deque[tuple[str, bytes]] = deque(maxlen=ANSWERS_MAX)
-        self._has_answers = asyncio.Event()
-        self._tasks = Tasks("registry")
+        self._answers = AnswerSender(link, gateway, answerers or {})
         channels = link.name("gateway", gateway), link.name("gateway", EVERY_GATEWAY)
         # Messages sent while there was no subscription are lost: compare heads after each start.
         self._subscription = Subscription(
@@ -278,7 +268,7 @@ class RedisHandoverReceiver:
     def start(self) -> None:
         """Subscribe and start to answer."""
         self._subscription.start()
-        self._tasks.repeat(self._send_answers)
+        self._answers.start()
 
     async def ready(self) -> None:
         """Wait until messages can arrive."""
@@ -287,7 +277,7 @@ class RedisHandoverReceiver:
     async def close(self) -> None:
         """Unsubscribe and stop."""
         await self._subscription.close()
-        await self._tasks.close()
+        await self._answers.close()
 
     def _take(self, message: HandoverMessage) -> None:
         match message:
@@ -300,31 +290,14 @@ class RedisHandoverReceiver:
                     self._target.hint(event)
             case Compare():
                 self._target.request_reconcile()
-            case GatewayQuestion(request, reply_to, subject, asked):
-                if (answerer := self._answerers.get(subject)) is not None:
-                    self._send_soon(
-                        reply_to, GatewayAnswer(request, self._gateway, answerer(asked))
-                    )
+            case GatewayQuestion():
+                self._answers.answer(message)
             case HandedOver() | GatewayAnswer():
                 pass
 
     def _answer(self, request: int, reply_to: str) -> Callable[[list[str]], None]:
         def answer(connections: list[str]) -> None:
-            self._send_soon(reply_to, HandedOver(request, self._gateway, frozenset(connections)))
+            held = HandedOver(request, self._gateway, frozenset(connections))
+            self._answers.send_soon(reply_to, held)
 
         return answer
-
-    def _send_soon(self, reply_to: str, message: HandoverMessage) -> None:
-        self._answers.append((reply_to, encode(message)))
-        self._has_answers.set()
-
-    async def _send_answers(self) -> None:
-        """Send all waiting answers in one round trip; a lost answer is not sent again."""
-        await self._has_answers.wait()
-        while self._answers:
-            some = [
-                self._answers.popleft() for _ in range(min(len(self._answers), ANSWERS_AT_ONCE))
-            ]
-            with suppress(RegistryUnavailable):
-                await self._link.publish(some)
-        self._has_answers.clear()

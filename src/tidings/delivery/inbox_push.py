@@ -2,12 +2,13 @@
 """Notifies users of new notifications after they were delivered; broadcasts start a job."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from tidings.actions.jobs.starting import StartJob
 from tidings.actions.push.inbox_notices import NotifyInbox
+from tidings.actions.push.journal import NOTIFICATION, notification_subject
 from tidings.metrics import declared
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Unavailable
@@ -59,8 +60,15 @@ class InboxPush:
             self._tasks.start(self._put(done))
 
     async def _put(self, done: _DeliveredJob) -> None:
-        if await self._queues.put(done.tenant, done) is not None:
+        dropped = await self._queues.put(done.tenant, done)
+        if dropped is not None:
             declared.push.counts["dropped"] += 1
+            self._lose(dropped.item, "dropped")
+
+    def _lose(self, done: _DeliveredJob, why: Literal["dropped", "failed"]) -> None:
+        """Keep in the journal that nobody is notified of a notification."""
+        about = notification_subject(done.inbox, done.notification_id)
+        self._notify.journal.lost(done.users, about, NOTIFICATION, why)
 
     async def _work(self) -> None:
         tenant, done = await self._queues.get()
@@ -68,6 +76,7 @@ class InboxPush:
             await self._notify.listed(tenant, done.inbox, done.notification_id, done.users)
         except Unavailable:
             declared.push.counts["failed"] += 1
+            self._lose(done, "failed")
         finally:
             await self._queues.done(tenant)
 

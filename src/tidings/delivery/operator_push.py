@@ -46,7 +46,9 @@ class OperatorPush:
         """Send a notice of a message."""
         if self._service is not None:
             self._gather(user, notice)
-        await self._send(user, notice, still=partial(self._is_wanted, user, notice))
+        sent = await self._send(user, notice, still=partial(self._is_wanted, user, notice))
+        if not sent and self._service is None:
+            self._send.journal.unregistered(user, notice)
 
     def _gather(self, user: UserKey, notice: PushNotice) -> None:
         sender = user_key(tenant_of(user), notice.data["sender_id"])

@@ -7,11 +7,12 @@ that it is sent once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
 from tidings.actions.identity.blocks import BlockLists
+from tidings.actions.push.journal import PushJournal
 from tidings.caches import LruCache
 from tidings.metrics import declared
 from tidings.model.entries import Entry
@@ -44,6 +45,9 @@ class Arrival(msgspec.Struct, frozen=True):
     entry: Entry
     members: Mapping[UserKey, Member]
     is_small: bool
+    is_again: bool = False
+    """Whether the message is from before the start of this process. Devices that took it may not be
+    connected again yet."""
 
 
 class OfferQueue(Protocol):
@@ -96,14 +100,30 @@ class PushOffers:
     """Finds the members who may be notified of a message, and offers it to the queue for them."""
 
     def __init__(
-        self, queue: OfferQueue, reach: PushReach, blocks: BlockLists, looking: LookingDevices
+        self,
+        queue: OfferQueue,
+        reach: PushReach,
+        blocks: BlockLists,
+        looking: LookingDevices,
+        journal: PushJournal,
     ) -> None:
         self.is_off: Final = reach.is_off
         """Return True if it is known, without a read, that no user of a tenant is reachable."""
+        self.is_on: Final = reach.is_on
+        """Return True if some users of a tenant may be reachable."""
         self._queue = queue
         self._reach = reach
         self._blocks = blocks
         self._looking = looking
+        self._journal = journal
+
+    def lose(self, entry: Entry, why: Literal["late", "dropped", "failed"]) -> None:
+        """Keep in the journal that nobody is notified of a message."""
+        if self.is_off(tenant_of(entry.sender)):
+            return
+        # After an outage, many messages are late, and must not displace outcomes.
+        keep = self._journal.skipped if why == "late" else self._journal.lost
+        keep(None, entry.chat_id, (entry.sequence,), why)
 
     async def offer(self, arrival: Arrival, reached: Collection[UserKey] | None = None) -> None:
         """Offer a message to the queue for each member who may be notified of it.
@@ -115,7 +135,7 @@ class PushOffers:
             StoreUnavailable: The store cannot be read now.
         """
         entry = arrival.entry
-        if not await self._reach.is_on(tenant_of(entry.sender)):
+        if not await self.is_on(tenant_of(entry.sender)):
             return
         blocked_by = (await self._blocks.of(entry.sender, arrival.members)).blocked_by
         for user, member in arrival.members.items():
@@ -130,13 +150,14 @@ class PushOffers:
     def _offer(self, arrival: Arrival, user: UserKey, reached: Collection[UserKey] | None) -> None:
         entry, is_small = arrival.entry, arrival.is_small
         is_looking = self._looking.is_looking(user) if reached is None else user in reached
+        receipts_tell = not self._looking.is_away(user) if reached is None else is_looking
         self._queue.offer(
             user,
             entry.chat_id,
             ArrivedMessage(entry.sequence, entry.sender, entry.does_mention(user)),
             is_small=is_small,
-            is_looking=is_looking,
-            receipts_tell=not self._looking.is_away(user) if reached is None else is_looking,
+            is_looking=is_looking or arrival.is_again,
+            receipts_tell=receipts_tell,
         )
 
 
@@ -178,15 +199,19 @@ class OwnArrivals:
     def arrive(self, arrival: Arrival) -> None:
         """Take a message, unless it is old or was taken before."""
         entry = arrival.entry
-        is_new = (self._offered.get(entry.chat_id) or 0) < entry.sequence
-        if is_new and is_young(entry, self._clock.now()):
-            self._offered.put(entry.chat_id, entry.sequence)
-            self._tasks.start(self._put(arrival))
+        if (self._offered.get(entry.chat_id) or 0) >= entry.sequence:
+            return
+        if not is_young(entry, self._clock.now()):
+            self._offers.lose(entry, "late")
+            return
+        self._offered.put(entry.chat_id, entry.sequence)
+        self._tasks.start(self._put(arrival))
 
     async def _put(self, arrival: Arrival) -> None:
         dropped = await self._arrivals.put(tenant_of(arrival.entry.sender), arrival)
         if dropped is not None:
             declared.push.counts["dropped"] += 1
+            self._offers.lose(dropped.item.entry, "dropped")
 
     async def _work(self) -> None:
         tenant, arrival = await self._arrivals.get()
@@ -194,6 +219,7 @@ class OwnArrivals:
             await self._offers.offer(arrival)
         except Unavailable:
             declared.push.counts["failed"] += 1
+            self._offers.lose(arrival.entry, "failed")
         finally:
             await self._arrivals.done(tenant)
 
@@ -223,8 +249,12 @@ class PushNotifier:
         for entries, reached, is_small in runs:
             for entry in entries:
                 # A message whose content is gone by now needs no push.
-                if entry.kind == "message" and entry.gone is None and is_young(entry, now):
+                if entry.kind != "message" or entry.gone is not None:
+                    continue
+                if is_young(entry, now):
                     await self._offers.offer(Arrival(entry, members, is_small), reached)
+                else:
+                    self._offers.lose(entry, "late")
 
 
 _conforms: type[PushReach] = Everybody

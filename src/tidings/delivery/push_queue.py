@@ -9,12 +9,13 @@ notified at once. After a notice, further messages of the same chat are gathered
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from tidings.actions.push.noticing import WaitingMessages
+from tidings.actions.push.journal import PushJournal
+from tidings.actions.push.noticing import WaitingMessages, span
 from tidings.caches import LruCache
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
@@ -71,6 +72,10 @@ class _Pending(msgspec.Struct):
         self.due.append(due)
 
 
+def _sequences(due: Sequence[_Due]) -> range:
+    return span([one.message for one in due]) if due else range(0)
+
+
 class PushQueue:
     """Notifies users of messages that they have not taken."""
 
@@ -79,6 +84,7 @@ class PushQueue:
         make: Callable[[WaitingMessages], Awaitable[PushNotice | Reason]],
         send: Callable[[UserKey, PushNotice], Awaitable[object]],
         looking: LookingDevices,
+        journal: PushJournal,
         *,
         wait_seconds: float = WAIT_SECONDS,
         gather_seconds: float = GATHER_SECONDS,
@@ -86,6 +92,7 @@ class PushQueue:
         self._make = make
         self._send = send
         self._looking = looking
+        self._journal = journal
         self._wait_seconds = wait_seconds
         self._gather_seconds = gather_seconds
         self._pending: dict[_Key, _Pending] = {}
@@ -100,6 +107,7 @@ class PushQueue:
         self._tasks = Tasks("push")
         self.noticed = 0
         self.held_back: Counter[Reason] = Counter()
+        journal.follow(self._waits)
         report_queue("waiting pushes", self)
         report_counts(self, "push")
 
@@ -114,8 +122,9 @@ class PushQueue:
             self._tasks.repeat(self._work)
 
     async def close(self) -> None:
-        """Stop. Messages that still wait are lost; the next message of the chat has its own
-        notice."""
+        """Stop. Messages that still wait are offered again by a single process that starts; with
+        several processes they are lost, and the next message of the chat has its own notice."""
+        self._journal.unfollow(self._waits)
         await self._tasks.close()
 
     def offer(
@@ -140,10 +149,16 @@ class PushQueue:
         if len(self._pending) >= WAITING_MAX or self._of_tenant[tenant] >= TENANT_WAITING_MAX:
             declared.push.counts["dropped"] += 1
             declared.push_messages.counts["dropped"] += 1
+            self._journal.lost((user,), chat, (message.sequence,), "dropped")
             return
         self._pending[key] = _Pending([due], is_small)
         self._of_tenant[tenant] += 1
         self._schedule(key)
+
+    def _waits(self, user: UserKey, chat: ChatId, sequence: int) -> bool:
+        """Return True if a message waits to be pushed to a user."""
+        pending = self._pending.get((user, chat))
+        return pending is not None and sequence in span([one.message for one in pending.due])
 
     def _schedule(self, key: _Key) -> None:
         """Queue a chat of a user when its first message may be pushed."""
@@ -173,6 +188,7 @@ class PushQueue:
         except Unavailable:
             log.warning("the store does not answer", extra={"action": "push_waits"})
             declared.push.counts["failed"] += 1
+            self._journal.lost((key[0],), key[1], _sequences(due), "failed")
         finally:
             declared.push_messages.counts[outcome] += count
             await self._queues.done(tenant)
@@ -205,6 +221,8 @@ class PushQueue:
         taken = await self._looking.taken_up_to(user, chat, is_small=is_small)
         left = [one for one in reversed(due) if one.message.sequence > taken]
         declared.push_messages.counts["taken"] += len(due) - len(left)
+        on_device = [one for one in due if one.message.sequence <= taken]
+        self._journal.skipped((user,), chat, _sequences(on_device), "taken")
         tells = bool(left) and left[0].receipts_tell
         tells = tells and is_small and not self._looking.is_away(user)
         messages = [one.message for one in left]

@@ -10,7 +10,7 @@ the entries itself.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -80,6 +80,7 @@ class Relay:
         *,
         hint: Callable[[ChatId, int], Awaitable[bool]] | None,
         cleaned: Callable[[ChatId, tuple[int, ...]], None],
+        written: Callable[[Sequence[EntryWritten]], None] | None = None,
     ) -> None:
         """Set up the relay.
 
@@ -91,6 +92,7 @@ class Relay:
             hint: Sends workers the head of a log, and returns whether it was published. If None,
                 the relay always delivers by itself.
             cleaned: Called for messages that have expired and whose content was removed.
+            written: Called for all entries that are read from the stream.
         """
         self._changes = changes
         self._deliveries = deliveries
@@ -98,6 +100,7 @@ class Relay:
         self._clock = clock
         self._hint = hint
         self._cleaned = cleaned
+        self._written = written
         self._young: deque[tuple[float, dict[ChatId, int]]] = deque()
         self._owed: dict[ChatId, _Owed] = {}
         self._free = asyncio.Semaphore(DELIVERED_AT_ONCE)
@@ -141,7 +144,10 @@ class Relay:
         is_more = False
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
-            self._sort([change for change in changes if isinstance(change, EntryWritten)])
+            written = [change for change in changes if isinstance(change, EntryWritten)]
+            self._sort(written)
+            if self._written is not None:
+                self._written(written)
             self._report_cleaned([c for c in changes if isinstance(c, ContentExpired)])
             is_more = len(changes) >= MANY_CHANGES
         await self._compare()

@@ -24,6 +24,7 @@ from tidings.actions.webhooks.attempts import (
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.health import EndpointHealth
 from tidings.actions.webhooks.resuming import ResumeEndpoints
+from tidings.delivery.courier import Courier, Name
 from tidings.diagnosis import report_queue
 from tidings.metrics.counts import report_counts
 from tidings.model import webhooks as model
@@ -45,53 +46,6 @@ STORED_SECONDS: Final = 1.0
 REQUESTS_MAX: Final = 512
 """Requests to all endpoints at the same time."""
 RETRY_MS: Final = 1 * SECOND_MS
-Name = tuple[str, str]
-"""Tenant and id of an endpoint."""
-
-
-class Courier:
-    """The state of the deliveries to one endpoint, as this process knows it."""
-
-    def __init__(self, name: Name) -> None:
-        self.name = name
-        self.asked = asyncio.Event()
-        """Set if the endpoint may be owed more, or was changed."""
-        self.failures = 0
-        """Failures of the endpoint in a row."""
-        self.retry_at = 0
-        """Time before which nothing is posted."""
-        self.after = ""
-        """The stream after which the next turn begins. Every stream therefore gets its turn, even
-        if the endpoint fails at each event of one of them."""
-        self.refused_until = 0
-        """When the first of the refused events that wait may be posted again; 0 if none waits."""
-        self.updated_at = 0
-        """When the tenant last changed the endpoint."""
-        self.resumed_in: int | None = None
-        """Milliseconds after which the endpoint certainly has a job that resumes it, while the
-        endpoint waits for that job; otherwise None."""
-
-    def learn(self, endpoint: WebhookEndpoint) -> None:
-        """Try the endpoint at once if its tenant has changed it."""
-        if endpoint.updated_at != self.updated_at:
-            self.updated_at = endpoint.updated_at
-            self.failures = self.retry_at = 0
-
-    def is_ready(self, owed: OwedStream, now: int) -> bool:
-        """Return True if the next event of a stream may be posted now; if not, note when it may
-        be."""
-        refusal = owed.refused(self.updated_at)
-        if refusal is None or refusal.retry_at <= now:
-            return True
-        self.refused_until = min(self.refused_until or refusal.retry_at, refusal.retry_at)
-        return False
-
-    def back_off(self, now: int) -> None:
-        """Leave the endpoint alone for a while; several failures at once count as one."""
-        if now >= self.retry_at:
-            self.failures += 1
-            wait_ms = min(model.BACK_OFF_MS * 2 ** (self.failures - 1), model.BACK_OFF_MS_MAX)
-            self.retry_at = now + wait_ms
 
 
 class WebhookCouriers:
@@ -336,14 +290,14 @@ class WebhookCouriers:
         now = self._clock.now()
         if result.outcome == "taken":
             self.delivered += 1
-            courier.failures = courier.retry_at = 0
+            courier.take(now)
             await self._health.took(endpoint)
             return True
         self.failed_attempts += 1
         if result.outcome == "refused":
             return await self._is_set_aside(courier, endpoint, owed, event, result)
-        courier.back_off(now)
-        await self._health.failed(endpoint, result, now)
+        if courier.back_off(now, owed.stream, event.sequence) or result.outcome == "gone":
+            await self._health.failed(endpoint, result, now)
         return False
 
     async def _is_set_aside(

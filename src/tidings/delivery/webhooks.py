@@ -13,7 +13,8 @@ from typing import Final
 
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.owing import OweEntries
-from tidings.delivery.webhook_couriers import Name, WebhookCouriers
+from tidings.delivery.courier import Name
+from tidings.delivery.webhook_couriers import WebhookCouriers
 from tidings.model.ids import ChatId
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import Unavailable

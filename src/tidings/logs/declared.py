@@ -215,9 +215,15 @@ ACTIONS: Final[dict[str, Action]] = {
     "push_waits": Action(
         "A push notice was not sent, because the store does not answer.",
     ),
+    "push_replayed": Action(
+        "A process that has started looked at the messages of the last two minutes again: their "
+        "push notices may have waited in the memory of the process before.",
+        ("count",),
+    ),
     "webhook_fails": Action(
         "A webhook endpoint of a tenant fails or does not answer. It is tried again, after ten "
-        "minutes at the latest; its events wait.",
+        "minutes at the latest; its events wait. A single failure of an endpoint that takes events "
+        "is not logged.",
         ("tenant", "webhook", "reason"),
     ),
     "webhook_set_aside": Action(

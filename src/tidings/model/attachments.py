@@ -122,6 +122,9 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int = 0
     scheduled_id: str | None = None
     """The scheduled message for which the upload is reserved; None if there is none."""
+    kept_until: int | None = None
+    """Time until which the bytes are kept although nobody in the chat can read them, because the
+    message was reported; None if it was not."""
 
     @property
     def offset(self) -> int:

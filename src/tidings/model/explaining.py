@@ -115,6 +115,18 @@ What = Literal[
     "muted",
     "blocked",
     "deactivated",
+    "push_waiting",
+    "push_claimed",
+    "pushed",
+    "push_refused",
+    "push_not_sent",
+    "push_unknown",
+    "push_device_removed",
+    "push_skipped",
+    "push_dropped",
+    "push_failed",
+    "push_off",
+    "push_no_device",
 ]
 
 

@@ -46,6 +46,8 @@ CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT
 """A session id is a ULID too."""
+REPORT: Final = CHAT
+"""The id of a report is a ULID too."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SCHEDULED: Final = re.compile(r"[0-9a-f]{32}")

@@ -13,13 +13,13 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER
-from tidings.model.inbox_refusals import ActionNotFound
 from tidings.model.notification_states import (
     BroadcastStates,
     Mark,
     NotificationStates,
     StateKind,
 )
+from tidings.model.outgoing_refusals import ActionNotFound
 from tidings.model.preferences import CategoryRule, Preferences
 from tidings.model.refusals import ContentTooLarge, Invalid, SchemaVersionConflict
 

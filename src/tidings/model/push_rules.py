@@ -28,7 +28,7 @@ Reason = Literal[
 - `blocked`: the member blocks the sender.
 - `taken`: a device that is not away has taken it in time.
 - `muted`: the member muted the chat; messages that mention the member may be excepted.
-- `quiet`: the member does not want notices now.
+- `quiet`: the member has quiet hours.
 - `not_claimed`: the member has read it, left the chat, or was notified already.
 - `content_gone`: it was redacted, has expired or was erased since.
 """

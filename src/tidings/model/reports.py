@@ -11,7 +11,7 @@ import msgspec
 
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.limits import DAY_MS
+from tidings.model.limits import DAY_MS, SECOND_MS
 
 ReportReason = Literal["spam", "abuse", "illegal", "other"]
 ReportState = Literal["open", "resolved", "dismissed"]
@@ -20,6 +20,8 @@ ReportAction = Literal["redact", "remove", "ban"]
 REPORT_STATES: Final[tuple[ReportState, ...]] = ("open", "resolved", "dismissed")
 REPORT_MS: Final = 90 * DAY_MS
 """Time after which a report is removed."""
+REPORTING_MS: Final = 10 * 60 * SECOND_MS
+"""Time for which the files of a message are kept while it is being reported."""
 USER_DAY_REPORTS_MAX: Final = 50
 """Number of reports that a user can make per day."""
 REPORT_TEXT_CHARS_MAX: Final = 1_000
@@ -57,6 +59,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     action: ReportAction | None = None
     """What the tenant did last because of the report."""
     updated_at: int | None = None
+    files: bytes | None = None
+    """The attachments of the message, as the entry stores them; None if it has none."""
 
     @property
     def subject(self) -> str:
@@ -77,4 +81,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             content_type=self.content_type,
             box=self.box,
             box_key=self.box_key,
+            files=self.files,
         )

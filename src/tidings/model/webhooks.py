@@ -29,6 +29,8 @@ REFUSED_WAITS_MS: Final = tuple(
     seconds * SECOND_MS for seconds in (5, 10, 30, 60, 180, 300, 600, 900, 1_500)
 )
 """Waiting times between these attempts, which together are an hour."""
+FIRST_BACK_OFF_MS: Final = SECOND_MS // 2
+"""How long an endpoint is left alone after its first failure, if it has just taken an event."""
 BACK_OFF_MS: Final = 5 * SECOND_MS
 BACK_OFF_MS_MAX: Final = 600 * SECOND_MS
 """Longest time between two requests to an endpoint that fails."""

@@ -19,6 +19,20 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 """Addresses that a gateway translates to the IPv4 address in their last four bytes."""
 
+_NOT_PUBLIC: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16",  # services of Azure for the machine that asks
+            "192.0.0.0/24",  # protocols; 192.0.0.192 is a metadata service of Oracle
+            "192.88.99.0/24",  # gateways of 6to4, which are not used any more
+            "3fff::/20",  # documentation
+            "fec0::/10",  # addresses of a site, which are not used any more
+        ),
+    )
+)
+"""Networks that are not public either, although Python's `is_global` says so in some versions."""
+
 
 class AddressRefused(OSError):
     """The server may not connect to this address."""
@@ -35,7 +49,13 @@ def may_connect(host: str, allowed: Networks, *, is_secure: bool) -> bool:
     address = _meant(ipaddress.ip_address(host.partition("%")[0]))
     if any(address in network for network in allowed):
         return True
-    return is_secure and address.is_global and not address.is_multicast and not address.is_reserved
+    return is_secure and _is_public(address)
+
+
+def _is_public(address: _Address) -> bool:
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC)
 
 
 def _meant(address: _Address) -> _Address:

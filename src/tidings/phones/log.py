@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 
 from tidings.metrics import declared
-from tidings.ports.delivery import MessageNotice, Push, Sms
+from tidings.ports.delivery import MessageNotice, NoticesEnded, Push, Sms
 
 sms_log = logging.getLogger("tidings.sms")
 
@@ -25,8 +25,12 @@ _sms_conforms: type[Sms] = LogSms
 class LogPush:
     """Push service that logs one line for each batch of notices. Notices have no content."""
 
+    def __init__(self, ended: NoticesEnded) -> None:
+        self._ended = ended
+
     async def send(self, notices: Sequence[MessageNotice]) -> None:
         declared.push.counts["sent"] += 1
+        self._ended(notices, "sent", "")
         push_log.info(
             "push",
             extra={

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 
 import aiohttp
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from tidings.metrics import declared
 from tidings.metrics.meters import Reading, report
 from tidings.model.ids import message_id, tenant_of, user_id
-from tidings.ports.delivery import MessageNotice, Push
+from tidings.ports.delivery import MessageNotice, NoticesEnded, Push
 from tidings.ports.world import Clock
 from tidings.tenant_queues import TenantQueues
 from tidings.wire.events import DELIVERY_HEADER, delivery_id, signed_headers
@@ -43,7 +43,7 @@ _OUTCOMES: Final = {2: "accepted", 4: "refused"}
 _encode = msgspec.json.Encoder().encode
 
 
-class PushRecord(msgspec.Struct):
+class OperatorNotice(msgspec.Struct):
     """A push notice, as it is sent to the webhook."""
 
     tenant: str
@@ -57,7 +57,14 @@ class PushRecord(msgspec.Struct):
 class PushBody(msgspec.Struct):
     """Body of a request to the webhook."""
 
-    notices: list[PushRecord]
+    notices: list[OperatorNotice]
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """Notices that are posted together."""
+
+    body: bytes
+    notices: tuple[MessageNotice, ...]
 
 
 class WebhookPush:
@@ -73,18 +80,21 @@ class WebhookPush:
         secrets: Sequence[bytes],
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
+        ended: NoticesEnded,
         seconds_max: float = POST_SECONDS_MAX,
     ) -> None:
         """Create the service; each request is signed with every secret, the newest first.
 
-        `back_off(n)` waits a few seconds at most before the n-th retry.
+        `back_off(n)` waits a few seconds at most before the n-th retry. `ended` is called with what
+        became of each batch.
         """
+        self._ended = ended
         self._url = url
         self._secrets = secrets
         self._seconds_max = seconds_max
         self._clock = clock
         self._back_off = back_off
-        self._waiting: TenantQueues[bytes] = TenantQueues(
+        self._waiting: TenantQueues[_Batch] = TenantQueues(
             "push",
             tenant_max=TENANT_BATCHES_MAX,
             total_max=BATCHES_MAX,
@@ -109,12 +119,14 @@ class WebhookPush:
 
     async def send(self, notices: Sequence[MessageNotice]) -> None:
         """Queue one batch per tenant, without waiting for the webhook."""
-        by_tenant = sorted((_record(notice) for notice in notices), key=_tenant)
-        for tenant, records in groupby(by_tenant, key=_tenant):
-            loser = await self._waiting.put(tenant, _encode(PushBody(list(records))))
-            if loser is not None:
+        for tenant, some in groupby(sorted(notices, key=_tenant), key=_tenant):
+            own = tuple(some)
+            body = _encode(PushBody([_record(notice) for notice in own]))
+            dropped = await self._waiting.put(tenant, _Batch(body, own))
+            if dropped is not None:
                 self.dropped += 1
-                self._warn("the webhook does not keep up", loser)
+                self._ended(dropped.item.notices, "dropped", "")
+                self._warn("the webhook does not keep up", dropped.tenant)
 
     async def close(self) -> None:
         """Wait up to `CLOSE_SECONDS_MAX` for the waiting batches to be posted, then stop."""
@@ -130,24 +142,27 @@ class WebhookPush:
 
     async def _post_all(self, http: aiohttp.ClientSession) -> None:
         while True:
-            tenant, body = await self._waiting.get()
+            tenant, batch = await self._waiting.get()
             try:
-                await self._post(http, tenant, body)
+                await self._post(http, tenant, batch)
             finally:
                 await self._waiting.done(tenant)
 
-    async def _post(self, http: aiohttp.ClientSession, tenant: str, body: bytes) -> None:
-        reason = ""
+    async def _post(self, http: aiohttp.ClientSession, tenant: str, batch: _Batch) -> None:
+        reason, result = "", _result(0)
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            status, reason = await self._attempt(http, body)
-            if 200 <= status < 300:
+            status, reason = await self._attempt(http, batch.body)
+            result = _result(status)
+            if result == "sent":
                 self.posted += 1
+                self._ended(batch.notices, result, "")
                 return
-            if 400 <= status < 500 and status != 429:
+            if result == "refused":
                 break  # a repeated request would be refused again
             if attempt < ATTEMPTS_MAX:
                 await self._back_off(attempt)
         self.failed += 1
+        self._ended(batch.notices, result, reason)
         self._warn(f"the webhook did not accept notices: {reason}", tenant)
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
@@ -184,13 +199,22 @@ def _readings(push: WebhookPush) -> list[Reading]:
     return [(declared.push, outcome, count) for outcome, count in outcomes.items()]
 
 
-def _tenant(record: PushRecord) -> str:
-    return record.tenant
+def _tenant(notice: MessageNotice) -> str:
+    return tenant_of(notice.sender)
 
 
-def _record(notice: MessageNotice) -> PushRecord:
-    return PushRecord(
-        tenant=tenant_of(notice.sender),
+def _result(status: int) -> Literal["sent", "refused", "not_sent", "unknown"]:
+    """Return what a status of the webhook says about the notices; 0 means no answer."""
+    if 200 <= status < 300:
+        return "sent"
+    if 400 <= status < 500 and status != 429:
+        return "refused"
+    return "not_sent" if status else "unknown"
+
+
+def _record(notice: MessageNotice) -> OperatorNotice:
+    return OperatorNotice(
+        tenant=_tenant(notice),
         chat=notice.chat_id,
         sequence=notice.sequence,
         message_id=message_id(notice.chat_id, notice.sequence),

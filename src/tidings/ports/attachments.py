@@ -82,12 +82,18 @@ class Uploads(Protocol):
         expires at this time."""
         ...
 
+    async def keep_bytes(self, owner: UserKey, attachment_id: str, until: int) -> None:
+        """Keep the bytes of an upload until this time, or longer if they are already kept for
+        longer; do nothing if there is no such upload."""
+        ...
+
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         """Return the ids of some of a user's uploads."""
         ...
 
     async def visit_all(self, owner: UserKey, at: int) -> None:
-        """Let the sweeper visit all uploads of a user at this time, or sooner."""
+        """Let the sweeper visit all uploads of a user at this time, even those that it is visiting
+        now."""
         ...
 
     async def due(self, now: int, limit: int) -> list[Visit]:
@@ -117,6 +123,12 @@ class Blobs(Protocol):
 
     Nobody sees a part before it is complete. Parts never change.
     """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether every read is a request to another machine, so that few large reads are
+        faster."""
+        ...
 
     async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
         """Store a part, which consists of these pieces. It is durable when this returns.

@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.model.entries import Entry, Head, Kind
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.push_results import PushResult
 from tidings.ports.bus import InboxEvent
 
 
@@ -33,6 +34,10 @@ class PushMute(msgspec.Struct, frozen=True):
     def holds(self, now: int, *, is_mention: bool) -> bool:
         """Return True if the member gets no push notice of a message."""
         return self.until > now and not (is_mention and self.except_mentions)
+
+
+NoticesEnded = Callable[[Sequence[MessageNotice], PushResult, str], None]
+"""Keeps what became of notices, with a reason, or an empty text."""
 
 
 class Push(Protocol):

@@ -27,11 +27,14 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.reports import ReportAction, ReportReason, ReportState
 from tidings.model.roles import Role
 from tidings.ports.audit import Act, Actor, Outcome
-from tidings.ports.export_file_facts import FileFacts
+from tidings.ports.export_feature_facts import (
+    ErasureFact,
+    FileFacts,
+    PushFacts,
+    TenantJobFact,
+    WebhookFact,
+)
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_push_facts import PushFacts
-from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.sessions import RevokedKind
 
 
@@ -198,6 +201,7 @@ class ReportFact(FactBase, frozen=True, kw_only=True, tag="report"):
     note_key: int = 0
     action: ReportAction | None = None
     updated_at: int | None = None
+    files: bytes | None = None
 
 
 class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):

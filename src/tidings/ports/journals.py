@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port for what gateways have in memory of the delivery to one user: open connections, and the last
-steps of delivery. A restart of a gateway forgets all of it."""
+"""Ports for what processes have in memory of the delivery to one user: open connections, the last
+steps of delivery, and the last push notices. A restart of a process forgets all of it."""
 
 from typing import Literal, Protocol
 
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.push_results import PushResult
 
 Step = Literal[
     "handed_to_gateway",
@@ -145,6 +146,26 @@ class NoJournals:
     async def trace(self, _question: TraceQuestion) -> list[GatewayTrace]:
         """Return no answers."""
         return []
+
+
+class PushRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process knows about the push notices of a message or notification to a user."""
+
+    result: PushResult
+    at: int | None = None
+    """None if it is not known when, or if it holds now."""
+    place: str | None = None
+    """The device, or what else got the notice."""
+    reason: str = ""
+    """A short text of the push service or the provider, without tokens, addresses or content."""
+
+
+class PushJournals(Protocol):
+    """Asks the processes that send push notices."""
+
+    async def find(self, question: JournalQuestion) -> list[PushRecord]:
+        """Return what the processes know that answer within a second."""
+        ...
 
 
 _conforms: type[Journals] = NoJournals

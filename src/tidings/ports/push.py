@@ -7,14 +7,14 @@ once. The caller keeps credentials and targets, claims a notice before it is sen
 notice only after the outcome `not_sent`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.push import PushRegistration, PushSettings
-from tidings.ports.delivery import PushMute
+from tidings.ports.delivery import EntryWritten, PushMute
 from tidings.ports.people import Listed
 
 ProviderName = Literal["webpush", "fcm", "apns", "webhook"]
@@ -233,12 +233,31 @@ class PushClaims(Protocol):
         ...
 
 
-class PushPreferences(Protocol):
-    """Knows when users want push notices."""
+class RecentChats(Protocol):
+    """Finds the chats to which something was written shortly before this process started."""
 
-    async def allows(self, user: UserKey, inbox: str | None, category: str | None) -> bool:
-        """Return True if the user may be notified now: of a notification in this inbox and
-        category, or of a message if there is no inbox.
+    def note(self, written: Sequence[EntryWritten]) -> None:
+        """Learn what the relay reads from the store's stream of changes. An engine without such a
+        stream ignores it."""
+        ...
+
+    def written_since(self, since: int, *, of_everybody: bool) -> AsyncIterator[ChatId]:
+        """Yield the chats that may have entries from between this time and the start of the
+        process, each once. The time is at most a few minutes before the start.
+
+        Without `of_everybody`, chats of tenants that never used push may be left out.
+
+        Raises:
+            StoreUnavailable: The store cannot be read now.
+        """
+        ...
+
+
+class PushPreferences(Protocol):
+    """Knows when users want to be notified of messages."""
+
+    async def allows(self, user: UserKey) -> bool:
+        """Return True if the user may be notified of messages now.
 
         Raises:
             StoreUnavailable: The preferences cannot be read now.

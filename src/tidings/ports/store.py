@@ -26,7 +26,7 @@ from tidings.ports.log import Log
 from tidings.ports.moderation import Blocks, Reports
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.preferences import PreferenceStore
-from tidings.ports.push import PushClaims, PushStore
+from tidings.ports.push import PushClaims, PushStore, RecentChats
 from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.ports.search import SearchIndex
 from tidings.ports.secrets import DataKeys, Deployment
@@ -141,6 +141,8 @@ class Store(Protocol):
     def push(self) -> PushStore: ...
     @property
     def push_claims(self) -> PushClaims: ...
+    @property
+    def recent_chats(self) -> RecentChats: ...
     @property
     def invites(self) -> InviteStore: ...
     @property

@@ -61,6 +61,10 @@ class TenantJob(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, phase=phase, pending=(), cursor=None)
 
 
+JOB_ID_CHARS_MAX: Final = 200
+"""More characters than the id of any job has."""
+
+
 def job_id_of(kind: JobKind, subject: str) -> str:
     """Return the id of the only job of this kind about a subject, such as `delete-user-ann`."""
     noun, _, verb = kind.partition(".")

@@ -221,9 +221,9 @@ def delete_user() -> Cost:
     through its seven parts, and goes through all of them again at the end. A part takes one step,
     or three if it removes items, as three parts do here. For each step, a round looks for jobs
     twice, and the job is leased and recorded. The last record has the signed receipt, which takes
-    three more units.
+    four more units.
     """
-    steps, receipt_units = 1 + 3 * 3 + 4 + 1, 3
+    steps, receipt_units = 1 + 3 * 3 + 4 + 1, 4
     begun = [
         _reads("show_user", "users", 0.5),
         _reads("find_job", "tenants", 1),

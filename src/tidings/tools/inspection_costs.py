@@ -30,7 +30,9 @@ def _writes(pattern: str, table: str, units: float) -> Charge:
 def explain(members: int, count: int, content: int) -> Cost:
     """Return the cost of explaining what became of a message on its way to a member who is offline.
 
-    The log has `count` entries from the message on.
+    The log has `count` entries from the message on. If the member has not received the message, and
+    no push notice is known, the push settings of the tenant and the devices of the member are read,
+    too, unless they are cached.
     """
     since = strong_units(count * (MESSAGE_BYTES + content))
     return Cost(

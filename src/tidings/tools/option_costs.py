@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What replies, mentions, files, posts by the tenant, pins, searches and scheduled messages cost on
-DynamoDB, in a direct chat with nobody connected."""
+"""What replies, mentions, files, posts by the tenant, pins, searches, scheduled messages, webhooks
+and push cost on DynamoDB, in a direct chat with nobody connected."""
 
 from typing import Final
 
@@ -134,5 +134,20 @@ def webhook_event() -> Cost:
             Charge("list_owed", "inbox", Units(read=2 * OWED_SHARDS), 2 * OWED_SHARDS),
             Charge("read_entry", "messages", Units(read=1)),
             _of_scheduled("finish_owed", 1),
+        ]
+    )
+
+
+def push_notice(content: int) -> Cost:
+    """Return the cost of a push notice to one device, besides that of the message: the mute of the
+    member, the claim, the message, and the user and session of the device. The badge was counted
+    less than a minute ago, and nobody has preferences."""
+    return Cost(
+        [
+            Charge("read_mute", "chat_memberships", Units(read=1)),
+            Charge("claim_push", "delivery_state", Units(write=1)),
+            Charge("read_entry", "messages", Units(read=strong_units(MESSAGE_BYTES + content))),
+            Charge("check_user", "users", Units(read=1)),
+            Charge("read_session", "sessions", Units(read=1)),
         ]
     )

@@ -6,17 +6,16 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tests.support.cluster import Cluster, Services, many_processes
 from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
-from tests.support.dynamo_tables import drop_tables, make_tables, new_prefix
+from tests.support.dynamo_tables import some_tables
 from tests.support.services import KafkaBroker, RedisServer
 from tidings.buses.kafka_clients import Topics
-from tidings.stores.dynamodb.client.retrying import Unanswered
 
 GATEWAYS: Final = ("gateway-1", "gateway-2")
 WORKERS: Final = ("worker-1", "worker-2")
@@ -25,7 +24,6 @@ ROLES: Final = {
     **dict.fromkeys(WORKERS, "worker"),
     "relay": "relay",
 }
-TABLES_ATTEMPTS_MAX: Final = 10
 STARTED_AT_ONCE: Final = 3
 
 
@@ -117,7 +115,7 @@ async def a_fleet(
     launchers: Mapping[str, Path] | None = None,
 ) -> AsyncIterator[Fleet]:
     """A running fleet; `launchers` are scripts that some of the processes run in place of us."""
-    async with _tables(dynamodb) as prefix, dynamo_proxy(dynamodb) as store:
+    async with some_tables(dynamodb) as prefix, dynamo_proxy(dynamodb) as store:
         services = Services(store.address, kafka.address, redis.address)
         settings = many_processes(services, prefix) | {"push": "log", "limits": "off"}
         cluster = Cluster(folder, settings, ROLES)
@@ -128,20 +126,3 @@ async def a_fleet(
             yield Fleet(cluster, kafka, redis, store, prefix)
         finally:
             await cluster.kill()
-
-
-@asynccontextmanager
-async def _tables(endpoint: str) -> AsyncIterator[str]:
-    """Tables for a while. A service that has just started may be slow to make the first."""
-    for _ in range(TABLES_ATTEMPTS_MAX):
-        prefix = new_prefix()
-        with suppress(Unanswered):
-            await make_tables(endpoint, prefix)
-            break
-    else:
-        raise TimeoutError("the tables cannot be made")
-    try:
-        yield prefix
-    finally:
-        with suppress(Unanswered):
-            await drop_tables(endpoint, prefix)

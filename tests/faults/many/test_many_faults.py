@@ -17,7 +17,7 @@ from tests.faults.many.many_run import run_fleet
 from tests.faults.many.nemesis import Nemesis
 from tests.faults.many.report import Enough
 from tests.faults.many.roaming import Roamer
-from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import KafkaBroker, RedisServer
 
 SHORT: Final = Enough(
     acknowledged=80,
@@ -126,12 +126,12 @@ def no_exceptions(fleet: Fleet) -> list[str]:
 async def test_nothing_is_lost_or_leaked_whatever_fails(
     tmp_path: Path,
     say: Say,
-    own_dynamodb: DynamoDBLocal,
+    dynamodb_endpoint: str,
     own_kafka: KafkaBroker,
     own_redis: RedisServer,
 ) -> None:
     async with a_fleet(
-        tmp_path / "fleet", dynamodb=own_dynamodb.address, kafka=own_kafka, redis=own_redis
+        tmp_path / "fleet", dynamodb=dynamodb_endpoint, kafka=own_kafka, redis=own_redis
     ) as fleet:
         report = await run_fleet(fleet, seed=1, harm=one_after_the_other)
     say(f"many processes, seed 1: {report.outcome(SHORT)}: {report}")
@@ -145,7 +145,7 @@ async def test_nothing_is_lost_or_leaked_whatever_fails(
 async def test_nothing_is_lost_or_leaked_for_a_long_time(
     tmp_path: Path,
     say: Say,
-    own_dynamodb: DynamoDBLocal,
+    dynamodb_endpoint: str,
     own_kafka: KafkaBroker,
     own_redis: RedisServer,
     seed: int,
@@ -154,7 +154,7 @@ async def test_nothing_is_lost_or_leaked_for_a_long_time(
         await at_random(nemesis, roamers, SOAK_SECONDS, seed)
 
     async with a_fleet(
-        tmp_path / "fleet", dynamodb=own_dynamodb.address, kafka=own_kafka, redis=own_redis
+        tmp_path / "fleet", dynamodb=dynamodb_endpoint, kafka=own_kafka, redis=own_redis
     ) as fleet:
         report = await run_fleet(fleet, seed=seed, harm=harm)
     say(f"many processes, seed {seed}: {report.outcome(LONG)}: {report}")

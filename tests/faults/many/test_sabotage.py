@@ -13,7 +13,7 @@ from tests.faults.many.fleet import GATEWAYS, WORKERS, a_fleet
 from tests.faults.many.many_run import Harm, run_fleet
 from tests.faults.many.nemesis import Nemesis
 from tests.faults.many.roaming import Roamer
-from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import KafkaBroker, RedisServer
 from tidings.model.push_rules import YOUNG_MS_MAX
 
 HERE: Final = Path(__file__).parent
@@ -59,7 +59,7 @@ async def grow_old(_nemesis: Nemesis, _roamers: list[Roamer]) -> None:
 async def test_a_planted_bug_is_found(
     tmp_path: Path,
     say: Say,
-    own_dynamodb: DynamoDBLocal,
+    dynamodb_endpoint: str,
     own_kafka: KafkaBroker,
     own_redis: RedisServer,
     script: str,
@@ -70,7 +70,7 @@ async def test_a_planted_bug_is_found(
 ) -> None:
     async with a_fleet(
         tmp_path / "fleet",
-        dynamodb=own_dynamodb.address,
+        dynamodb=dynamodb_endpoint,
         kafka=own_kafka,
         redis=own_redis,
         launchers=dict.fromkeys(processes, HERE / script),

@@ -38,8 +38,10 @@ from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.attachments")
 
-FRAMES_AT_ONCE: Final = 4
-"""Frames that are read from the store together."""
+REMOTE_FRAMES_AT_ONCE: Final = 4
+"""Frames that are read with one request to another machine. On this machine, frames are read one by
+one: the allocator reuses the memory of one frame, but not that of several, which then takes most of
+the time of a read."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
 """The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
@@ -175,12 +177,13 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         self, attachment_id: str, cipher: FileCipher, part: BlobPart, start: int, end: int
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a part from `start` up to `end`."""
-        for frame in range(start // FRAME_BYTES, -(-end // FRAME_BYTES), FRAMES_AT_ONCE):
+        at_once = REMOTE_FRAMES_AT_ONCE if self.blobs.is_remote else 1
+        for frame in range(start // FRAME_BYTES, -(-end // FRAME_BYTES), at_once):
             sealed = await self.blobs.read(
                 attachment_id,
                 part.name,
                 frame * SEALED_FRAME_BYTES,
-                FRAMES_AT_ONCE * SEALED_FRAME_BYTES,
+                at_once * SEALED_FRAME_BYTES,
             )
             at = frame * FRAME_BYTES
             try:
@@ -192,7 +195,7 @@ class ReadAttachment(msgspec.Struct, frozen=True):
             except ValueError as error:
                 _report(attachment_id, str(error))
                 raise AttachmentLost from error
-            if at < min(end, (frame + FRAMES_AT_ONCE) * FRAME_BYTES):
+            if at < min(end, (frame + at_once) * FRAME_BYTES):
                 _report(attachment_id, f"part {part.name} is missing or too short")
                 raise AttachmentLost
 
@@ -238,10 +241,10 @@ async def _with(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterato
 
 def _span(size: int, first: int | None, last: int | None) -> tuple[int, int]:
     """Return the first byte to read, and the position after the last one."""
+    if (first or 0) >= size or (first is None and last == 0):
+        raise RangeRefused(size)
     if first is None:
         return (0 if last is None else max(size - last, 0)), size
-    if first >= size:
-        raise RangeRefused(size)
     return first, size if last is None else min(last + 1, size)
 
 

@@ -3,8 +3,9 @@
 
 The sweeper visits an upload when the time for sending it is over, and when the content of its
 message is removed or expires. The log decides: the bytes are deleted only if no message with
-content has the upload, or if the data key of its owner is destroyed. The bytes are deleted first,
-and then the upload, so a later visit finds everything that a crash leaves behind.
+content has the upload, or if the data key of its owner is destroyed. If the message was reported,
+its files are kept until the report expires. The bytes are deleted first, and then the upload, so a
+later visit finds everything that a crash leaves behind.
 """
 
 import asyncio
@@ -83,7 +84,9 @@ class SweepAttachments(msgspec.Struct, frozen=True):
         elif upload is not None:
             message = await self._message_of(upload)
             is_over = message is None or await self._is_unreadable(upload, message)
-            if message is not None and message.expires_at is not None:
+            if is_over and (kept_until := await self._kept_until(upload)) is not None:
+                is_over, next_at = False, kept_until
+            elif message is not None and message.expires_at is not None:
                 next_at = message.expires_at
         if is_over:
             await self._delete(visit.owner, visit.attachment_id)
@@ -118,6 +121,15 @@ class SweepAttachments(msgspec.Struct, frozen=True):
         if message.redacted or message.files is None or message.expired(self.clock.now()):
             return True
         return await self._is_erased(upload)
+
+    async def _kept_until(self, upload: Upload) -> int | None:
+        """Return until when the tenant may read the file, because its message was reported; None
+        if it may not."""
+        # The message may have been reported after the upload was read, and before it was redacted.
+        found = await self.uploads.get(upload.owner, upload.attachment_id)
+        kept_until = 0 if found is None else found.kept_until or 0
+        is_kept = kept_until > self.clock.now() and not await self._is_erased(upload)
+        return kept_until if is_kept else None
 
     async def _is_erased(self, upload: Upload) -> bool:
         key = (upload.owner, upload.box_key)

@@ -41,7 +41,7 @@ from tidings.model.file_refusals import (
     AttachmentUsed,
     OffsetConflict,
 )
-from tidings.model.ids import UserKey, tenant_of, ulid
+from tidings.model.ids import UserKey, tenant_of, ulid, ulid_time
 from tidings.model.refusals import Invalid
 from tidings.ports.attachments import Blobs, Uploads
 from tidings.ports.inboxes import InboxSettings
@@ -115,12 +115,13 @@ class CreateUpload(msgspec.Struct, frozen=True):
         """Return the new upload, which has no bytes yet."""
         _check_fields(name, content_type, size, width, height)
         await self.rules.check(tenant_of(owner), content_type, size)
-        meter = self.quotas.meter("attachment_bytes", tenant_of(owner))
+        meter = await self.quotas.current_meter("attachment_bytes", tenant_of(owner))
         if meter.left < size:
             raise self.quotas.reached()
-        now = self.clock.now()
+        # It counts before it is stored, so that uploads at the same time cannot exceed the quota.
+        meter.count(size)
         file = File(
-            attachment_id=ulid(now, self.chance.token(10)),
+            attachment_id=ulid(self.clock.now(), self.chance.token(10)),
             name=name,
             content_type=content_type,
             size=size,
@@ -128,18 +129,25 @@ class CreateUpload(msgspec.Struct, frozen=True):
             width=width,
             height=height,
         )
+        try:
+            return await self._store(owner, file)
+        except BaseException:
+            meter.count(-size)
+            raise
+
+    async def _store(self, owner: UserKey, file: File) -> Upload:
+        now = ulid_time(file.attachment_id)
         sealed = await seal_file(self.vault, owner, file)
         upload = Upload(
             owner=owner,
             attachment_id=file.attachment_id,
-            size=size,
+            size=file.size,
             box=sealed.box,
             box_key=sealed.box_key,
             created_at=now,
             expires_at=now + attachments.UPLOAD_MS,
         )
         await self.uploads.create(upload, upload.expires_at + attachments.LATE_BYTES_MS)
-        meter.count(size)
         return upload
 
 

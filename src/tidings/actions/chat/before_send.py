@@ -85,7 +85,7 @@ class HookAnswer(msgspec.Struct, frozen=True):
 
     verdict: Literal["allow", "decline", "replace"] = "allow"
     text: str = ""
-    content: str = ""
+    content: str | None = None
 
 
 _ALLOWED: Final = HookAnswer()
@@ -137,9 +137,16 @@ class BeforeSendHooks:
         self._circuits: LruCache[str, _Circuit] = LruCache(TENANTS_MAX)
 
     async def judge(
-        self, sender: UserKey, message: HookedMessage, *, is_asked: bool = True
+        self,
+        sender: UserKey,
+        message: HookedMessage,
+        *,
+        is_asked: bool = True,
+        has_files: bool = False,
     ) -> tuple[RetentionRule, Verdict]:
         """Return the rules of the sender's tenant, and the verdict of its hook.
+
+        `has_files` says that the edited message has files, which the hook is not told again.
 
         Raises:
             StoreUnavailable: The settings of the tenant cannot be read.
@@ -148,7 +155,7 @@ class BeforeSendHooks:
         rule = await self._retention.rule(tenant)
         if rule.hook is None or not is_asked:
             return rule, None
-        began, answer = monotonic(), await self._ask(rule.hook, tenant, message)
+        began, answer = monotonic(), await self._ask(rule.hook, tenant, message, has_files)
         outcome = "failed" if answer is None else answer.verdict
         declared.before_send_seconds.of[outcome].observe(monotonic() - began)
         if answer is None:
@@ -158,7 +165,7 @@ class BeforeSendHooks:
         return rule, answer.content if answer.verdict == "replace" else None
 
     async def _ask(
-        self, hook: BeforeSend, tenant: str, message: HookedMessage
+        self, hook: BeforeSend, tenant: str, message: HookedMessage, has_files: bool
     ) -> HookAnswer | None:
         """Return the answer of the hook; None if there is none."""
         circuit = self._circuits.get(tenant)
@@ -175,7 +182,7 @@ class BeforeSendHooks:
             body = HookBody("message.before_send", rfc3339(now), message)
             secrets = hook_secrets(self._digest, tenant, hook.secret_version)
             answered = await self._posts.post(hook.url, _encode(body), secrets, hook.timeout_ms)
-            answer = self._read(answered)
+            answer = self._read(answered, may_be_empty=has_files or bool(message.attachments))
         except PostFailed as failed:
             self._note_failure(circuit, tenant, str(failed))
             return None
@@ -184,13 +191,13 @@ class BeforeSendHooks:
         circuit.failures = circuit.retry_at = 0
         return answer
 
-    def _read(self, answered: bytes) -> HookAnswer:
+    def _read(self, answered: bytes, *, may_be_empty: bool) -> HookAnswer:
         if not answered.strip():
             return _ALLOWED
         try:
             answer = _decode(answered)
-            if answer.verdict == "replace":
-                self._check(answer.content)
+            if answer.verdict == "replace" and (answer.content != "" or not may_be_empty):
+                self._check(answer.content or "")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal):
             raise PostFailed("the answer is not valid") from None
         return answer

@@ -20,6 +20,7 @@ from tidings.metrics.meters import report
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
+from tidings.model.file_refusals import AttachmentUsed
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
     ChatBusy,
@@ -307,10 +308,14 @@ class Repeats:
         except Exception:
             request.refused(StoreUnavailable())
             raise
-        if sent is not None and _is_same(request.key, sent) and sent.entry is not None:
+        if sent is None or sent.entry is None:
+            request.refused(refusal)
+        elif _is_same(request.key, sent):
             request.replayed(sent.entry)
         else:
-            request.refused(refusal)
+            # The files may be used by the very message that has this client_message_id.
+            is_used = isinstance(refusal, AttachmentUsed)
+            request.refused(SendConflict() if is_used else refusal)
 
 
 def needs_no_key(chat_queue: ChatQueue, request: AppendRequest, sequence: int) -> bool:

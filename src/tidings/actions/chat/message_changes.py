@@ -92,7 +92,7 @@ class Edit(msgspec.Struct, frozen=True):
             content_type=target.content_type or PLAIN_TEXT,
             sequence=target.sequence,
         )
-        _, verdict = await hooks.judge(target.sender, edit)
+        _, verdict = await hooks.judge(target.sender, edit, has_files=target.files is not None)
         if isinstance(verdict, Refusal):
             raise verdict
         return content if verdict is None else verdict

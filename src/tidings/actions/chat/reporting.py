@@ -14,8 +14,9 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.bans import FOR_EVER, BanUser
 from tidings.actions.identity.caller import Caller, listing_owner, require_tenant
 from tidings.model import limits
+from tidings.model.attachments import attached_ids
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of, user_id
+from tidings.model.ids import REPORT, ChatId, UserKey, tenant_itself, tenant_of, ulid_time, user_id
 from tidings.model.refusals import (
     ChatBusy,
     Invalid,
@@ -26,12 +27,14 @@ from tidings.model.refusals import (
 )
 from tidings.model.reports import (
     REPORT_MS,
+    REPORTING_MS,
     USER_DAY_REPORTS_MAX,
     Report,
     ReportAction,
     ReportReason,
     ReportState,
 )
+from tidings.ports.attachments import Uploads
 from tidings.ports.log import Log
 from tidings.ports.moderation import Reports
 from tidings.ports.people import Tenants, UserStore
@@ -48,6 +51,7 @@ class MakeReport(msgspec.Struct, frozen=True):
 
     reports: Reports
     log: Log
+    uploads: Uploads
     users: UserStore
     vault: Vault
     budgets: Budgets
@@ -72,7 +76,12 @@ class MakeReport(msgspec.Struct, frozen=True):
             RateLimited: The reporter has made too many reports today.
         """
         message = await find_message(self.log, reporter, chat, sequence)
-        is_gone = message.redacted or message.expired(self.clock.now())
+        _check_other(reporter, message.sender)
+        if message.files is not None and not self._is_gone(message):
+            await self._keep(message.sender, message.files, self.clock.now() + REPORTING_MS)
+            # If it still has its content, a later redaction finds that its files are kept.
+            message = await find_message(self.log, reporter, chat, sequence)
+        is_gone = self._is_gone(message)
         copied = {
             "chat_id": chat,
             "sequence": sequence,
@@ -81,6 +90,7 @@ class MakeReport(msgspec.Struct, frozen=True):
             "sent_at": message.created_at,
             "box": None if is_gone else message.box,
             "box_key": 0 if is_gone else message.box_key,
+            "files": None if is_gone else message.files,
         }
         return await self._add(reporter, message.sender, reason, comment, copied)
 
@@ -96,7 +106,11 @@ class MakeReport(msgspec.Struct, frozen=True):
         """
         if await self.users.missing([user]):
             raise UserNotFound
+        _check_other(reporter, user)
         return await self._add(reporter, user, reason, comment, {})
+
+    def _is_gone(self, message: Entry) -> bool:
+        return message.redacted or message.expired(self.clock.now())
 
     async def _add(
         self,
@@ -106,8 +120,6 @@ class MakeReport(msgspec.Struct, frozen=True):
         comment: str | None,
         copied: Mapping[str, object],
     ) -> str:
-        if reporter == reported:
-            raise Invalid("you cannot report yourself")
         now = self.clock.now()
         await self._spend(reporter, now)
         report_id = new_ulid(self.clock, self.chance)
@@ -125,9 +137,22 @@ class MakeReport(msgspec.Struct, frozen=True):
             expires_at=now + REPORT_MS,
             **fields,  # type: ignore[arg-type]
         )
+        return await self._store(report)
+
+    async def _store(self, report: Report) -> str:
+        """Store the report, keep the files of its message as long, and raise an event.
+
+        A repeat does this too, because the process may have died before, but it keeps the files no
+        longer than the first report.
+        """
         report_id = await self.reports.add(report)
+        await self._keep(report.reported, report.files, ulid_time(report_id) + REPORT_MS)
         await self._raise(report, report_id)
         return report_id
+
+    async def _keep(self, sender: UserKey, files: bytes | None, until: int) -> None:
+        for name in attached_ids(files):
+            await self.uploads.keep_bytes(sender, name, until)
 
     async def _raise(self, report: Report, report_id: str) -> None:
         data = {
@@ -206,7 +231,9 @@ class ReadReports(msgspec.Struct, frozen=True):
         Raises:
             ReportNotFound: The tenant has no such report.
         """
-        found = await self.reports.find(tenant, report_id, self.clock.now())
+        found = None
+        if REPORT.fullmatch(report_id) is not None:
+            found = await self.reports.find(tenant, report_id, self.clock.now())
         if found is None:
             raise ReportNotFound
         return found
@@ -295,6 +322,11 @@ class ChangeReport(msgspec.Struct, frozen=True):
             with suppress(MemberNotFound):  # who left meanwhile needs not be removed
                 name = user_id(report.reported)
                 await self.remove(caller, report.tenant, report.chat_id, name)
+
+
+def _check_other(reporter: UserKey, reported: UserKey) -> None:
+    if reporter == reported:
+        raise Invalid("you cannot report yourself")
 
 
 def _comment_of(report_id: str) -> str:

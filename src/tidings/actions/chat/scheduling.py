@@ -28,7 +28,7 @@ from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.credential_status import CredentialStatus
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendOptions
-from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.model.ids import SCHEDULED, ChatId, UserKey, tenant_of
 from tidings.model.refusals import (
     Invalid,
     LimitReached,
@@ -183,7 +183,7 @@ class Scheduling(msgspec.Struct, frozen=True):
             ScheduledTooLate: The message is not pending any more.
         """
         for _ in range(_ATTEMPTS_MAX):
-            found = await self.scheduled.get(user, scheduled_id)
+            found = await self._find(user, scheduled_id)
             if found is not None and found.state == "cancelled":
                 return
             before = await self._pending(user, scheduled_id)
@@ -257,8 +257,13 @@ class Scheduling(msgspec.Struct, frozen=True):
         if self.clock.now() > now + SETTLE_MS // 2:
             raise StoreUnavailable("the store is too slow to schedule a message")
 
+    async def _find(self, user: UserKey, scheduled_id: str) -> Scheduled | None:
+        if SCHEDULED.fullmatch(scheduled_id) is None:
+            return None
+        return await self.scheduled.get(user, scheduled_id)
+
     async def _pending(self, user: UserKey, scheduled_id: str) -> Scheduled:
-        found = await self.scheduled.get(user, scheduled_id)
+        found = await self._find(user, scheduled_id)
         if found is None or found.state == "cancelled":
             raise ScheduledNotFound
         if found.state != "pending":

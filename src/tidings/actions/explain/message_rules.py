@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 
 from tidings.actions.explain.presence import absence, open_connections
+from tidings.actions.explain.pushes import push_sentence
 from tidings.model.chats import ReceiptWithTimes
 from tidings.model.entries import Entry
 from tidings.model.explaining import Code, DeliveryVerdict
 from tidings.model.ids import UserKey
 from tidings.model.roles import Member
-from tidings.ports.journals import ConnectionProgress, FoundJournals, Progress
+from tidings.ports.journals import ConnectionProgress, FoundJournals, Progress, PushRecord
 from tidings.ports.people import User
 
 
@@ -39,6 +40,8 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     receipt: ReceiptWithTimes | None
     profile: User
     journals: FoundJournals
+    pushes: Sequence[PushRecord] = ()
+    """What is known about push notices."""
     blocked_at: int | None = None
     """When the user began to block the sender; None if the user does not."""
     is_muted: bool = False
@@ -52,6 +55,17 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     def sequence(self) -> int:
         """The sequence of the message."""
         return self.message.sequence
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether a member who could have the message has not confirmed it, as far as the receipt
+        shows."""
+        receipt = self.receipt
+        if receipt is None or receipt.receipt.delivered >= self.sequence:
+            return False
+        is_hidden = self.message.gone is not None or self.blocked_at is not None
+        is_off = self.profile.deactivated_at is not None or self.user == self.message.sender
+        return not is_hidden and not is_off
 
     @property
     def membership_change(self) -> Entry | None:
@@ -146,8 +160,7 @@ def _acknowledged(facts: MessageFacts) -> DeliveryVerdict | None:
 
 def _absent(facts: MessageFacts) -> DeliveryVerdict | None:
     more = " The user has muted the chat." if facts.is_muted else ""
-    if facts.message.silent:
-        more += " The message is silent, so no push notice was sent."
+    more += f" {push_sentence(facts.pushes)}"
     was_active = facts.receipt is not None and _has_moved(facts.receipt)
     return absence(facts.profile, facts.journals, was_active=was_active, more=more)
 

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain what became of a message on its way to a user.
 
-The facts come from the log, the user's receipt, the user's profile and the gateways. Nothing is
-stored for this, and nothing is guessed: a time that is not kept is missing.
+The facts come from the log, the user's receipt, the user's profile, the gateways, and the processes
+that send push notices. Nothing is stored for this, and nothing is guessed: a time that is not kept
+is missing.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from tidings.actions.content.vault import Vault
+from tidings.actions.explain.gateway_steps import gateway_moments
 from tidings.actions.explain.message_rules import MessageFacts, judge
+from tidings.actions.explain.pushes import FindPushes, push_moments
 from tidings.actions.identity.blocks import BlockLists
 from tidings.model import limits
 from tidings.model.chats import ChatState, ReceiptWithTimes
@@ -27,7 +31,7 @@ from tidings.model.explaining import (
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.ports.chats import Chats, Receipts
 from tidings.ports.delivery import DeliveryStore, PushMute
-from tidings.ports.journals import GatewayJournal, JournalQuestion, Journals, JournalStep, Step
+from tidings.ports.journals import FoundJournals, JournalQuestion, Journals, PushRecord
 from tidings.ports.log import Log
 from tidings.ports.people import User
 from tidings.ports.world import Clock
@@ -39,19 +43,6 @@ NEVER_ACCEPTED: Final = DeliveryVerdict(
     "never_accepted", "The server has not accepted such a message."
 )
 
-_STEPS: Final[dict[Step, What]] = {
-    "handed_to_gateway": "handed_to_gateway",
-    "written_to_socket": "written_to_socket",
-    "fetched": "fetched",
-    "window_full": "window_full",
-    "socket_full": "socket_full",
-    "waiting_for_earlier": "waiting_for_earlier",
-    "resync_sent": "resync_sent",
-    "disconnected": "disconnected",
-}
-_TOLD_BY_CONNECTION: Final = frozenset({"written_to_socket", "window_full", "socket_full"})
-"""Steps that are not listed for an open connection, because its progress shows them already."""
-
 
 class ExplainMessage(msgspec.Struct, frozen=True):
     """Explain what became of a message on its way to a user."""
@@ -62,6 +53,7 @@ class ExplainMessage(msgspec.Struct, frozen=True):
     deliveries: DeliveryStore | None
     vault: Vault
     journals: Journals
+    pushes: FindPushes
     clock: Clock
     blocks: BlockLists
 
@@ -105,6 +97,7 @@ class ExplainMessage(msgspec.Struct, frozen=True):
         if member is not None and not state.is_deleted:
             receipt = await self.receipts.find(user, chat, member.joined)
         block = (await self.blocks.of(user)).blocked.get(message.sender)
+        journals, pushes = await self._journals(user, message, receipt)
         facts = MessageFacts(
             user=user,
             message=message,
@@ -115,10 +108,26 @@ class ExplainMessage(msgspec.Struct, frozen=True):
             is_later_complete=is_complete,
             receipt=receipt,
             profile=profile,
-            journals=await self.journals.find(JournalQuestion(user, chat, message.sequence)),
+            journals=journals,
+            pushes=pushes,
             blocked_at=None if block is None else block.created_at,
         )
         return await self._completed(facts)
+
+    async def _journals(
+        self, user: UserKey, message: Entry, receipt: ReceiptWithTimes | None
+    ) -> tuple[FoundJournals, tuple[PushRecord, ...]]:
+        """Return what processes have in memory; there are push notices for members only."""
+        question = JournalQuestion(user, message.chat_id, message.sequence)
+        if receipt is None or user == message.sender:
+            return await self.journals.find(question), ()
+        of_message = self.pushes.of_message(
+            question, message.created_at, is_silent=message.silent, claimed=receipt.receipt.pushed
+        )
+        async with asyncio.TaskGroup() as group:
+            journals = group.create_task(self.journals.find(question))
+            pushes = group.create_task(of_message)
+        return journals.result(), pushes.result()
 
     async def _completed(self, facts: MessageFacts) -> MessageFacts:
         """Return the facts, and add those that matter only in some cases."""
@@ -129,7 +138,10 @@ class ExplainMessage(msgspec.Struct, frozen=True):
             is_muted = row is not None and PushMute(
                 row.muted_until or 0, row.except_mentions
             ).holds(now, is_mention=facts.message.does_mention(facts.user))
-            return msgspec.structs.replace(facts, is_muted=is_muted)
+            pushes = facts.pushes
+            if not pushes and facts.is_missed:
+                pushes = await self.pushes.obstacle(facts.user, ("operator", "webhook"))
+            return msgspec.structs.replace(facts, is_muted=is_muted, pushes=pushes)
         is_behind = any(connection.progress == "behind" for connection in connections)
         if is_behind and self.deliveries is not None:
             reached = (await self.deliveries.reached([chat]))[chat]
@@ -154,6 +166,7 @@ def _timeline(facts: MessageFacts) -> Iterator[Moment]:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, message.created_at)
+    yield from push_moments(facts.pushes)
     if receipt is not None and facts.user != message.sender and receipt.joined <= sequence:
         yield from _receipt_moments(facts, receipt)
     if facts.is_muted:
@@ -207,42 +220,6 @@ def _device_of(facts: MessageFacts) -> str | None:
         if connection.progress == "acknowledged":
             return connection_place(connection.device, connection.connection)
     return None
-
-
-def gateway_moments(gateway: GatewayJournal, since: int) -> Iterator[Moment]:
-    """Yield the steps that a gateway knows, and the user's connections there."""
-    for connection in gateway.connections:
-        yield Moment(
-            "connected",
-            connection.connected_at,
-            connection_place(connection.device, connection.connection),
-        )
-    is_open = {connection.connection for connection in gateway.connections}
-    written = {step.connection for step in gateway.steps if step.step == "written_to_socket"}
-    for step in gateway.steps:
-        is_told = step.step in _TOLD_BY_CONNECTION and step.connection in is_open
-        is_told |= step.step == "unconfirmed" and step.connection in written
-        if step.at >= since and not is_told:
-            yield _moment(gateway.gateway, step)
-    for connection in gateway.connections:
-        where = connection_place(connection.device, connection.connection)
-        match connection.progress:
-            case "written" | "acknowledged":
-                yield Moment("written_to_socket", connection.written_at, where)
-            case "window_full" | "socket_full" as held_back:
-                yield Moment(held_back, connection.since, where)
-            case _:
-                pass
-
-
-def _moment(gateway: str, step: JournalStep) -> Moment:
-    if step.connection is None:
-        return Moment("handed_to_gateway", step.at, f"gateway {gateway}")
-    where = connection_place(step.device, step.connection)
-    if step.step == "unconfirmed":
-        # It was written before the connection closed, but not when.
-        return Moment("written_to_socket", None, where)
-    return Moment(_STEPS[step.step], step.at, where)
 
 
 def replaced(explanation: Explanation, verdict: DeliveryVerdict, *moments: Moment) -> Explanation:

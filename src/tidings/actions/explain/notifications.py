@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain what became of a notification on its way to a user."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from tidings.actions.explain.messages import gateway_moments
-from tidings.actions.explain.presence import absence
+from tidings.actions.explain.gateway_steps import gateway_moments
+from tidings.actions.explain.presence import absence, open_connections
+from tidings.actions.explain.pushes import (
+    FindPushes,
+    WithoutDevice,
+    push_moments,
+    push_sentence,
+)
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.posted import FindNotification, delivered_by
+from tidings.actions.push.journal import notification_subject
 from tidings.model import limits
 from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, in_order
 from tidings.model.ids import tenant_of, user_id
@@ -25,7 +33,7 @@ from tidings.model.refusals import Invalid
 from tidings.model.state_times import broadcast_read_at, copy_read_at
 from tidings.ports.bus import DeadLetters
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
-from tidings.ports.journals import FoundJournals, JournalQuestion, Journals
+from tidings.ports.journals import FoundJournals, JournalQuestion, Journals, PushRecord
 from tidings.ports.people import User
 from tidings.ports.world import Clock
 
@@ -45,8 +53,9 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     read_at: int | None
     delivered: int
     is_dead_letter: bool
-    journals: FoundJournals
     now: int
+    journals: FoundJournals = FoundJournals()
+    pushes: tuple[PushRecord, ...] = ()
 
     @property
     def received_at(self) -> int | None:
@@ -54,6 +63,13 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.posted, Notification):
             return None if self.copy is None else self.copy.received_at
         return self.posted.posted_at if is_for(self.posted, self.profile.created_at) else None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether a user who could read the notification has not read it."""
+        is_there = self.received_at is not None and self.profile.deactivated_at is None
+        is_gone = self.is_retracted or self.posted.expires_at <= self.now
+        return is_there and not is_gone and self.read_at is None
 
 
 class ExplainNotification(msgspec.Struct, frozen=True):
@@ -66,6 +82,7 @@ class ExplainNotification(msgspec.Struct, frozen=True):
     dead_letters: DeadLetters
     views: LogViews
     journals: Journals
+    pushes: FindPushes
     clock: Clock
 
     async def __call__(self, notification_id: str, inbox: str | None, profile: User) -> Explanation:
@@ -115,7 +132,7 @@ class ExplainNotification(msgspec.Struct, frozen=True):
             finished = await self.notifications.finished_jobs(tenant, inbox, name)
             delivered = delivered_by(finished, posted.recipients)
             is_dead = await self._is_dead_letter(posted, profile)
-        return _Facts(
+        facts = _Facts(
             posted=posted,
             profile=profile,
             is_retracted=posted.box is None or view.is_retracted(name),
@@ -123,11 +140,24 @@ class ExplainNotification(msgspec.Struct, frozen=True):
             read_at=read_at,
             delivered=delivered,
             is_dead_letter=is_dead,
-            journals=await self.journals.find(
-                JournalQuestion(user, notification=f"{inbox}/{name}")
-            ),
             now=self.clock.now(),
         )
+        return await self._with_journals(facts)
+
+    async def _with_journals(self, facts: _Facts) -> _Facts:
+        """Return the facts with what processes have in memory. If nothing is known about push
+        notices, find out why none can be sent to a user who is not connected."""
+        posted, user = facts.posted, facts.profile.user
+        name = notification_subject(posted.inbox, posted.notification_id)
+        question = JournalQuestion(user, notification=name)
+        async with asyncio.TaskGroup() as group:
+            finding = group.create_task(self.journals.find(question))
+            asking = group.create_task(self.pushes.of_notification(question))
+        journals, pushes = finding.result(), asking.result()
+        if facts.is_missed and not pushes and not open_connections(journals):
+            ways: tuple[WithoutDevice, ...] = () if isinstance(posted, Broadcast) else ("webhook",)
+            pushes = await self.pushes.obstacle(user, ways)
+        return msgspec.structs.replace(facts, journals=journals, pushes=pushes)
 
     async def _is_dead_letter(self, posted: Notification, profile: User) -> bool:
         """Return True if the delivery job for the user failed too often."""
@@ -152,12 +182,15 @@ def _judge(facts: _Facts) -> DeliveryVerdict:
         return DeliveryVerdict("read", "The user has read the notification.", facts.read_at)
     if facts.copy is not None and facts.copy.escalated_at is not None:
         return _escalated(facts.copy.escalated_at)
-    absent = absence(facts.profile, facts.journals, was_active=False)
+    more = f" {push_sentence(facts.pushes)}"
+    absent = absence(facts.profile, facts.journals, was_active=False, more=more)
     if absent is not None and absent.code != "offline":
         return absent
     if absent is not None and (absent.since or 0) < facts.received_at:
         return absent
     text = "The notification is in the user's inbox; the user has not read it."
+    if facts.pushes:
+        text += more
     return DeliveryVerdict("unread", text, facts.received_at)
 
 
@@ -195,6 +228,7 @@ def _timeline(facts: _Facts) -> Iterator[Moment]:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, posted.posted_at)
+    yield from push_moments(facts.pushes)
     if facts.read_at is not None:
         yield Moment("read", facts.read_at, where)
     if facts.is_retracted:

@@ -17,7 +17,7 @@ def absence(
     """Return why nothing can reach the user now; None if the user is connected.
 
     `was_active` is True if the user must have used the server before, even if it is not known when.
-    `more` is added to the sentence about a user who is offline.
+    `more` is added to the sentence about a user who has no connection.
     """
     if profile.deactivated_at is not None:
         return DeliveryVerdict("deactivated", "The user is deactivated.", profile.deactivated_at)
@@ -28,7 +28,8 @@ def absence(
         return DeliveryVerdict("unknown", text)
     seen = _last_seen(profile, journals)
     if seen is None and not was_active:
-        return DeliveryVerdict("never_connected", "No device of the user has ever connected.")
+        text = f"No device of the user has ever connected.{more}"
+        return DeliveryVerdict("never_connected", text)
     return DeliveryVerdict("offline", f"The user is offline, and has not received it.{more}", seen)
 
 

@@ -42,7 +42,7 @@ from tidings.ports.export_facts import (
     RequestKeyFact,
     SendKeyFact,
 )
-from tidings.ports.export_file_facts import UploadFact
+from tidings.ports.export_feature_facts import PushDeviceFact, UploadFact
 from tidings.ports.export_inbox_facts import (
     DeadLetterFact,
     EscalationFact,
@@ -50,7 +50,6 @@ from tidings.ports.export_inbox_facts import (
     JobFact,
     NotificationFact,
 )
-from tidings.ports.export_push_facts import PushDeviceFact
 from tidings.ports.secrets import MasterKey, MasterKeys
 
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")

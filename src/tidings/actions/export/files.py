@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tidings.actions.attachments.sealing import sealed_size
 from tidings.model.attachments import MIB, PART_NAME, BlobPart
 from tidings.ports.attachments import Blobs
-from tidings.ports.export_file_facts import BytesFact, UploadFact
+from tidings.ports.export_feature_facts import BytesFact, UploadFact
 
 LINE_DATA_BYTES: Final = MIB
 """Bytes of a file in one line."""

@@ -35,7 +35,7 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
-from tidings.ports.export_file_facts import BytesFact, UploadFact
+from tidings.ports.export_feature_facts import BytesFact, UploadFact
 
 STEP_FACTS: Final = 2_000
 

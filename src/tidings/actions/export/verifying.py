@@ -30,7 +30,7 @@ from tidings.ports.export_facts import (
     MemberFact,
     ReactionFact,
 )
-from tidings.ports.export_file_facts import UploadFact
+from tidings.ports.export_feature_facts import UploadFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     NotificationFact,

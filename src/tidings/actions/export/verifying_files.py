@@ -20,7 +20,7 @@ from tidings.model.ids import UserKey, ulid_time
 from tidings.model.limits import DAY_MS
 from tidings.ports.attachments import Blobs
 from tidings.ports.export_engines import Inspection, Violation
-from tidings.ports.export_file_facts import UploadFact
+from tidings.ports.export_feature_facts import UploadFact
 
 STRAY_MS: Final = UPLOAD_MS + LATE_BYTES_MS + DAY_MS
 """Age from which an upload has only the parts that it lists: the sweeper has deleted all others."""

@@ -64,6 +64,8 @@ class _TenantMeters:
         self.day = day
         self.quotas = quotas
         self.look_at = 0
+        self.lock = asyncio.Lock()
+        """Held while counts are added to the store, so that none is added twice."""
         self.meters: dict[Kind, Meter] = {kind: Meter() for kind in _KINDS}
 
     def most(self, kind: Kind) -> int | None:
@@ -122,6 +124,22 @@ class TenantQuotas:
             active = self._active[tenant] = _TenantMeters(self._today())
             self._new_tenant.set()
         return active.meters[kind]
+
+    async def current_meter(self, kind: Kind, tenant: str) -> Meter:
+        """Return the meter of a tenant, with a quota that is at most `LOOK_SECONDS` old.
+
+        This is for single actions that can use up a quota, such as the upload of a large file.
+
+        Raises:
+            StoreUnavailable: The quota cannot be read now.
+        """
+        meter, active = self.meter(kind, tenant), self._active[tenant]
+        if self._clock.now() >= active.look_at:
+            async with active.lock:
+                # Another request may have read it meanwhile.
+                if self._clock.now() >= active.look_at:
+                    await self._update(tenant, active)
+        return meter
 
     def reached(self) -> QuotaReached:
         """Return the refusal for a used-up quota; the client may retry tomorrow."""
@@ -187,8 +205,8 @@ class TenantQuotas:
                 self._forget_if_idle(tenant, active)
                 continue
             try:
-                await self._look(tenant, active)
-                await self._add(tenant, active)
+                async with active.lock:
+                    await self._update(tenant, active)
             except Unavailable:
                 log.warning("quotas cannot be added up", extra={"action": "quotas_wait"})
                 return
@@ -208,13 +226,16 @@ class TenantQuotas:
         if active.day != self._today() or not active.is_limited:
             del self._active[tenant]
 
-    async def _look(self, tenant: str, active: _TenantMeters) -> None:
+    async def _update(self, tenant: str, active: _TenantMeters) -> None:
         now = self._clock.now()
-        if now < active.look_at:
-            return
-        found = await self._tenants.get(tenant)
-        active.quotas = found.quotas if found is not None else Quotas()
-        active.look_at = now + self._look_ms
+        is_old = now >= active.look_at
+        if is_old:
+            found = await self._tenants.get(tenant)
+            active.quotas = found.quotas if found is not None else Quotas()
+        await self._add(tenant, active)
+        if is_old:
+            # Only now do the meters know the quota.
+            active.look_at = now + self._look_ms
 
     async def _add(self, tenant: str, active: _TenantMeters) -> None:
         for kind, meter in active.meters.items():

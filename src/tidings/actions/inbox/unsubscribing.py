@@ -6,7 +6,7 @@ import msgspec
 from tidings.actions.inbox.composing import EmailSubscription, UnsubscribeLinks
 from tidings.actions.inbox.preferences import OwnPreferences
 from tidings.model.ids import tenant_of
-from tidings.model.inbox_refusals import UnsubscribeLinkUnknown
+from tidings.model.outgoing_refusals import UnsubscribeLinkUnknown
 from tidings.model.refusals import CursorInvalid, InboxNotFound
 from tidings.ports.people import Tenants, UserStore
 

@@ -12,6 +12,7 @@ from tidings.model.blocks import Block
 from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 from tidings.model.ids import rfc3339, user_id
+from tidings.model.preferences import Preferences
 from tidings.model.push import PushRegistration
 from tidings.model.scheduled import Scheduled
 from tidings.ports.audit import Act, AuditEntry
@@ -108,6 +109,11 @@ def scheduled_record(message: Scheduled, content: str | None) -> Record:
     leave = ("user_id", "box", "box_key", "digest")
     fields = _timed(msgspec.to_builtins(message), leave=leave)
     return {"kind": "scheduled", **fields, "content": content}
+
+
+def preferences_record(inbox: str, chosen: Preferences) -> Record:
+    """Return the record of what the user has chosen in an inbox."""
+    return {"kind": "preferences", "inbox": inbox, **msgspec.to_builtins(chosen)}
 
 
 def act_records(entries: Iterable[AuditEntry], user: str) -> Iterator[Record]:

@@ -8,7 +8,7 @@ import msgspec
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.jobs.person_export import PURPOSE, bound_to, result_of
-from tidings.actions.jobs.starting import StartJob
+from tidings.actions.jobs.starting import StartJob, find_job
 from tidings.model.ids import USER, UserKey, user_key
 from tidings.model.refusals import (
     ExportGone,
@@ -65,7 +65,7 @@ class PersonExports:
             ExportGone: The export has expired, or the person's content was erased.
         """
         require_tenant(caller, tenant)
-        job = await self._store.tenant_jobs.get(tenant, job_id)
+        job = await find_job(self._store.tenant_jobs, tenant, job_id)
         if job is None or job.kind != EXPORT:
             raise JobNotFound
         if job.state != "done":

@@ -22,6 +22,7 @@ from tidings.actions.jobs.export_records import (
     message_record,
     numbers_of,
     parts_of,
+    preferences_record,
     profile_record,
     push_record,
     scheduled_record,
@@ -199,6 +200,8 @@ class ExportPerson:
             return gathered
         inbox = place.inbox
         assert inbox is not None, "the next inbox was found"
+        if place.page is None:
+            gathered.records += await self._preferences(user, inbox)
         wanted = ListFilter(limit=limits.PAGE_MAX, cursor=place.page)
         try:
             page, place.page = await self._listing(user, inbox, wanted)
@@ -209,6 +212,10 @@ class ExportPerson:
             fields = msgspec.structs.asdict(record)
             gathered.records.append({"kind": "notification", "inbox": inbox, **fields})
         return gathered
+
+    async def _preferences(self, user: UserKey, inbox: str) -> list[Record]:
+        chosen = (await self._store.copies.read_state(user, inbox)).preferences
+        return [] if chosen is None else [preferences_record(inbox, chosen)]
 
     async def _next_inbox(self, user: UserKey, place: ExportPlace) -> bool:
         tenant = tenant_of(user)

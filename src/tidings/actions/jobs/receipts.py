@@ -71,11 +71,13 @@ class ErasureReceipt(msgspec.Struct, frozen=True, kw_only=True):
 REMAINS: Final = (
     Remains("the id of the user, as a mark", "so that nobody else ever gets this id"),
     Remains(
-        "encrypted contents of the user's messages and edits",
+        "encrypted contents of the user's messages and edits, and their encrypted words in the"
+        " search index",
         "entries of a log are never removed; the key is destroyed, so nobody can read them",
     ),
     Remains(
-        "the id of the user in entries of logs: as sender, and where members joined or left",
+        "the id of the user in entries of logs: as sender, where members joined or left, and where"
+        " others mention the user",
         "the other members' logs stay as they were",
     ),
     Remains(
@@ -96,9 +98,19 @@ REMAINS: Final = (
     Remains("counters of limits that the user used up", "they expire by themselves", "one day"),
     Remains("lines about the user in the audit trail", "nobody can remove one", "400 days at most"),
     Remains(
-        "the id of the user in deliveries of notifications that were still waiting, and in copies"
-        " that these make",
-        "the notifications were addressed before the deletion",
+        "reports by the user and about the user, without what the user wrote",
+        "the tenant decides about them; the key is destroyed, so nobody can read the user's words",
+        "90 days at most",
+    ),
+    Remains(
+        "the id of the user in events for the tenant's webhooks",
+        "the tenant's systems have to learn of them, among them of the deletion",
+        "30 days at most",
+    ),
+    Remains(
+        "the id of the user in deliveries of notifications that were still waiting, in copies that"
+        " these make, and in copies of notifications that the tenant addresses to the id later",
+        "delivery does not look up each recipient; nobody can read these copies",
         "until the notification expires",
     ),
     Remains(

@@ -9,7 +9,7 @@ from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.model.entries import Deletion, chat_of
 from tidings.model.refusals import JobNotFound
 from tidings.ports.chats import Deletions
-from tidings.ports.tenant_jobs import JobKind, TenantJob, TenantJobs, job_id_of
+from tidings.ports.tenant_jobs import JOB_ID_CHARS_MAX, JobKind, TenantJob, TenantJobs, job_id_of
 from tidings.ports.world import Clock
 
 
@@ -60,6 +60,11 @@ class StartJob:
             listener()
 
 
+async def find_job(jobs: TenantJobs, tenant: str, job_id: str) -> TenantJob | None:
+    """Return the job with an id that somebody has sent; None if there is none."""
+    return await jobs.get(tenant, job_id) if len(job_id) <= JOB_ID_CHARS_MAX else None
+
+
 class GetJob(msgspec.Struct, frozen=True):
     """Return the progress of a tenant's job."""
 
@@ -78,7 +83,7 @@ class GetJob(msgspec.Struct, frozen=True):
         if chat is not None:
             job = await self.deletions.get(chat)
         else:
-            job = await self.jobs.get(tenant, job_id)
+            job = await find_job(self.jobs, tenant, job_id)
         if job is None or job.tenant != tenant:
             raise JobNotFound
         return job

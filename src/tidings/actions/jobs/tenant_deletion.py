@@ -26,6 +26,7 @@ from tidings.actions.jobs.user_deletion import (
 )
 from tidings.model.ids import ChatId, UserKey, tenant_itself, user_id, user_key
 from tidings.model.limits import SECOND_MS
+from tidings.model.notifications import INBOX
 from tidings.model.refusals import InboxNotFound, TenantNotFound
 from tidings.ports.chats import Chats
 from tidings.ports.erasing import PersonalData, TenantData
@@ -155,6 +156,8 @@ class DeleteInbox(msgspec.Struct, frozen=True):
             InboxNotFound: The tenant has no such inbox.
         """
         require_tenant(caller, tenant)
+        if INBOX.fullmatch(inbox) is None:
+            raise InboxNotFound
         job_id = job_id_of("inbox.delete", inbox)
         if await self.settings.config(tenant, inbox) is None:
             job = await self.jobs.get(tenant, job_id)

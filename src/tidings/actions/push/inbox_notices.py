@@ -2,7 +2,7 @@
 """Notify users of notifications in their inboxes: listed users at once, everybody in a job."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -12,6 +12,7 @@ import msgspec
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.preferences import Reachable
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
+from tidings.actions.push.journal import NOTIFICATION, PushJournal, notification_subject
 from tidings.actions.push.noticing import Badges
 from tidings.actions.push.sending import SendPush
 from tidings.metrics import declared
@@ -45,6 +46,11 @@ class NotifyInbox(msgspec.Struct, frozen=True):
     badges: Badges
     clock: Clock
 
+    @property
+    def journal(self) -> PushJournal:
+        """The journal in which it is kept what became of the notices."""
+        return self.send.journal
+
     async def listed(
         self, tenant: str, inbox: str, notification_id: str, users: Sequence[UserKey]
     ) -> int:
@@ -68,6 +74,7 @@ class NotifyInbox(msgspec.Struct, frozen=True):
             some, now = users[start : start + USERS_AT_ONCE], self.clock.now()
             times = await self.reachable.times("push", some, inbox, shown.category, now)
             wanting = [user for user, at in times.items() if at == now]
+            self._skip(some, times, now, notification_subject(inbox, shown.notification_id))
             view = await self.views.now(tenant, inbox)
             if view.is_retracted(shown.notification_id):
                 break
@@ -75,6 +82,15 @@ class NotifyInbox(msgspec.Struct, frozen=True):
             still = partial(self._is_wanted, tenant, inbox, shown)
             notified += await self._send_all(wanting, notice, still)
         return notified
+
+    def _skip(
+        self, users: Sequence[UserKey], times: Mapping[UserKey, int], now: int, about: str
+    ) -> None:
+        """Keep in the journal who does not want to be notified of a notification, or not now."""
+        unwanted = [user for user in users if user not in times]
+        self.journal.skipped(unwanted, about, NOTIFICATION, "unwanted")
+        quiet = [user for user, at in times.items() if at != now]
+        self.journal.skipped(quiet, about, NOTIFICATION, "quiet")
 
     async def _is_wanted(
         self, tenant: str, inbox: str, shown: OpenedNotification, user: UserKey
@@ -99,7 +115,9 @@ class NotifyInbox(msgspec.Struct, frozen=True):
                     async with asyncio.TaskGroup() as group:
                         for user in users[start : start + SENDS_AT_ONCE]:
                             group.create_task(self._send(user, notice, still, done))
-        declared.push.counts["dropped"] += len(users) - len(done)
+        if late := set(users) - set(done):
+            declared.push.counts["dropped"] += len(late)
+            self.journal.lost(late, _about(notice), NOTIFICATION, "dropped")
         return len(done)
 
     async def _send(
@@ -112,10 +130,12 @@ class NotifyInbox(msgspec.Struct, frozen=True):
         badge = await self.badges.of(user)
         try:
             badged = msgspec.structs.replace(notice, badge=badge)
-            await self.send(user, badged, still=partial(still, user))
+            if not await self.send(user, badged, still=partial(still, user)):
+                self.journal.unregistered(user, notice)
         except Unavailable:
             # The others are notified nevertheless; a repeat would notify some of them twice.
             declared.push.counts["failed"] += 1
+            self.journal.lost((user,), _about(notice), NOTIFICATION, "failed")
         done.append(user)
 
     async def _notice(self, tenant: str, inbox: str, shown: OpenedNotification) -> PushNotice:
@@ -129,6 +149,10 @@ class NotifyInbox(msgspec.Struct, frozen=True):
             title=shortened(title) if isinstance(title, str) else None,
             body=shortened(body) if isinstance(body, str) else None,
         )
+
+
+def _about(notice: PushNotice) -> str:
+    return notification_subject(notice.data["inbox"], notice.data["notification_id"])
 
 
 class PushToEveryone(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from tidings.actions.content.vault import Vault
 from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.identity.profiles import ProfileCache
 from tidings.actions.push.directory import PushDirectory
+from tidings.actions.push.journal import PushJournal
 from tidings.caches import LruCache
 from tidings.metrics import declared
 from tidings.model.entries import Entry
@@ -31,13 +32,6 @@ COUNTED_MS: Final = 60 * SECOND_MS
 COUNTED_USERS_MAX: Final = 50_000
 
 
-class AlwaysAllowed:
-    """Preferences of users who always want to be notified."""
-
-    async def allows(self, user: UserKey, inbox: str | None, category: str | None) -> bool:
-        return True
-
-
 class Badges:
     """Counts the unread total of users for notices, at most once a minute for each user."""
 
@@ -49,12 +43,14 @@ class Badges:
         self._counted: LruCache[UserKey, tuple[int, int]] = LruCache(COUNTED_USERS_MAX)
         """For each user, when the total was counted, and the total with the notices since then."""
 
-    async def of(self, user: UserKey, *, more: int = 1) -> int | None:
-        """Return the user's total, after `more` new messages; None if it cannot be counted now."""
+    async def of(self, user: UserKey, *, more: int = 1, newest_at: int | None = None) -> int | None:
+        """Return the user's total, after `more` new messages, the newest of which is from
+        `newest_at`; None if it cannot be counted now."""
         now = self._clock.now()
         counted_at, total = self._counted.get(user) or (0, 0)
         if now - counted_at < COUNTED_MS:
-            total += more
+            # Messages that waited when the total was counted are part of it.
+            total += more if newest_at is None or newest_at >= counted_at else 0
         else:
             try:
                 total, counted_at = (await self._count_total(user)).total, now
@@ -90,6 +86,7 @@ class MakeNotice(msgspec.Struct, frozen=True):
     preferences: PushPreferences
     directory: PushDirectory
     badges: Badges
+    journal: PushJournal
     clock: Clock
 
     async def __call__(self, waiting: WaitingMessages) -> PushNotice | Reason:
@@ -100,9 +97,25 @@ class MakeNotice(msgspec.Struct, frozen=True):
         """
         user, chat = waiting.user, waiting.chat
         messages = await self._heard(user, chat, waiting.messages)
+        muted = [one.sequence for one in waiting.messages if one not in messages]
+        self.journal.skipped((user,), chat, muted, "muted")
         if not messages:
             return "muted"
-        if not await self.preferences.allows(user, None, None):
+        made = await self._claimed(waiting, messages)
+        # A burst may have more messages than are remembered, and its notice is about all of them.
+        told = [one.sequence for one in messages] if muted else span(messages)
+        if isinstance(made, str):
+            self.journal.skipped((user,), chat, told, made)
+        else:
+            self.journal.claimed(user, chat, told, int(made.data["sequence"]))
+        return made
+
+    async def _claimed(
+        self, waiting: WaitingMessages, messages: Sequence[ArrivedMessage]
+    ) -> PushNotice | Reason:
+        """Claim the notice of messages that are not muted; return it, or why there is none."""
+        user, chat = waiting.user, waiting.chat
+        if not await self.preferences.allows(user):
             return "quiet"
         newest = messages[0].sequence
         if not await self.claims.claim(
@@ -130,7 +143,7 @@ class MakeNotice(msgspec.Struct, frozen=True):
         message = ArrivedMessage(sequence, entry.sender, entry.does_mention(user))
         return (
             bool(await self._heard(user, chat, [message]))
-            and await self.preferences.allows(user, None, None)
+            and await self.preferences.allows(user)
             and await self._shown(user, chat, [message]) is not None
         )
 
@@ -173,16 +186,19 @@ class MakeNotice(msgspec.Struct, frozen=True):
                 "sender_id": user_id(entry.sender),
             },
             collapse_key=entry.chat_id,
-            badge=await self.badges.of(user, more=more),
+            badge=await self.badges.of(user, more=more, newest_at=entry.created_at),
             title=title,
             body=body,
         )
+
+
+def span(messages: Sequence[ArrivedMessage]) -> range:
+    """Return the sequences from the oldest to the newest of some messages, in either order."""
+    ends = sorted((messages[0].sequence, messages[-1].sequence))
+    return range(ends[0], ends[1] + 1)
 
 
 def clearing(chat: ChatId, read: int, badge: int | None) -> PushNotice:
     """Return the notice that removes earlier notices of a chat, because the chat was read."""
     data = {"chat_id": chat, "read": str(read)}
     return PushNotice(kind="clear", data=data, collapse_key=chat, badge=badge)
-
-
-_conforms: type[PushPreferences] = AlwaysAllowed

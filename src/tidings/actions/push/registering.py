@@ -9,8 +9,8 @@ from tidings.actions.identity.caller import Caller, UserCaller, require_user
 from tidings.actions.identity.users import check_device
 from tidings.actions.push.directory import PushDirectory, PushSeal
 from tidings.model.ids import UserKey, tenant_of
+from tidings.model.outgoing_refusals import PushOff
 from tidings.model.push import PushRegistration, target_digest
-from tidings.model.push_refusals import PushOff
 from tidings.model.refusals import Forbidden, Invalid
 from tidings.ports.push import DEVICE_PROVIDERS, PushProvider, PushProviders, PushStore
 from tidings.ports.world import Clock

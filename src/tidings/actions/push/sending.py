@@ -15,10 +15,12 @@ import msgspec
 
 from tidings.actions.identity.credential_status import is_session_valid, is_user_valid
 from tidings.actions.push.directory import PushDirectory, PushSeal, TenantPush
+from tidings.actions.push.journal import PushJournal
 from tidings.metrics import declared
 from tidings.model.ids import UserKey, tenant_of, user_id
 from tidings.model.limits import SECOND_MS
 from tidings.model.push import PushRegistration
+from tidings.model.push_results import AttemptResult
 from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.push import (
     PushNotice,
@@ -52,6 +54,13 @@ class SentPush(msgspec.Struct, frozen=True):
     """None for the tenant's webhook, which gets one notice for each user."""
     outcome: PushOutcome
 
+    @property
+    def place(self) -> str:
+        """What the notice was sent to, in words."""
+        if self.device is None:
+            return "the webhook of the tenant"
+        return f"device {self.device} by {self.provider}"
+
 
 class SendPush(msgspec.Struct, frozen=True):
     """Send notices to users."""
@@ -63,6 +72,7 @@ class SendPush(msgspec.Struct, frozen=True):
     sessions: Sessions
     clock: Clock
     back_off: Callable[[int], Awaitable[None]]
+    journal: PushJournal
 
     @property
     def is_off(self) -> Callable[[str], bool]:
@@ -96,7 +106,8 @@ class SendPush(msgspec.Struct, frozen=True):
         *,
         still: StillWanted | None = None,
     ) -> list[SentPush]:
-        """Send a notice to all devices of a user, or to one, and return the outcomes.
+        """Send a notice to all devices of a user, or to one, and return the outcomes; none if there
+        is no device.
 
         An attempt is repeated only if `still` returns True then.
 
@@ -133,8 +144,9 @@ class SendPush(msgspec.Struct, frozen=True):
             outcome = await self._to_valid(device, send)
         if outcome is _ENDED or outcome.kind == "gone":
             await self._remove(device)
-        self._report(device.user_id, device.provider, outcome)
-        return SentPush(device.provider, device.device, outcome)
+        return self._reported(
+            device.user_id, notice, SentPush(device.provider, device.device, outcome)
+        )
 
     async def _to_valid(
         self, device: PushRegistration, send: Callable[[], Awaitable[PushOutcome]]
@@ -154,8 +166,7 @@ class SendPush(msgspec.Struct, frozen=True):
             return None
         target = PushTarget(provider=WEBHOOK, address=user_id(user))
         outcome = await self._attempts(provider, settings, target, notice, still)
-        self._report(user, WEBHOOK, outcome)
-        return SentPush(WEBHOOK, None, outcome)
+        return self._reported(user, notice, SentPush(WEBHOOK, None, outcome))
 
     async def _attempts(
         self,
@@ -205,17 +216,23 @@ class SendPush(msgspec.Struct, frozen=True):
             )
             self.directory.changed(device.user_id)
 
-    def _report(self, user: UserKey, provider: str, outcome: PushOutcome) -> None:
-        declared.push.counts["ended" if outcome is _ENDED else outcome.kind] += 1
-        if outcome.kind in ("refused", "unknown", "not_sent") and outcome is not _ENDED:
+    def _reported(self, user: UserKey, notice: PushNotice, sent: SentPush) -> SentPush:
+        """Return the outcome after it was counted, kept in the journal, and logged if it is a
+        failure."""
+        outcome = sent.outcome
+        result: AttemptResult = "ended" if outcome is _ENDED else outcome.kind
+        declared.push.counts[result] += 1
+        self.journal.attempted(user, notice, result, sent.place, outcome.reason)
+        if result in ("refused", "unknown", "not_sent"):
             extra = {
                 "action": "push_not_sent",
                 "tenant": tenant_of(user),
-                "provider": provider,
+                "provider": sent.provider,
                 "outcome": outcome.kind,
                 "reason": outcome.reason,
             }
             log.warning("a push notice was not sent", extra=extra)
+        return sent
 
 
 async def _is_wanted(still: StillWanted) -> bool:

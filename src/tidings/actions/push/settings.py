@@ -8,8 +8,8 @@ import msgspec
 
 from tidings.actions.identity.caller import Caller, listing_owner
 from tidings.actions.push.directory import PushDirectory, PushSeal, TenantPush
+from tidings.model.outgoing_refusals import PushBusy
 from tidings.model.push import ContentRule, PushSettings
-from tidings.model.push_refusals import PushBusy
 from tidings.model.refusals import Invalid
 from tidings.ports.people import Tenants
 from tidings.ports.push import ProviderName, PushCredentials, PushProviders, PushStore

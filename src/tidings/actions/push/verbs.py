@@ -64,3 +64,5 @@ class PushVerbs(msgspec.Struct, frozen=True):
     preferences: PushPreferences
     badges: Badges
     notify_inbox: NotifyInbox
+    has_operator: bool
+    """Whether the operator has a push service for all tenants."""

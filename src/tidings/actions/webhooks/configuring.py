@@ -11,8 +11,8 @@ from tidings.actions.jobs.starting import StartJob
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.actions.webhooks.resuming import ResumeEndpoints
 from tidings.model import webhooks as model
+from tidings.model.outgoing_refusals import WebhookBusy, WebhookNotFound
 from tidings.model.refusals import Invalid, LimitReached
-from tidings.model.webhook_refusals import WebhookBusy, WebhookNotFound
 from tidings.model.webhook_secrets import shown_secret
 from tidings.model.webhooks import WEBHOOK, WebhookEndpoint, check_endpoint
 from tidings.ports.people import Tenants

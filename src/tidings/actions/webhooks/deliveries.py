@@ -17,8 +17,8 @@ from tidings.actions.webhooks.attempts import (
 )
 from tidings.actions.webhooks.configuring import ConfigureWebhooks
 from tidings.model.ids import CHAT, UserKey
+from tidings.model.outgoing_refusals import WebhookDeliveryNotFound
 from tidings.model.refusals import Invalid
-from tidings.model.webhook_refusals import WebhookDeliveryNotFound
 from tidings.model.webhooks import EVENT_LOG, OwedStream, SetAside, WebhookEndpoint
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.ports.webhooks import WebhookQueue

@@ -40,7 +40,8 @@ async def _run_with_all_bytes(
 ) -> None:
     """Run the application, which gets the bytes that arrived before the client disconnected.
 
-    uvicorn drops them. An upload that is cut off again and again would never come to its end.
+    uvicorn drops them. An upload that is cut off again and again would never come to its end. What
+    the application answers after the connection was closed is dropped.
     """
 
     async def receive_all() -> Message:
@@ -50,7 +51,12 @@ async def _run_with_all_bytes(
             return {"type": "http.request", "body": body, "more_body": True}
         return message
 
-    await app(scope, receive_all, send)
+    async def send_while_open(message: Message) -> None:
+        if cycle.transport.is_closing():
+            cycle.disconnected = True  # uvicorn learns of it in the next turn of the loop
+        await send(message)
+
+    await app(scope, receive_all, send_while_open)
 
 
 class HttpProtocol(ParsingProtocol):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tidings.model.addresses import Networks
-from tidings.model.push_refusals import ProviderMissing
+from tidings.model.outgoing_refusals import ProviderMissing
 from tidings.outgoing.push.answers import ServiceAnswer, ServicePosts
 
 if TYPE_CHECKING:

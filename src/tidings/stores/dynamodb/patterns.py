@@ -3,8 +3,7 @@
 
 The client reads the table, the index and the consistency of each request from its pattern, so no
 request can differ from its declaration. The matrix in the docs and the rights of each role are
-generated from the patterns, and tests check their invariants. The patterns for the inbox, for
-identity and the audit trail, for jobs and for chat deletion are declared in separate files.
+generated from the patterns, and tests check their invariants. Other rooms declare theirs.
 """
 
 from typing import Final
@@ -14,7 +13,7 @@ from tidings.stores.dynamodb.client.access import Pattern as Pattern
 from tidings.stores.dynamodb.client.access import of_module
 from tidings.stores.dynamodb.export import repair_patterns
 from tidings.stores.dynamodb.identity import identity_patterns, push_patterns
-from tidings.stores.dynamodb.inbox.pattern_modules import OF_INBOXES
+from tidings.stores.dynamodb.inbox import due_patterns, inbox_patterns, webhook_patterns
 
 # The log.
 
@@ -394,7 +393,8 @@ IMPORT_KEY: Final = Pattern(
 def declared() -> tuple[Pattern, ...]:
     """Return all patterns in the order of their declaration, those of this file first."""
     of_chats = (push_patterns, deletion_patterns, head_patterns, link_patterns)
-    others = (*OF_INBOXES, identity_patterns, *of_chats, repair_patterns)
+    of_inboxes = (inbox_patterns, due_patterns, webhook_patterns)
+    others = (*of_inboxes, identity_patterns, *of_chats, repair_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())
     )

@@ -21,6 +21,7 @@ from tidings.stores.dynamodb.chat.invites import DynamoInvites
 from tidings.stores.dynamodb.chat.log import DynamoLog
 from tidings.stores.dynamodb.chat.push_claims import DynamoPushClaims
 from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
+from tidings.stores.dynamodb.chat.recent_chats import DynamoRecentChats
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.chat.scheduled import DynamoScheduled
 from tidings.stores.dynamodb.chat.search import DynamoSearchIndex
@@ -126,6 +127,7 @@ class DynamoStore:
     blocks: DynamoBlocks
     push: DynamoPushStore
     push_claims: DynamoPushClaims
+    recent_chats: DynamoRecentChats
     data_keys: DynamoDataKeys
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
@@ -229,6 +231,7 @@ def _store(
         blocks=DynamoBlocks(dynamo, revocations),
         push=DynamoPushStore(dynamo, revocations),
         push_claims=DynamoPushClaims(dynamo),
+        recent_chats=DynamoRecentChats(clock),
         data_keys=DynamoDataKeys(dynamo, revocations),
         deployment=deployment,
         sweeping=DynamoSweeping(),

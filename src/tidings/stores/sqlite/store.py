@@ -15,6 +15,7 @@ from tidings.stores.sqlite.chat.log import SqliteLog
 from tidings.stores.sqlite.chat.members import SqliteInvites
 from tidings.stores.sqlite.chat.push_claims import SqlitePushClaims
 from tidings.stores.sqlite.chat.receipts import SqliteReceipts, make_functions
+from tidings.stores.sqlite.chat.recent_chats import SqliteRecentChats
 from tidings.stores.sqlite.chat.scheduled import SqliteDueItems, SqliteScheduled
 from tidings.stores.sqlite.chat.search import SqliteSearchIndex
 from tidings.stores.sqlite.chat.uploads import SqliteUploads
@@ -75,6 +76,7 @@ class SqliteStore(msgspec.Struct, frozen=True):
     blocks: SqliteBlocks
     push: SqlitePushStore
     push_claims: SqlitePushClaims
+    recent_chats: SqliteRecentChats
     reports: SqliteReports
     data_keys: SqliteDataKeys
     deployment: SqliteDeployment
@@ -158,6 +160,7 @@ def _store(
         blocks=SqliteBlocks(writer, readers),
         push=SqlitePushStore(writer, readers),
         push_claims=SqlitePushClaims(writer, readers),
+        recent_chats=SqliteRecentChats(readers),
         reports=SqliteReports(writer, readers),
         data_keys=SqliteDataKeys(writer, readers),
         deployment=SqliteDeployment(writer, readers, epoch),

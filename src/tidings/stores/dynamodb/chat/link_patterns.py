@@ -63,6 +63,9 @@ READ_UPLOADS: Final = Pattern(
 CHANGE_UPLOAD: Final = Pattern(
     "change_upload", "UpdateItem", _UPLOADS, "a part of an upload is stored"
 )
+KEEP_BYTES: Final = Pattern(
+    "keep_bytes", "UpdateItem", _UPLOADS, "the bytes of a reported file are kept for longer"
+)
 LIST_UPLOADS: Final = Pattern(
     "list_uploads", "Query", _UPLOADS, "the uploads of a user whose content is erased", strong=True
 )

@@ -31,6 +31,10 @@ _FREE: Final = "attribute_exists(#reaction) AND attribute_not_exists(#chat_id)"
 _TAKE: Final = "SET #chat_id = :chat, #sequence = :sequence"
 _IS_RESERVED: Final = "#scheduled_id = :scheduled"
 _IS_UNRESERVED: Final = "attribute_not_exists(#scheduled_id) AND #expires_at > :now"
+_KEEP_BYTES: Final = "SET #kept_until = :until"
+_IS_KEPT_LESS: Final = (
+    "attribute_exists(#reaction) AND (attribute_not_exists(#kept_until) OR #kept_until < :until)"
+)
 
 _encode = msgspec.json.Encoder().encode
 _parts = msgspec.json.Decoder(tuple[BlobPart, ...])
@@ -104,6 +108,11 @@ class DynamoUploads:
         values = {":scheduled": scheduled_id, ":at": expires_at}
         with suppress(ConditionFailed):
             await self._dynamo.update(patterns.CHANGE_UPLOAD, key, update, _IS_RESERVED, values)
+
+    async def keep_bytes(self, owner: UserKey, attachment_id: str, until: int) -> None:
+        key, values = upload_key(owner, attachment_id), {":until": until}
+        with suppress(ConditionFailed):
+            await self._dynamo.update(patterns.KEEP_BYTES, key, _KEEP_BYTES, _IS_KEPT_LESS, values)
 
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         items = await self._dynamo.query(

@@ -41,10 +41,8 @@ from tidings.ports.export_facts import (
     TenantKeyFact,
     entry_fact,
 )
+from tidings.ports.export_feature_facts import ErasureFact, PushFacts, TenantJobFact, WebhookFact
 from tidings.ports.export_inbox_facts import converted
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_push_facts import PushFacts
-from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction

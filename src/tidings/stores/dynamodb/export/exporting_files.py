@@ -4,7 +4,7 @@
 from collections.abc import AsyncIterator
 
 from tidings.model.ids import UserKey
-from tidings.ports.export_file_facts import UploadFact
+from tidings.ports.export_feature_facts import UploadFact
 from tidings.ports.export_inbox_facts import converted
 from tidings.stores.dynamodb.chat import link_patterns as patterns
 from tidings.stores.dynamodb.chat.uploads import to_upload, upload_key, uploads_of

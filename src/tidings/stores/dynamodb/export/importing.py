@@ -50,10 +50,15 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
-from tidings.ports.export_file_facts import BytesFact, UploadFact
+from tidings.ports.export_feature_facts import (
+    BytesFact,
+    ErasureFact,
+    PushFacts,
+    PushSettingsFact,
+    TenantJobFact,
+    UploadFact,
+)
 from tidings.ports.export_inbox_facts import InboxFacts, ScheduledFact, converted, first_due
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_push_facts import PushFacts, PushSettingsFact
 from tidings.ports.people import TenantKey
 from tidings.ports.sessions import Revocation
 from tidings.ports.tenant_jobs import TenantJob

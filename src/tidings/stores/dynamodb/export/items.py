@@ -37,6 +37,7 @@ from tidings.ports.export_facts import (
     UserCount,
     UserFact,
 )
+from tidings.ports.export_feature_facts import ErasureFact, TenantJobFact, WebhookFact
 from tidings.ports.export_inbox_facts import (
     BroadcastFact,
     BroadcastStatesFact,
@@ -56,8 +57,6 @@ from tidings.ports.export_inbox_facts import (
     read_state_of,
     waits_for_log,
 )
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.inboxes import PostKey
 from tidings.ports.scheduled_notifications import due_of_job, due_of_notification
 from tidings.ports.tenant_jobs import TenantJob

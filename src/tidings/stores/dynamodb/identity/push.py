@@ -13,8 +13,8 @@ import msgspec
 from tidings.model.ids import UserKey, user_key
 from tidings.model.push import DEVICES_MAX, PushRegistration, PushSettings
 from tidings.model.refusals import LimitReached, StoreUnavailable
+from tidings.ports.export_feature_facts import PushDeviceFact, PushFacts, PushSettingsFact
 from tidings.ports.export_inbox_facts import converted
-from tidings.ports.export_push_facts import PushDeviceFact, PushFacts, PushSettingsFact
 from tidings.ports.people import Listed
 from tidings.ports.push import PushStore
 from tidings.ports.sessions import Revocation

@@ -19,7 +19,7 @@ from tidings.ports.due import Due
 from tidings.ports.escalations import Escalations, due_of_escalation, portion_of
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
-from tidings.stores.dynamodb.inbox import escalation_patterns as patterns
+from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.due import begin_at, due_item
 from tidings.stores.dynamodb.inbox.items import IS_THERE, copy_key, inbox_partition, to_copy
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds

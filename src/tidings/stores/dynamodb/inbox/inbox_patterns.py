@@ -152,3 +152,67 @@ EXPORT_COPIES: Final = Pattern(
 IMPORT_INBOX: Final = Pattern(
     "import_inbox", "PutItem", _INBOX, "an import writes inboxes and their notifications"
 )
+
+# Preferences.
+
+PUT_PREFERENCES: Final = Pattern(
+    "put_preferences", "UpdateItem", _INBOX, "a user's preferences in an inbox change"
+)
+BEGIN_PREFERENCES: Final = Pattern(
+    "begin_preferences",
+    "UpdateItem",
+    _INBOX,
+    "the first user of an inbox has preferences: delivery has to ask for them",
+)
+READ_PREFERENCES: Final = Pattern(
+    "read_preferences",
+    "BatchGetItem",
+    _INBOX,
+    "preferences of the users who get a copy, or a broadcast on their connections",
+)
+
+# Notifications that wait for their time of delivery.
+
+HOLD_JOBS: Final = Pattern(
+    "hold_jobs", "BatchWriteItem", _INBOX, "delivery jobs wait for the time of their notification"
+)
+READ_HELD_JOBS: Final = Pattern(
+    "read_held_jobs", "Query", _INBOX, "the waiting jobs of a notification", strong=True
+)
+RELEASE_JOBS: Final = Pattern(
+    "release_jobs", "BatchWriteItem", _INBOX, "waiting jobs are queued, or not needed any more"
+)
+MARK_SCHEDULED: Final = Pattern(
+    "mark_scheduled",
+    "UpdateItem",
+    _INBOX,
+    "a scheduled broadcast is about to be appended, or is in the log; a scheduled notification was "
+    "restored too late, or given up",
+)
+
+# E-mails about unread notifications.
+
+PUT_ESCALATIONS: Final = Pattern(
+    "put_escalations",
+    "BatchWriteItem",
+    _INBOX,
+    "portions of users become due who get an e-mail if a notification is still unread then",
+)
+READ_ESCALATION: Final = Pattern(
+    "read_escalation", "GetItem", _INBOX, "the users of a portion that is due", strong=True
+)
+REPLACE_ESCALATION: Final = Pattern(
+    "replace_escalation", "PutItem", _INBOX, "some users of a portion are decided, others later"
+)
+DROP_ESCALATION: Final = Pattern(
+    "drop_escalation", "DeleteItem", _INBOX, "all users of a portion are decided"
+)
+READ_COPIES: Final = Pattern(
+    "read_copies", "BatchGetItem", _INBOX, "which users have not read a notification"
+)
+CLAIM_EMAIL: Final = Pattern(
+    "claim_email",
+    "UpdateItem",
+    _INBOX,
+    "an e-mail about a copy is claimed, its claim is released, or its outcome is known",
+)

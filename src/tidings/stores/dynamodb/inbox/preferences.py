@@ -16,12 +16,12 @@ from tidings.model.preferences import Preferences
 from tidings.ports.preferences import PreferenceStore
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
-from tidings.stores.dynamodb.inbox.items import IS_THERE, config_key, marks_key
-from tidings.stores.dynamodb.inbox.preference_patterns import (
+from tidings.stores.dynamodb.inbox.inbox_patterns import (
     BEGIN_PREFERENCES,
     PUT_PREFERENCES,
     READ_PREFERENCES,
 )
+from tidings.stores.dynamodb.inbox.items import IS_THERE, config_key, marks_key
 
 PREFERENCES: Final = "preferences"
 BEGUN: Final = "has_preferences"

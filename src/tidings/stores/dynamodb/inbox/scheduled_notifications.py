@@ -15,7 +15,7 @@ from tidings.ports.bus import Job
 from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
-from tidings.stores.dynamodb.inbox import late_patterns as patterns
+from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.items import IS_THERE, body_key, inbox_partition
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 

@@ -22,6 +22,7 @@ _READ_DUE: Final = f"""
 SELECT {", ".join(_DUE)} FROM due WHERE kind = ? AND at <= ? AND (at, item_id) > (?, ?)
 """
 _DROP_DUE: Final = "DELETE FROM due WHERE kind = ? AND at = ? AND item_id = ?"
+_DROP_DONE: Final = f"{_DROP_DUE} AND made_at <= ?"
 ALL_SCHEDULED: Final = f"SELECT {columns(Scheduled)} FROM scheduled"
 KEEP_SCHEDULED: Final = insert_once("scheduled", Scheduled)
 _GET: Final = f"{ALL_SCHEDULED} WHERE user_id = ? AND scheduled_id = ?"
@@ -36,6 +37,12 @@ SELECT count(*) FROM scheduled WHERE user_id = ? AND state IN ('pending', 'firin
 _REPLACE: Final = f"""
 REPLACE INTO scheduled ({columns(Scheduled)})
 VALUES ({", ".join("?" * len(Scheduled.__struct_fields__))})
+"""
+_OTHERS: Final = tuple(enumerate(Scheduled.__struct_fields__, start=1))[2:]
+"""The fields after the key, each with its number."""
+_FINISH: Final = f"""
+UPDATE scheduled SET {", ".join(f"{name} = ?{number}" for number, name in _OTHERS)}
+WHERE user_id = ?1 AND scheduled_id = ?2 AND state IN ('pending', 'firing')
 """
 _FIRE: Final = """
 UPDATE scheduled SET state = 'firing'
@@ -90,11 +97,7 @@ class SqliteDueItems:
 
     async def drop_done(self, dues: Sequence[Due]) -> None:
         rows = [(*due.name, due.made_at) for due in dues]
-
-        def write(db: apsw.Connection) -> None:
-            db.executemany(f"{_DROP_DUE} AND made_at <= ?", rows)
-
-        await self._writer.write(write, rows=len(rows))
+        await self._writer.write_rows(self.drop_done, [(_DROP_DONE, rows)])
 
     async def give_back(self, kind: DueKind, holder: str) -> None:
         pass  # nobody else could take the shard
@@ -156,12 +159,8 @@ class SqliteScheduled:
         return await self._writer.write(write, rows=1)
 
     async def finish(self, message: Scheduled) -> None:
-        def write(db: apsw.Connection) -> None:
-            found = _get(db, message.user_id, message.scheduled_id)
-            if found is not None and found.is_open:
-                db.execute(_REPLACE, to_scheduled_row(message))
-
-        await self._writer.write(write, rows=1)
+        row = to_scheduled_row(message)
+        await self._writer.write_rows(self.finish, [(_FINISH, [row])])
 
     async def names(self, user: UserKey, limit: int) -> list[str]:
         def read(db: apsw.Connection) -> list[str]:

@@ -29,9 +29,8 @@ _THUMBNAIL: Final = (
     f"UPDATE uploads SET thumbnail = ?, box = ? WHERE {_KEY} AND thumbnail IS ? AND chat_id IS NULL"
 )
 _OF_OWNER: Final = "SELECT attachment_id FROM uploads WHERE owner = ? LIMIT ?"
-_VISIT_ALL: Final = """
-UPDATE uploads SET visit_at = ?1 WHERE owner = ?2 AND (visit_at IS NULL OR visit_at > ?1)
-"""
+# A visit that is under way does not replace this one, even if it was due before.
+_VISIT_ALL: Final = "UPDATE uploads SET visit_at = ? WHERE owner = ?"
 _DUE: Final = """
 SELECT owner, attachment_id, visit_at FROM uploads WHERE visit_at <= ? ORDER BY visit_at LIMIT ?
 """
@@ -50,6 +49,7 @@ _RELEASE: Final = f"""
 UPDATE uploads SET scheduled_id = NULL, expires_at = ?, visit_at = ?
 WHERE {_KEY} AND scheduled_id = ?
 """
+_KEEP_BYTES: Final = f"UPDATE uploads SET kept_until = max(coalesce(kept_until, 0), ?) WHERE {_KEY}"
 
 _encode = msgspec.json.Encoder().encode
 _parts = msgspec.json.Decoder(tuple[BlobPart, ...])
@@ -95,6 +95,10 @@ class SqliteUploads:
     ) -> None:
         row = (expires_at, expires_at + LATE_BYTES_MS, owner, attachment_id, scheduled_id)
         await self._writer.write(lambda db: _execute(db, _RELEASE, row))
+
+    async def keep_bytes(self, owner: UserKey, attachment_id: str, until: int) -> None:
+        row = (until, owner, attachment_id)
+        await self._writer.write(lambda db: _execute(db, _KEEP_BYTES, row))
 
     async def of_owner(self, owner: UserKey, limit: int) -> list[str]:
         return await self._readers.read(

@@ -28,8 +28,9 @@ from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
-from tidings.ports.store import CallClass, current_requester
+from tidings.ports.store import CallClass, Requester, current_requester
 from tidings.stores.scheduler import Scheduler, Turn, wait_for_turn
+from tidings.stores.sqlite.engine.gathered_reads import GatheredReads
 
 DISK_TROUBLE: Final = (
     apsw.IOError,
@@ -250,6 +251,8 @@ class Readers:
             call_class: _Pool(connect, call_class, count)
             for call_class, count in _CONNECTIONS.items()
         }
+        users = self._pools["users"]
+        self._gathered = GatheredReads(users.scheduler, users.run)
 
     async def read(self, act: Callable[[apsw.Connection], T]) -> T:
         """Run a function that queries one snapshot, and return its result.
@@ -264,10 +267,17 @@ class Readers:
         requester = current_requester()
         pool = self._pools[requester.call_class]
         with timed(act):
+            if not requester.user and requester.call_class == "users":
+                return await self._gather(requester, act)
             turn = await wait_for_turn(pool.scheduler, requester)
-            read = _Read(act, turn, asyncio.get_running_loop())
-            pool.start(read)
-            result: T = await read.future
+            result: T = await pool.run(act, turn)
+        return result
+
+    async def _gather(self, requester: Requester, act: Callable[[apsw.Connection], T]) -> T:
+        try:
+            result: T = await self._gathered.read(requester, act)
+        except DISK_TROUBLE as error:
+            raise _unreadable() from error
         return result
 
     def close(self) -> None:
@@ -296,7 +306,7 @@ class _Read:
         try:
             return _on_snapshot(db, self._act)
         except DISK_TROUBLE as error:
-            raise StoreUnavailable("the store cannot be read") from error
+            raise _unreadable() from error
         finally:
             self.turns_used = (thread_time() - began) / TURN_SECONDS
 
@@ -330,21 +340,25 @@ class _Pool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{call_class}")
         self._is_closed = False
 
-    def start(self, read: _Read) -> None:
-        """Run a read in a thread.
+    def run(self, act: Callable[[apsw.Connection], Any], turn: Turn) -> asyncio.Future[Any]:
+        """Run a read in a thread; return the future of its result.
 
         The read keeps its turn until it ends, even if the caller has stopped waiting.
         """
+        loop = asyncio.get_running_loop()
+        read = _Read(act, turn, loop)
         if self._is_closed:
-            self.scheduler.leave(read.turn, 0.0)
-            raise StoreUnavailable("the store is closed")
-        loop = read.future.get_loop()
+            # Later, because this may have been called for the turn that another one left.
+            loop.call_soon(self.scheduler.leave, turn, 0.0)
+            read.future.set_exception(StoreUnavailable("the store is closed"))
+            return read.future
 
         def done(work: "Future[Any]") -> None:
             with suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(self._finish, read, work)
 
         self._threads.submit(self._run, read).add_done_callback(done)
+        return read.future
 
     def _run(self, read: _Read) -> Any:  # noqa: ANN401 - the result of the function
         db = self._idle.get()
@@ -363,6 +377,10 @@ class _Pool:
         self._threads.shutdown()
         for db in self._all:
             db.close()
+
+
+def _unreadable() -> StoreUnavailable:
+    return StoreUnavailable("the store cannot be read")
 
 
 def _on_snapshot(db: apsw.Connection, act: Callable[[apsw.Connection], T]) -> T:

@@ -91,7 +91,7 @@ class AwaitedWrite:
     def prepare(self) -> int:
         return self._rows
 
-    def bulk(self) -> None:
+    def bulk(self) -> Bulk | None:
         return None
 
     def write(self, db: apsw.Connection) -> object:
@@ -114,6 +114,24 @@ class AwaitedWrite:
     def fail(self) -> None:
         if not self._future.done():
             self._future.set_exception(StoreUnavailable())
+
+
+class RowsWrite(AwaitedWrite):
+    """Write job of statements that return nothing; they run together with those of other jobs."""
+
+    def __init__(self, bulk: Bulk, future: asyncio.Future[None]) -> None:
+        super().__init__(self._run, future, sum(len(rows) for _, rows in bulk))
+        self._bulk = bulk
+
+    def bulk(self) -> Bulk:
+        return self._bulk
+
+    def _run(self, db: apsw.Connection) -> None:
+        for statement, rows in self._bulk:
+            db.executemany(statement, rows)
+
+    def settle(self, outcome: Any) -> None:  # noqa: ANN401 - the result of its own write, if any
+        super().settle((None, None) if outcome is JobWritten else outcome)
 
 
 Steps = Generator[None, None, T]

@@ -35,7 +35,9 @@ from tidings.stores.sqlite.engine.connections import (
 )
 from tidings.stores.sqlite.engine.write_jobs import (
     AwaitedWrite,
+    Bulk,
     JobWritten,
+    RowsWrite,
     SteppedWrite,
     Steps,
     UndoWrite,
@@ -120,6 +122,18 @@ class Writer:
         self.submit(AwaitedWrite(act, future, rows))
         with timed(act):
             return await future
+
+    async def write_rows(self, name: Callable[..., object], bulk: Bulk) -> None:
+        """Run statements that return nothing, like `write`, but together with those of other calls.
+
+        This is several times cheaper if there are many calls. Within a transaction, these
+        statements run before those of other jobs. `name` is the method that calls this; the time is
+        measured under its name.
+        """
+        future: asyncio.Future[None] = self._loop.create_future()
+        self.submit(RowsWrite(bulk, future))
+        with timed(name):
+            await future
 
     async def write_in_steps(self, begin: Callable[[apsw.Connection], Steps[T]], *, rows: int) -> T:
         """Perform a large write like `write`, but let the event loop do other work between steps.

@@ -41,7 +41,14 @@ from tidings.ports.export_facts import (
     UserFact,
     entry_fact,
 )
-from tidings.ports.export_file_facts import UploadFact
+from tidings.ports.export_feature_facts import (
+    ErasureFact,
+    PushDeviceFact,
+    PushSettingsFact,
+    TenantJobFact,
+    UploadFact,
+    WebhookFact,
+)
 from tidings.ports.export_inbox_facts import (
     CopyFact,
     DeadLetterFact,
@@ -60,9 +67,6 @@ from tidings.ports.export_inbox_facts import (
     converted,
     read_state_facts,
 )
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
-from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.inboxes import PostKey
 from tidings.stores.sqlite.chat.scheduled import ALL_SCHEDULED, from_scheduled_row
 from tidings.stores.sqlite.chat.uploads import all_uploads

@@ -48,14 +48,19 @@ from tidings.ports.export_facts import (
     Written,
     to_entry,
 )
-from tidings.ports.export_file_facts import BytesFact, UploadFact
+from tidings.ports.export_feature_facts import (
+    BytesFact,
+    ErasureFact,
+    PushDeviceFact,
+    PushSettingsFact,
+    TenantJobFact,
+    UploadFact,
+    WebhookFact,
+)
 from tidings.ports.export_inbox_facts import (
     InboxFacts,
     converted,
 )
-from tidings.ports.export_job_facts import ErasureFact, TenantJobFact
-from tidings.ports.export_push_facts import PushDeviceFact, PushSettingsFact
-from tidings.ports.export_webhook_facts import WebhookFact
 from tidings.ports.tenant_jobs import TenantJob
 from tidings.stores.sqlite.chat.uploads import KEEP_UPLOAD, upload_row
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect

@@ -176,15 +176,10 @@ class SqliteWebhookQueue:
         return await self._readers.read(read)
 
     async def advance(self, place: str, reached: OwedStream, began: int = 0) -> None:
-        statement = _FINISH if reached.sent >= reached.head else _ADVANCE
-        values = (place, reached.stream, reached.sent, began)
-
-        def write(db: apsw.Connection) -> None:
-            db.execute(statement, values)
-            if statement is _FINISH and not db.changes():
-                db.execute(_ADVANCE, values)
-
-        await self._writer.write(write, rows=1)
+        rows: list[tuple[Any, ...]] = [(place, reached.stream, reached.sent, began)]
+        # If there is more than this process knows, the first statement finishes nothing.
+        finish = [(_FINISH, rows)] if reached.sent >= reached.head else []
+        await self._writer.write_rows(self.advance, [*finish, (_ADVANCE, rows)])
 
     async def refuse(self, place: str, stream: str, refusal: EventRefusal) -> None:
         await self._execute(_REFUSE, (place, stream, msgspec.json.encode(refusal).decode()))

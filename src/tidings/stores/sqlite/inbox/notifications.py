@@ -113,7 +113,8 @@ class SqliteNotifications:
         return await self._log("sequence < ? ORDER BY sequence DESC", tenant, inbox, before, limit)
 
     async def finish_job(self, tenant: str, inbox: str, notification_id: str, number: int) -> None:
-        await self._write(_FINISH, (tenant, inbox, notification_id, number))
+        row = (tenant, inbox, notification_id, number)
+        await self._writer.write_rows(self.finish_job, [(_FINISH, [row])])
 
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
         def read(db: apsw.Connection) -> set[int]:

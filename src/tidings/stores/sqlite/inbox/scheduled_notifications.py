@@ -16,6 +16,7 @@ from tidings.stores.sqlite.inbox.jobs import job_from_row, job_to_row
 HOLD_JOB: Final = insert_once("held_jobs", Job)
 HELD_JOBS: Final = f"SELECT {columns(Job)} FROM held_jobs"
 _ONE: Final = "tenant = ? AND inbox = ? AND notification_id = ?"
+_RELEASE: Final = f"DELETE FROM held_jobs WHERE {_ONE} AND number = ?"
 _BEGIN: Final = f"UPDATE notifications SET log_head = coalesce(log_head, ?) WHERE {_ONE}"
 _FINISH: Final = f"""
 UPDATE notifications SET sequence = ?, box = NULL, box_key = 0 WHERE {_ONE}
@@ -51,11 +52,7 @@ class SqliteScheduledNotifications:
 
     async def release(self, jobs: Sequence[Job]) -> None:
         names = [(job.tenant, job.inbox, job.notification_id, job.number) for job in jobs]
-
-        def write(db: apsw.Connection) -> None:
-            db.executemany(f"DELETE FROM held_jobs WHERE {_ONE} AND number = ?", names)
-
-        await self._writer.write(write, rows=1 + len(names))
+        await self._writer.write_rows(self.release, [(_RELEASE, names)])
 
     async def begin(self, tenant: str, inbox: str, notification_id: str, head: int) -> int | None:
         name = (tenant, inbox, notification_id)
