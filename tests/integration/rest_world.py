@@ -33,6 +33,7 @@ ROOT_KEY: Final = "root-key-of-the-rest-tests-0123456789"
 TENANT: Final = "acme"
 NOWHERE: Final = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 """The id of a chat that does not exist."""
+_READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class Disk:
@@ -214,6 +215,17 @@ def texts_sent(core: Core) -> Callable[[httpx.Response], Awaitable[None]]:
     return wait
 
 
+def revocations_seen(core: Core) -> Callable[[httpx.Response], Awaitable[None]]:
+    """A hook of a client, so that what a request revoked is gone from the caches with its answer:
+    a server learns of it seconds later."""
+
+    async def look(answer: httpx.Response) -> None:
+        if answer.request.method not in _READS and not answer.url.path.startswith("/v1/chats"):
+            await core.watch.look()
+
+    return look
+
+
 @asynccontextmanager
 async def open_rest(
     folder: Path,
@@ -237,7 +249,8 @@ async def open_rest(
             state = StateReporter(config, core, None, condition, Hub()).verbs()
             app = make_rest(core, condition, make_identity_verbs(core), state, access=access)
             transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
-            hooks = {"response": [texts_sent(core)]}
+            hooks = {"response": [texts_sent(core), revocations_seen(core)]}
+            await core.watch.start()
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://tidings", event_hooks=hooks
             ) as http:
