@@ -160,6 +160,22 @@ async def test_own_reactions_are_those_of_the_reader(store: Store) -> None:
     assert [entry.mine for entry in mine[BOB]] == [(), ("🎉",), ()]
 
 
+async def test_settled_messages_are_those_of_a_page(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB)
+    for index in range(3):
+        await append_many(store, state, [message(ANN), message(BOB)])
+        await append(store, state, renamed(f"Name {index}"), reacted(2, "🎉", by=BOB))
+    read = await page(store, state, BOB)
+    messages = [entry for entry in read.entries if entry.kind == "message"]
+    assert len(messages) == 6
+
+    for first in range(1, state.head + 1):
+        for last in range(first, state.head + 1):
+            found = await store.log.settled_messages(state.chat_id, BOB, first, last)
+            within = [entry for entry in messages if first <= entry.sequence <= last]
+            assert found == within[::-1], (first, last)
+
+
 async def test_the_state_is_what_folding_the_log_gives(store: Store) -> None:
     state = await a_chat(store, ANN, BOB)
     await append(store, state, message(ANN), now=NOW + 1)

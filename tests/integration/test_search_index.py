@@ -17,13 +17,16 @@ from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tidings.actions.content.vault import Sealed
 from tidings.actions.search import indexing, searching
-from tidings.actions.search.candidates import Candidates, bound_to
+from tidings.actions.search.candidates import SETTLED_MS, Candidates, bound_to
 from tidings.actions.search.queries import parse_query
+from tidings.actions.search.scanning import CLOCKS_APART_MS
 from tidings.actions.search.searching import Asked
 from tidings.actions.search.segments import ALL_BLOCKS, FORMAT, unpack
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
+from tidings.ports.log import Page
 from tidings.ports.search import AuthorWords, IndexState, Segment
 from tidings.tasks import Tasks
 
@@ -108,6 +111,54 @@ async def test_an_indexed_chat_is_searched_through_its_index(here: Deployment) -
     await here.core.vault.erase(BOB)
     assert "walnut" not in await words(here, chat), "what was redacted and erased is in no list"
     assert await found(here, chat, "walnut") == [STEP]
+
+
+async def test_only_messages_that_do_not_change_are_read_at_half_the_price(
+    here: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cheap read may miss the changes of the last moment."""
+    chat = await here.group(ANN, BOB)
+    await say(here, chat, "almond", "almond", *["filler"] * (SEGMENT - 3))
+    await say(here, chat, "cashew", *["filler"] * (FULL - 1))
+    await say(here, chat, "filler")
+    while await here.core.indexer.step(chat):
+        pass
+    log, reads = here.core.store.log, []
+    read_messages, read_page = log.settled_messages, log.page
+
+    async def settled_messages(*place: Any) -> list[Entry]:
+        monkeypatch.setattr(type(log), "page", staticmethod(read_page))
+        found = await read_messages(*place)  # on SQLite, this reads a page
+        monkeypatch.setattr(type(log), "page", staticmethod(page))
+        reads.append("messages")
+        return found
+
+    async def page(*place: Any, **limits: Any) -> Page | None:
+        reads.append("page")
+        return await read_page(*place, **limits)
+
+    async def search(text: str) -> tuple[list[int], list[str]]:
+        reads.clear()
+        return await found(here, chat, text), reads[1:]  # the first page is the end of the log
+
+    monkeypatch.setattr(type(log), "settled_messages", staticmethod(settled_messages))
+    monkeypatch.setattr(type(log), "page", staticmethod(page))
+    assert await search("almond") == ([3, 2], ["messages"])
+    assert await search("cashew") == ([SEGMENT + 1], ["page"]), "it is in the last segment"
+    await here.core.verbs.redact(ANN, chat, 3)
+    assert await search("almond") == ([2], ["page"]), "it changed after the end of the index"
+    await say(here, chat, *["filler"] * STEP)
+    assert await here.core.indexer.step(chat)
+    assert await search("almond") == ([2], ["page"]), "the index changed a moment ago"
+    here.clock.time += SETTLED_MS
+    assert await search("almond") == ([2], ["messages"])
+    await here.core.verbs.edit(ANN, chat, 2, "almonds")
+    await say(here, chat, *["filler"] * STEP)
+    assert await here.core.indexer.step(chat)
+    here.clock.time += SETTLED_MS
+    assert await search("almonds") == ([2], ["messages", "page"]), "it was edited a minute ago"
+    here.clock.time += CLOCKS_APART_MS
+    assert await search("almonds") == ([2], ["messages"])
 
 
 async def test_an_index_of_another_log_is_built_again(here: Deployment) -> None:

@@ -148,6 +148,9 @@ class MemoryLog:
     async def page(self, *_: Any, **__: Any) -> None:
         raise AssertionError("an appender reads no pages")
 
+    async def settled_messages(self, *_: Any) -> list[Entry]:
+        raise AssertionError("an appender reads no settled messages")
+
     async def reactions(self, *_: Any) -> None:
         raise AssertionError("an appender reads no reactions")
 

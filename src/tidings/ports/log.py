@@ -229,6 +229,17 @@ class Log(Protocol):
         """
         ...
 
+    async def settled_messages(
+        self, chat: ChatId, reader: UserKey, first: int, last: int
+    ) -> list[Entry]:
+        """Return the messages of a part of the log, newest first; they may be as they were a moment
+        ago.
+
+        The log must reach up to `last`. Nobody's membership is checked: the caller has read a page
+        of the chat for the reader, and knows that these messages have not changed since.
+        """
+        ...
+
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         """Return a page that consists of one message; None if the reader is not a member.
 

@@ -38,7 +38,7 @@ PARTS_PER_COST: Final = 4
 PAGE_MIN: Final = 192
 """Number of entries from which on a page gets no further block."""
 SETTLED_MS: Final = 10_000
-"""Time after a change of the index in which reads of it are strong."""
+"""Time after a change of the index in which reads of it, and of the messages in it, are strong."""
 
 
 def bound_to(chat: ChatId, number: int) -> str:
@@ -54,6 +54,8 @@ class CandidateRange(msgspec.Struct, frozen=True):
     last: int
     """Sequence of the last entry to read; lower than `first` if there is nothing to read."""
     cost: int = 0
+    is_settled: bool = False
+    """Whether none of the entries has changed in the last seconds."""
     began_at: int = 0
     """If there is nothing to read: the time of the first entry."""
 
@@ -84,6 +86,8 @@ class Candidates:
         self._now = now
         self._edited: dict[int, int] = {}
         """For each segment, the blocks with messages that changed after they were indexed."""
+        self._changed: set[int] = set()
+        """Messages that changed after the end of the index."""
         self._ranges: deque[tuple[int, int]] = deque()
         self._is_sound = False
         self._at_once = SEGMENTS_AT_FIRST
@@ -95,6 +99,8 @@ class Candidates:
     def saw(self, entries: Iterable[Entry]) -> None:
         """Take note of entries: edited messages are candidates, whatever the index says."""
         for entry in entries:
+            if entry.target is not None:
+                self._changed.add(entry.target)
             if entry.kind == "edited" and entry.target is not None:
                 number = segment_of(entry.target)
                 self._edited[number] = self._edited.get(number, 0) | block_of(entry.target)
@@ -108,7 +114,7 @@ class Candidates:
             return self._range()
         high = segment_of(position - 1)
         low = max(0, high - self._at_once + 1)
-        is_strong = self._now - self._state.changed_at < SETTLED_MS
+        is_strong = not self._is_index_settled
         found = await self._index.segments(self._chat, low, high, strong=is_strong)
         blocks = await self._blocks(found)
         for number in range(high, low - 1, -1):
@@ -119,7 +125,7 @@ class Candidates:
         cost = self._cost(found)
         if self._ranges:
             return self._range(cost)
-        return CandidateRange(first_of(low), 0, cost, found[-1].began_at)
+        return CandidateRange(first_of(low), 0, cost, began_at=found[-1].began_at)
 
     def _cost(self, found: list[Segment]) -> int:
         """Return the cost of reading segments, and read fewer at once if they have many authors."""
@@ -133,7 +139,22 @@ class Candidates:
         first, last = self._ranges.popleft()
         while self._ranges and self._ranges[0][1] == first - 1 and last - first < PAGE_MIN:
             first, _ = self._ranges.popleft()
-        return CandidateRange(first, last, cost)
+        return CandidateRange(first, last, cost, self._is_settled(first, last))
+
+    @property
+    def _is_index_settled(self) -> bool:
+        return self._now - self._state.changed_at >= SETTLED_MS
+
+    def _is_settled(self, first: int, last: int) -> bool:
+        """Return True if none of the entries in a range has changed in the last seconds.
+
+        The index does not record when messages of its last segment changed.
+        """
+        return (
+            self._is_index_settled
+            and segment_of(last) < segment_of(self._state.until)
+            and not any(first <= target <= last for target in self._changed)
+        )
 
     async def _blocks(self, segments: list[Segment]) -> dict[int, int]:
         """Return the blocks to read of each segment that is complete."""

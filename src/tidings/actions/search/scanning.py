@@ -11,7 +11,7 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.blocks import BlockLists
-from tidings.actions.search.candidates import Candidates
+from tidings.actions.search.candidates import CandidateRange, Candidates
 from tidings.actions.search.queries import SearchQuery
 from tidings.actions.search.segments import STEP_ENTRIES
 from tidings.model import limits
@@ -122,6 +122,8 @@ class ChatScan:
     """The candidates of the index, if there is one."""
     is_closed: bool = False
     """Whether the reader is not a member of the chat."""
+    receipts: tuple[Receipt, ...] | None = None
+    """The receipts of the chat, once a page of it was read for the reader in this request."""
 
     @property
     def is_done(self) -> bool:
@@ -155,10 +157,28 @@ class ChatScan:
         cost += candidate.cost
         if candidate.first <= candidate.last:
             self.position = candidate.last + 1
+            if candidate.is_settled and await self._read_settled(candidate):
+                return cost + PAGE_COST + candidate.last - candidate.first + 1
             cost += await self._read_page(candidate.last - candidate.first + 1, only_messages=False)
         else:
             self._reach(candidate.first, candidate.began_at)
         return cost
+
+    async def _read_settled(self, candidate: CandidateRange) -> bool:
+        """Look at entries that have not changed since the reader was last known to be a member, and
+        that a cheap read can therefore return; return False if that is not certain."""
+        if self.receipts is None:
+            return False
+        reading = self.reading
+        messages = await reading.log.settled_messages(
+            self.chat, reading.reader, candidate.first, candidate.last
+        )
+        recent = reading.clock.now() - CLOCKS_APART_MS
+        if any(entry.edited_at is not None and entry.edited_at > recent for entry in messages):
+            return False
+        await self._look_at(messages, self.receipts)
+        self._reach(candidate.first, messages[-1].created_at if messages else self.newest)
+        return True
 
     async def _read_page(self, limit: int, *, only_messages: bool) -> int:
         page = await self.reading.log.page(
@@ -172,6 +192,7 @@ class ChatScan:
             self.waiting.clear()
             self.is_read = self.is_closed = True
             return PAGE_COST
+        self.receipts = page.receipts
         if self.candidates is not None:
             self.candidates.saw(page.entries)
         if page.head.sequence - self.indexed >= STEP_ENTRIES:
@@ -234,6 +255,7 @@ class ChatScan:
         if page is None or page.next is not None or not page.entries:
             return PAGE_COST
         assert self.candidates is not None
+        self.receipts = page.receipts
         self.candidates.saw(page.entries)
         await self._look_at(reversed(page.entries), page.receipts)
         self._reach(until, page.entries[0].created_at)

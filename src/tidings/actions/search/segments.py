@@ -93,7 +93,7 @@ def pack(postings: Postings) -> bytes:
             [portion[0] for portion in portions],
             [pack_terms(portion) for portion in portions],
             deflate(places, zlib.Z_HUFFMAN_ONLY),  # nothing in it repeats
-            deflate(several.tobytes()),
+            deflate(several.tobytes(), zlib.Z_HUFFMAN_ONLY),
         )
     )
 

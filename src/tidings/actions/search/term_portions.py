@@ -38,7 +38,8 @@ def pack_terms(terms: list[str]) -> tuple[bytes, bytes]:
         length = _shared(before, term)
         shared.append(length)
         rests.append(term[length:])
-    return deflate(bytes(shared)), deflate("\n".join(rests).encode())
+    lengths = deflate(bytes(shared), zlib.Z_HUFFMAN_ONLY)  # too short to repeat itself
+    return lengths, deflate("\n".join(rests).encode())
 
 
 def _shared(one: str, other: str) -> int:

@@ -31,6 +31,9 @@ READ_INDEX_STATE: Final = Pattern(
     "how far the search index of a chat reaches",
     strong=True,
 )
+READ_SETTLED_LOG: Final = Pattern(
+    "read_settled_log", "Query", ("messages",), "entries that have not changed for a while"
+)
 READ_SEGMENTS: Final = Pattern(
     "read_segments", "Query", ("idempotency_keys",), "the search index of a chat"
 )

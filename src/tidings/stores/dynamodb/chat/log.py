@@ -36,7 +36,13 @@ from tidings.stores.dynamodb.chat.pages import (
     to_entries,
 )
 from tidings.stores.dynamodb.chat.runs import Runs
-from tidings.stores.dynamodb.chat.shown_pages import admit, list_mentions, message_page, pinned_page
+from tidings.stores.dynamodb.chat.shown_pages import (
+    admit,
+    list_mentions,
+    message_page,
+    pinned_page,
+    settled_messages,
+)
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
@@ -235,6 +241,11 @@ class DynamoLog:
             )
             self._heads.saw(chat, found.head)
         return await admit(self._dynamo, chat, reader, found)
+
+    async def settled_messages(
+        self, chat: ChatId, reader: UserKey, first: int, last: int
+    ) -> list[Entry]:
+        return await settled_messages(self._dynamo, chat, reader, first, last)
 
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         return await message_page(self._dynamo, chat, reader, sequence)

@@ -92,10 +92,12 @@ async def _items_between(dynamo: Dynamo, chat: ChatId, first: int, last: int) ->
     return unpacked(items)
 
 
-async def item_up_to(dynamo: Dynamo, chat: ChatId, sequence: int) -> list[Item]:
+async def item_up_to(
+    dynamo: Dynamo, chat: ChatId, sequence: int, pattern: Pattern = READ_LOG
+) -> list[Item]:
     """Return the last item that begins at or before a sequence, as it is stored, if any."""
     return await dynamo.query(
-        READ_LOG,
+        pattern,
         "#chat_id = :chat AND #sequence <= :sequence",
         {":chat": chat, ":sequence": sequence},
         limit=1,
@@ -104,7 +106,12 @@ async def item_up_to(dynamo: Dynamo, chat: ChatId, sequence: int) -> list[Item]:
 
 
 async def items_before(
-    dynamo: Dynamo, chat: ChatId, before: int, limit: int, head_min: int
+    dynamo: Dynamo,
+    chat: ChatId,
+    before: int,
+    limit: int,
+    head_min: int,
+    pattern: Pattern = READ_LOG,
 ) -> list[Item]:
     """Return up to `limit` entries before a sequence, newest first, as items.
 
@@ -117,7 +124,7 @@ async def items_before(
         return []
     first = max(1, min(last, head_min) - limit + 1)
     items = await dynamo.query(
-        READ_LOG,
+        pattern,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {":chat": chat, ":first": first, ":last": last},
         limit=limit,
@@ -127,7 +134,7 @@ async def items_before(
     lowest = found[-1]["sequence"] if found else first
     if len(found) < limit and lowest > 1:
         # The missing entries are in a pack that begins before the range.
-        earlier = unpacked(await item_up_to(dynamo, chat, lowest - 1))
+        earlier = unpacked(await item_up_to(dynamo, chat, lowest - 1, pattern))
         found += [item for item in reversed(earlier) if item["sequence"] < before]
     return found[:limit]
 

@@ -103,6 +103,14 @@ class SqliteLog:
 
         return await self._readers.read(read)
 
+    async def settled_messages(
+        self, chat: ChatId, reader: UserKey, first: int, last: int
+    ) -> list[Entry]:
+        # A page of the current state costs no more here, and checks the membership again.
+        page = await self.page(chat, reader, before=last + 1, limit=last - first + 1)
+        entries = [] if page is None else page.entries
+        return [entry for entry in entries if entry.kind == "message"]
+
     async def message(self, chat: ChatId, reader: UserKey, sequence: int) -> Page | None:
         page = await self.page(chat, reader, after=sequence - 1, limit=1)
         if page is not None:
