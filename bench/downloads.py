@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures downloads of attachments, next to nginx with the same file on the same core.
 
-Tidings reads encrypted frames, decrypts them, and checks the membership of the reader before each
-part. nginx runs twice: as it comes, when it reads the file and writes it to the socket, and with
+Tidings reads encrypted frames, decrypts them, and checks the membership of the reader now and then.
+nginx runs twice: as it comes, when it reads the file and writes it to the socket, and with
 `sendfile`, when the kernel does both and no byte of the file reaches the program.
 """
 
@@ -25,7 +25,7 @@ from bench.server import SERVER_CORE, Target, own_folder, own_server
 from scripts.services.process import HOST
 from scripts.services.proxies import Nginx
 
-FILE_BYTES: Final = 32 * 1024 * 1024
+FILE_BYTES: Final = 100 * 1024 * 1024
 ROUNDS: Final = 10
 FILE: Final = "file"
 

@@ -46,6 +46,13 @@ async def test_parts_are_stored_read_listed_and_deleted(blobs: Blobs) -> None:
     assert await blobs.read(ONE, A, 6, 3) == b"wor"
     assert await blobs.read(ONE, A, 11, 3) == b""
     assert await blobs.read(ONE, C, 0, 1) is None
+    buffer = bytearray(5)
+    assert await blobs.read_into(ONE, A, 0, buffer) == 5
+    assert buffer == b"hello"
+    assert await blobs.read_into(ONE, A, 9, buffer) == 2
+    assert buffer[:2] == b"ld"
+    assert await blobs.read_into(ONE, A, 11, buffer) == 0
+    assert await blobs.read_into(ONE, C, 0, buffer) is None
     assert sorted(await blobs.names(ONE)) == [A, B]
     assert [stored async for stored in blobs.all()] == [(ONE, (A, B)), (OTHER, (A,))]
     await blobs.delete(ONE, [A, C])

@@ -22,7 +22,7 @@ from tests.integration.attachments import talk as talk
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
 from tests.integration.test_rest_deleting import run_until
-from tidings.actions.attachments.downloading import FilePlace
+from tidings.actions.attachments.downloading import CHECKED_MS, FilePlace
 from tidings.model.attachments import ERASED_FILES_MS, FRAME_BYTES, PART_BYTES
 from tidings.model.entries import Deletion
 from tidings.model.ids import ChatId, UserKey
@@ -213,6 +213,7 @@ async def test_reading_ends_when_the_reader_is_removed(rest: Rest, talk: Talk) -
     place = FilePlace(UserKey("acme:ben"), ChatId(chat), message["sequence"], file)
     found = await rest.core.files.read(place)
     await ann.ok("DELETE", f"/v1/chats/{chat}/members/ben")
+    rest.clock.time += CHECKED_MS
     read = 0
     with pytest.raises(ChatNotFound):
         async for data in found.data:

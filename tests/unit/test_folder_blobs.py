@@ -60,10 +60,32 @@ async def test_a_disk_in_trouble_leaves_nothing(
     assert list((tmp_path / "attachments" / UNFINISHED).iterdir()) == []
 
 
+@pytest.mark.parametrize("in_memory", [0, 3])
+async def test_bytes_that_are_not_in_memory_are_read_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    blobs = await opened(tmp_path)
+    await blobs.put(ONE, A, [b"hello world"])
+
+    def read_some(_: int, buffers: list[bytearray], __: int, ___: int) -> int:
+        if not in_memory:
+            raise BlockingIOError
+        return in_memory
+
+    monkeypatch.setattr(os, "preadv", read_some)
+    buffer = bytearray(8)
+    assert await blobs.read_into(ONE, A, 0, buffer) == 8
+    assert buffer == b"hello wo"
+    assert await blobs.read_into(ONE, A, 6, buffer) == 5
+    assert buffer[:5] == b"world"
+
+
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "", "A" * 16, "a" * 17])
 async def test_no_path_leaves_the_folder(tmp_path: Path, name: str) -> None:
     blobs = await opened(tmp_path)
     with pytest.raises(AssertionError):
         await blobs.read(ONE, name, 0, 1)
+    with pytest.raises(AssertionError):
+        await blobs.read_into(ONE, name, 0, bytearray(1))
     with pytest.raises(AssertionError):
         await blobs.names(name)

@@ -26,8 +26,6 @@ SCHEME: Final = "s3://"
 class BucketBlobs:
     """Stores parts as objects `<prefix><id>/<name>`."""
 
-    is_remote: Final = True
-
     def __init__(self, bucket: ObjectBucket, prefix: str) -> None:
         self._bucket = bucket
         self._prefix = prefix
@@ -39,6 +37,15 @@ class BucketBlobs:
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
         with _translated():
             return await self._bucket.get(self._key(attachment_id, name), start, size)
+
+    async def read_into(
+        self, attachment_id: str, name: str, start: int, buffer: bytearray
+    ) -> int | None:
+        data = await self.read(attachment_id, name, start, len(buffer))
+        if data is None:
+            return None
+        buffer[: len(data)] = data
+        return len(data)
 
     async def names(self, attachment_id: str) -> list[str]:
         place = f"{self._prefix}{checked_id(attachment_id)}/"

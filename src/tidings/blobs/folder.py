@@ -32,8 +32,6 @@ _T = TypeVar("_T")
 class FolderBlobs:
     """Stores parts as files in `<folder>/<last characters of the id>/<id>/<name>`."""
 
-    is_remote: Final = False
-
     def __init__(self, folder: Path, clock: Clock, chance: Chance) -> None:
         self._folder = folder
         self._text = str(folder)
@@ -55,9 +53,17 @@ class FolderBlobs:
         )
 
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
+        path = self._place(attachment_id) / checked_name(name)
+        return await self._do(lambda: _read(path, start, size))
+
+    async def read_into(
+        self, attachment_id: str, name: str, start: int, buffer: bytearray
+    ) -> int | None:
         path = f"{self._text}/{_in_folder(attachment_id)}/{checked_name(name)}"
-        found = _read_from_memory(path, start, size)
-        return found if found is not None else await self._do(lambda: _read(path, start, size))
+        count = _read_from_memory(path, start, buffer)
+        if count is not None:
+            return count
+        return await self._do(lambda: _read_from_disk(path, start, buffer))
 
     async def names(self, attachment_id: str) -> list[str]:
         return await self._do(lambda: _names(self._place(attachment_id)))
@@ -128,26 +134,33 @@ def _make_folder(folder: Path) -> None:
     sync_folder(folder.parent.parent)
 
 
-def _read_from_memory(path: str, start: int, size: int) -> bytes | None:
-    """Return bytes of a file if the system has all of them in memory, so that nobody waits for a
-    disk; None otherwise. A thread would take longer than this read."""
+def _read_from_memory(path: str, start: int, buffer: bytearray) -> int | None:
+    """Fill a buffer with bytes of a file if the system has all of them in memory, so that nobody
+    waits for a disk; return None otherwise. A thread would take longer than this read."""
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            # The buffer is filled with zeros first, so that it is no longer than what is there.
-            left = os.fstat(descriptor).st_size - start
-            buffer = bytearray(max(0, min(size, left)))
             count = os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT)
+            is_all = count == len(buffer) or count == os.fstat(descriptor).st_size - start
         finally:
             os.close(descriptor)
     except OSError:  # not in memory, not there, or a file system that cannot do this
         return None
-    return bytes(buffer) if count == len(buffer) else None
+    return count if is_all else None
 
 
-def _read(path: str, start: int, size: int) -> bytes | None:
+def _read_from_disk(path: str, start: int, buffer: bytearray) -> int | None:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            return file.readinto(buffer)
+    except FileNotFoundError:
+        return None
+
+
+def _read(path: Path, start: int, size: int) -> bytes | None:
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(start)

@@ -124,12 +124,6 @@ class Blobs(Protocol):
     Nobody sees a part before it is complete. Parts never change.
     """
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether every read is a request to another machine, so that few large reads are
-        faster."""
-        ...
-
     async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
         """Store a part, which consists of these pieces. It is durable when this returns.
 
@@ -140,6 +134,19 @@ class Blobs(Protocol):
 
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
         """Return at most `size` bytes of a part, from `start` on; None if there is no such part.
+
+        Raises:
+            StoreUnavailable: The part cannot be read now.
+        """
+        ...
+
+    async def read_into(
+        self, attachment_id: str, name: str, start: int, buffer: bytearray
+    ) -> int | None:
+        """Fill a buffer with the bytes of a part from `start` on; return their number, which is
+        smaller than the buffer at the end of the part, or None if there is no such part.
+
+        A caller who reads a part piece by piece needs no new memory for each of them.
 
         Raises:
             StoreUnavailable: The part cannot be read now.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the attachments of messages: whole or in part, by request or by a link for a browser.
 
-Before each part of a file is sent, two things are checked: the reader is still a member, and the
-message still has its content.
+Before each part of a file is sent, two things must be known to have been true a moment ago: the
+reader is a member, and the message has its content.
 """
 
 import logging
@@ -38,10 +38,12 @@ from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.attachments")
 
-REMOTE_FRAMES_AT_ONCE: Final = 4
-"""Frames that are read with one request to another machine. On this machine, frames are read one by
-one: the allocator reuses the memory of one frame, but not that of several, which then takes most of
-the time of a read."""
+FRAMES_AT_ONCE: Final = 4
+"""Frames that are read at once, into the same memory each time: new memory would take most of the
+time of a read."""
+CHECKED_MS: Final = 100
+"""Time for which a check is valid. A fast reader gets several parts in this time, and a check of
+each of them would take a quarter of the time of the download."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
 """The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
@@ -123,7 +125,7 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         is_thumbnail: bool = False,
     ) -> Download:
         """Return the bytes of the file that `find` returns. `find` is called again before each
-        part."""
+        part, unless that was a moment ago."""
         file, upload = await find()
         kind, parts, size = file.content_type, upload.parts, file.size
         if is_thumbnail:
@@ -162,32 +164,38 @@ class ReadAttachment(msgspec.Struct, frozen=True):
     ) -> AsyncGenerator[bytes, None]:
         name = upload.attachment_id
         async with self.transfers.download(reader):
-            offset, is_first = 0, True
+            offset, checked_at = 0, self.clock.now()
+            frames = -(-(end - start) // FRAME_BYTES) + 1  # the range may begin in the middle
+            buffer = bytearray(min(frames, FRAMES_AT_ONCE) * SEALED_FRAME_BYTES)
             for part in parts:
                 from_, to = max(start - offset, 0), min(end - offset, part.size)
                 if from_ < to:
-                    if not is_first:
+                    if not 0 <= self.clock.now() - checked_at < CHECKED_MS:
                         await find()
-                    is_first = False
-                    async for data in self._read_part(name, cipher, part, from_, to):
+                        checked_at = self.clock.now()
+                    async for data in self._read_part(name, cipher, part, from_, to, buffer):
                         yield data
                 offset += part.size
 
     async def _read_part(
-        self, attachment_id: str, cipher: FileCipher, part: BlobPart, start: int, end: int
+        self,
+        attachment_id: str,
+        cipher: FileCipher,
+        part: BlobPart,
+        start: int,
+        end: int,
+        buffer: bytearray,
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a part from `start` up to `end`."""
-        at_once = REMOTE_FRAMES_AT_ONCE if self.blobs.is_remote else 1
+        """Yield the bytes of a part from `start` up to `end`. The buffer has room for several
+        encrypted frames."""
+        at_once = len(buffer) // SEALED_FRAME_BYTES
         for frame in range(start // FRAME_BYTES, -(-end // FRAME_BYTES), at_once):
-            sealed = await self.blobs.read(
-                attachment_id,
-                part.name,
-                frame * SEALED_FRAME_BYTES,
-                at_once * SEALED_FRAME_BYTES,
-            )
+            place = frame * SEALED_FRAME_BYTES
+            count = await self.blobs.read_into(attachment_id, part.name, place, buffer)
+            sealed = memoryview(buffer)[: count or 0]
             at = frame * FRAME_BYTES
             try:
-                for data in cipher.open(part.name, frame, sealed or b""):
+                for data in cipher.open(part.name, frame, sealed):
                     yield data[max(start - at, 0) : end - at]
                     at += len(data)
                     if at >= end:

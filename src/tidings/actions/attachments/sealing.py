@@ -45,7 +45,7 @@ class FileCipher:
         nonce = self._chance.token(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, data, self._bound_to(part, number))
 
-    def open(self, part: str, first: int, frames: bytes) -> Iterator[bytes]:
+    def open(self, part: str, first: int, frames: bytes | memoryview) -> Iterator[bytes]:
         """Decrypt consecutive frames of a part, from the frame with the number `first` on.
 
         Raises:
