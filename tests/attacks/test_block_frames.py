@@ -158,7 +158,7 @@ ROWS: Final[dict[str, tuple[Act, Row]]] = {
     "entry: on catch-up": (connect_as_other(), Row("masked", "same")),
     "heads: on catch-up": (connect_as_other(catch_up="heads"), Row("same", "same")),
     "unread_total: on catch-up": (connect_as_other(totals=True), Row("less", "same")),
-    "presence: offline": (go, Row("nothing", "same")),
+    "presence: offline": (go, Row("nothing", "nothing")),
 }
 """What one does, and the frames that the other gets."""
 LATE_SECONDS: Final = 5.0

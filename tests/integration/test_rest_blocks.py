@@ -236,16 +236,19 @@ async def test_a_blocker_is_not_added_to_groups(rest: Rest) -> None:
     await mia.ok("PUT", f"/v1/chats/{foreign}/members/kim")
 
 
-async def test_presence_of_blocked_users_is_not_shown(rest: Rest) -> None:
+async def test_neither_sees_when_the_other_was_online(rest: Rest) -> None:
     nia, oto = await rest.users("nia", "oto")
     await nia.direct("oto")
-    rest.core.store.users.seen({"acme:oto": rest.clock.now()})  # type: ignore[dict-item]
+    now = rest.clock.now()
+    rest.core.store.users.seen({user_key("acme", "nia"): now, user_key("acme", "oto"): now})
 
-    async def seen() -> bool:
-        return (await nia.ok("GET", "/v1/users/oto"))["last_seen_at"] is not None
+    async def seen(viewer: Actor, other: str) -> bool:
+        return (await viewer.ok("GET", f"/v1/users/{other}"))["last_seen_at"] is not None
 
-    await until(seen)  # it is written without an answer
+    await until(lambda: seen(nia, "oto"))  # it is written without an answer
+    await until(lambda: seen(oto, "nia"))
     await block(nia, "oto")
 
-    assert not await seen()
+    assert not await seen(nia, "oto")
+    assert not await seen(oto, "nia")
     assert (await oto.ok("GET", "/v1/users/nia"))["user_id"] == "nia"

@@ -66,9 +66,9 @@ class PresenceTracker:
         gateway would take the device for one that does not read. A peer who disconnects meanwhile
         is omitted, because this change will be announced anyway.
         """
-        blocked = (await self._blocks.of(user)).blocked
         visible = await self._users.visible_peers(user)
-        peers = {peer: seen for peer, seen in visible.items() if peer not in blocked}
+        blocks = await self._blocks.of(user, visible)
+        peers = {peer: seen for peer, seen in visible.items() if not blocks.separates(peer)}
         at_first = online = await self._online(list(peers))
         for start in range(0, len(peers), limits.PRESENCE_SLICE_PEERS):
             some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
@@ -124,8 +124,8 @@ class PresenceTracker:
 
     async def _send_to_peers(self, user: UserKey, frame: bytes) -> None:
         visible = await self._users.visible_peers(user)
-        blocked_by = (await self._blocks.of(user, visible)).blocked_by
-        peers = [peer for peer in visible if peer not in blocked_by]
+        blocks = await self._blocks.of(user, visible)
+        peers = [peer for peer in visible if not blocks.separates(peer)]
         found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):

@@ -3,7 +3,7 @@
 
 A block changes what is shown, never what is stored. The blocker gets the other's entries without
 content. The other can still send everything, but gets no receipts of the blocker in their direct
-chat.
+chat. Neither of the two sees when the other is online.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -44,6 +44,11 @@ class BlockList(msgspec.Struct, frozen=True):
         """The direct chats with users whom this user blocks. Only messages that the tenant posts
         there are unread, so the number of all messages would be a useless upper bound."""
         return {block.chat_id for block in self.blocked.values() if block.chat_id is not None}
+
+    def separates(self, other: UserKey) -> bool:
+        """Return True if one of the two users blocks the other. Neither then learns whether, or
+        when, the other is online."""
+        return other in self.blocked or other in self.blocked_by
 
     def hears(self, other: UserKey, *, is_direct: bool) -> bool:
         """Return True if another member may learn that this user is typing."""

@@ -92,11 +92,12 @@ class LastSeen(msgspec.Struct, frozen=True):
         """
         shown = await self.seen_by_tenant(users)
         is_hiding = (await self.profiles.of([viewer]))[viewer].is_hidden
-        blocked = (await self.blocks.of(viewer)).blocked
-        return [
-            _as_seen(user, viewer, is_hiding or user.hidden_at is not None or user.user in blocked)
-            for user in shown
-        ]
+        blocks = await self.blocks.of(viewer, [user.user for user in users])
+
+        def is_hidden(user: User) -> bool:
+            return is_hiding or user.hidden_at is not None or blocks.separates(user.user)
+
+        return [_as_seen(user, viewer, is_hidden(user)) for user in shown]
 
     async def seen_by_tenant(self, users: Sequence[User]) -> list[User]:
         """Return the users as their tenant sees them: each with the last minute in which the user
