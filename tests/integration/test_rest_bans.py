@@ -25,12 +25,17 @@ async def test_a_banned_user_reads_and_does_not_write(rest: Rest) -> None:
     chat = await ben.group("bn-ann")
     sent = await ben.send(chat, "m1")
     path = f"/v1/chats/{chat}/messages"
+    later = {**send("m0"), "send_at": rfc3339(rest.clock.now() + 2 * DAY_MS)}
+    scheduled = await ben.ok("POST", path, later)
     await ban(rest, "bn-ben", rfc3339(rest.clock.now() + DAY_MS))
 
     new = {"client_message_id": "m2", "content": "again"}
     assert await ben.refused("POST", path, new) == BANNED
     assert await ben.ok("POST", path, {"client_message_id": "m1", "content": sent["content"]})
+    assert await ben.refused("POST", path, {**later, "client_message_id": "m3"}) == BANNED
+    assert await ben.ok("POST", path, later) == scheduled
     for method, where, body in (
+        ("PATCH", f"/v1/scheduled/{scheduled['scheduled_id']}", {"content": "changed"}),
         ("PATCH", f"{path}/{sent['sequence']}", {"content": "changed"}),
         ("DELETE", f"{path}/{sent['sequence']}", None),
         ("PUT", f"{path}/{sent['sequence']}/reactions/x", None),
@@ -47,6 +52,7 @@ async def test_a_banned_user_reads_and_does_not_write(rest: Rest) -> None:
     await ann.send(chat, "m3")
     assert len((await ben.ok("GET", path))["data"]) == 2
     await ben.ok("PUT", f"/v1/chats/{chat}/receipt", {"read": 3})
+    await ben.ok("DELETE", f"/v1/scheduled/{scheduled['scheduled_id']}")
     left = await ann.group("bn-ben")
     await ben.ok("DELETE", f"/v1/chats/{left}/members/bn-ben")
     rest.clock.time += DAY_MS

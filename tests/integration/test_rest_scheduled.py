@@ -129,6 +129,8 @@ async def test_a_pending_message_changes(rest: Rest, talk: Talk) -> None:
     sooner = {"send_at": rfc3339(rest.clock.time + MINUTE // 2), "content": "sooner"}
     changed = await ann.ok("PATCH", path, sooner)
     assert changed == changed | sooner
+    unknown = await ann.refused("PATCH", path, {"mentions": ["nobody"]})
+    assert unknown == (409, "send.mention_unknown")
     await ann.ok("PATCH", path, {"mentions": ["ben"], "silent": True})
     assert await ben.refused("PATCH", path, {"content": "mine"}) == (404, "scheduled.not_found")
     assert await ben.refused("DELETE", path) == (404, "scheduled.not_found")

@@ -16,9 +16,12 @@ from tidings.model import limits
 from tidings.model.entries import SendOptions
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
+    ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
     CursorInvalid,
+    MentionUnknown,
+    UserDeleted,
 )
 from tidings.model.scheduled import ScheduledNotFound, ScheduledTooLate
 from tidings.wire.scheduled import ScheduledRecord, scheduled_record
@@ -79,7 +82,16 @@ async def list_scheduled(user: UserKey, asked: ScheduledQuery, verbs: ChatVerbs)
     "/v1/scheduled/{scheduled_id}",
     tag=TAG,
     summary="Change a scheduled message",
-    refusals=(ScheduledNotFound, ScheduledTooLate, ContentEmpty, ContentTooLarge),
+    refusals=(
+        ScheduledNotFound,
+        ScheduledTooLate,
+        ContentEmpty,
+        ContentTooLarge,
+        ChatNotFound,
+        MentionUnknown,
+        UserDeleted,
+    ),
+    is_banned=True,
 )
 async def change_scheduled(
     user: UserKey, scheduled_id: str, data: ScheduledChange, verbs: ChatVerbs

@@ -230,11 +230,11 @@ def make_late_delivery(base: Foundation, inbox: InboxVerbs) -> DeliverLate:
     )
 
 
-def _scheduling(base: Foundation) -> Scheduling:
+def _scheduling(base: Foundation, bans: Bans) -> Scheduling:
     store, vault = base.store, base.vault
     files = ReserveUploads(store.uploads, base.clock)
     return Scheduling(
-        base.appender, store.scheduled, store.due, vault, vault.cursors, files, base.clock
+        base.appender, store.scheduled, store.due, vault, vault.cursors, files, base.clock, bans
     )
 
 
@@ -288,7 +288,7 @@ def make_chat_verbs(
         members=ListMembers(chats, store.receipts, base.profiles, blocks),
         inspect=_inspecting(base),
         post=_sending(base, bans),
-        scheduling=_scheduling(base),
+        scheduling=_scheduling(base, bans),
         read=ReadPage(log, vault, clock, blocks),
         edit=Edit(appender, log, vault, clock, base.hooks),
         redact=Redact(appender, log),

@@ -25,6 +25,7 @@ from tidings.actions.chat.sending import Post
 from tidings.actions.content.data_keys import is_same_send
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Cursors
+from tidings.actions.identity.bans import Bans
 from tidings.actions.identity.credential_status import CredentialStatus
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendOptions
@@ -88,6 +89,7 @@ class Scheduling(msgspec.Struct, frozen=True):
     cursors: Cursors
     files: ReserveUploads
     clock: Clock
+    bans: Bans
 
     async def add(
         self, user: UserKey, chat: ChatId, draft: ScheduledDraft, send_at: int
@@ -101,6 +103,7 @@ class Scheduling(msgspec.Struct, frozen=True):
             LimitReached: The user has too many scheduled messages.
             AttachmentUnknown: A file is not a finished upload of the user.
             AttachmentUsed: A file belongs to another message.
+            UserBanned: The user must not write now.
         """
         now = self.clock.now()
         _check_content(draft.content, draft.options.attachments)
@@ -121,9 +124,10 @@ class Scheduling(msgspec.Struct, frozen=True):
                 return found
         self._check_time(message.send_at, now)
         try:
+            self.bans.check(message.user_id)
             await self._check_chat(message.user_id, message.chat_id, options)
         except Refusal:
-            # Only a repeat may be for a chat that its author has left since.
+            # Only a repeat may be for a chat that its author has left since, or of a banned author.
             found = await self.scheduled.get(message.user_id, message.scheduled_id)
             if found is None:
                 raise
@@ -157,6 +161,8 @@ class Scheduling(msgspec.Struct, frozen=True):
         Raises:
             ScheduledNotFound: The user has no such message.
             ScheduledTooLate: The message is not pending any more.
+            ChatNotFound: There are new mentions, and the user is not a member of the chat any more.
+            MentionUnknown: A mentioned user is not a member of the chat.
         """
         now = self.clock.now()
         check_mentions(wanted.mentions or ())
@@ -166,6 +172,9 @@ class Scheduling(msgspec.Struct, frozen=True):
             before = await self._pending(user, scheduled_id)
             if wanted.content is not None:
                 _check_content(wanted.content, before.attachments)
+            if wanted.mentions:
+                options = SendOptions(mentions=wanted.mentions)
+                await self._check_chat(user, before.chat_id, options)
             after = await self._changed(before, wanted, now)
             if after.send_at != before.send_at:
                 await self._put_due(after, now)
