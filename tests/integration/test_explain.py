@@ -67,6 +67,7 @@ async def test_a_message_is_followed_until_it_is_read(town: Town) -> None:
         assert steps(written) == ["connected", "accepted", "handed_to_gateway", "written_to_socket"]
         assert "device phone" in written["timeline"][-1]["where"]
         assert written["since"] == written["timeline"][-1]["at"]
+        assert "sends `received`" in written["next_step"]
         phone.tell({"op": "received", "chat": chat, "sequence": second["sequence"]})
         confirmed = await explain(town, bob, second, "acknowledged")
         assert steps(confirmed)[-1] == "acknowledged"
@@ -74,6 +75,7 @@ async def test_a_message_is_followed_until_it_is_read(town: Town) -> None:
         read = await explain(town, bob, second, "read")
         assert steps(read)[-2:] == ["acknowledged", "read"]
         assert read["since"] == read["timeline"][-1]["at"] != "unknown"
+        assert read["next_step"] is None, "there is nothing to do"
     third = await ann.send(chat)
     offline = await explain(town, bob, third, "offline")
     assert (await ask(town, ann, message_id=third["message_id"]))["code"] == "own_message"

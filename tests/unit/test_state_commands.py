@@ -163,6 +163,7 @@ EXPLAINED = {
     "code": "erased",
     "since": "unknown",
     "timeline": [{"at": "T1", "what": "accepted", "where": "log, sequence 2"}],
+    "next_step": None,
 }
 
 
@@ -171,7 +172,8 @@ def test_a_message_is_explained(say: Say) -> None:
     assert paths == ["/v1/tenants/acme/explain?user_id=bob&message_id=m.2&request_id=r"]
     assert lines == ["erased  It is gone.  since unknown", "T1  accepted  log, sequence 2"]
     words = ("explain", "acme", "bob", "--notification", "b1", "--inbox", "news")
-    _, paths = say(EXPLAINED, *words)
+    lines, paths = say({**EXPLAINED, "next_step": "Say it again."}, *words)
+    assert lines[-1] == "Say it again."
     assert paths == ["/v1/tenants/acme/explain?user_id=bob&notification_id=b1&inbox=news"]
 
 

@@ -84,11 +84,12 @@ export class ExplainScreen extends Screen {
   }
 
   /** @param {any} found */
-  #verdict({ verdict, code, since, timeline }) {
+  #verdict({ verdict, code, since, timeline, next_step }) {
     const { user_id, what } = this.#asked;
     const [chat = "", sequence = ""] = what.split(".");
     return card("Verdict", [
       h("p", { class: "verdict" }, verdict),
+      next_step ? h("p", null, next_step) : null,
       h("p", { class: "faint" }, [
         label(code.replaceAll("_", " "), tone(code)),
         " ",

@@ -11,7 +11,7 @@ from tidings.actions.identity.caller import Caller
 from tidings.api.operations import Audited, operation
 from tidings.api.requests import Query
 from tidings.model import limits
-from tidings.model.explaining import Code, Explanation, Moment, What
+from tidings.model.explaining import NEXT_STEPS, Code, Explanation, Moment, What
 from tidings.model.ids import rfc3339, user_id
 from tidings.model.refusals import (
     ChatNotFound,
@@ -50,12 +50,13 @@ class MomentRecord(msgspec.Struct):
 
 class ExplanationRecord(msgspec.Struct):
     """What became of a message: one sentence, its stable code, since when it holds (or `unknown`),
-    and the steps that are known, by time."""
+    the steps that are known, by time, and what can be done about it, if there is something."""
 
     verdict: str
     code: Code
     since: str
     timeline: list[MomentRecord]
+    next_step: str | None
 
 
 @operation(
@@ -156,6 +157,7 @@ def _record(explanation: Explanation) -> ExplanationRecord:
         code=verdict.code,
         since=_time(verdict.since),
         timeline=[_moment(moment) for moment in explanation.timeline],
+        next_step=NEXT_STEPS.get(verdict.code),
     )
 
 

@@ -232,6 +232,8 @@ def _explain(where: str, root_key: str, options: argparse.Namespace) -> None:
     print_row(found["code"], found["verdict"], f"since {found['since']}")
     for moment in found["timeline"]:
         print_row(moment["at"], moment["what"], moment["where"])
+    if found["next_step"] is not None:
+        print(found["next_step"])
 
 
 def _trace(where: str, root_key: str, options: argparse.Namespace) -> None:

@@ -85,6 +85,33 @@ MEANINGS: Final[Mapping[Code, str]] = {
 }
 """The meaning of each code, for the documentation."""
 
+_UNCONFIRMED: Final = (
+    "The app has it, and has not confirmed it. See whether it shows it, and sends `received`."
+)
+_UNDELIVERED: Final = "See whether a worker runs, and how much waits for it."
+NEXT_STEPS: Final[Mapping[Code, str]] = {
+    "never_accepted": "Ask with the `X-Request-Id` of the request that sent it. It may have been "
+    "refused.",
+    "not_member": "What was sent before a user joined is in the history of the chat.",
+    "removed": "Add the user to the chat again, if this was a mistake.",
+    "queued": _UNDELIVERED,
+    "deactivated": "Activate the user, if this was a mistake.",
+    "never_connected": "See whether the app has the address of this server, and gets a token.",
+    "offline": "It arrives when a device connects. For the time until then, look at the steps of "
+    "push.",
+    "resync_not_fetched": "The app has to load the chat again after `resync`. See whether it does, "
+    "and whether its requests fail.",
+    "window_full": "The app does not confirm what it gets. See whether it sends `received`.",
+    "socket_full": "The device has a slow network, or its app hangs.",
+    "written": _UNCONFIRMED,
+    "fetched": _UNCONFIRMED,
+    "not_followed": "The app gets a list of chats, and the messages only of chats that it follows. "
+    "See whether it follows this chat when the user opens it.",
+    "not_dispatched": _UNDELIVERED,
+    "behind": "Ask again in a moment.",
+}
+"""What somebody can do about a verdict, for codes that leave something to do."""
+
 What = Literal[
     "refused",
     "repeated",

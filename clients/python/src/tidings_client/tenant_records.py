@@ -129,6 +129,8 @@ class Explanation(msgspec.Struct, frozen=True):
     since: str
     """Since when the verdict holds, or `unknown`."""
     timeline: list[Moment]
+    next_step: str | None = None
+    """What somebody can do about it."""
 
 
 class TraceStep(msgspec.Struct, frozen=True, kw_only=True):
