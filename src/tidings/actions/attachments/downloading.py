@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES, FileCipher
+from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES, FileCipher, sealed_size
 from tidings.actions.attachments.transfers import Transfers
 from tidings.actions.chat.reading import ReadPage
 from tidings.actions.content.wrapping import Cursors
@@ -165,8 +165,7 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         name = upload.attachment_id
         async with self.transfers.download(reader):
             offset, checked_at = 0, self.clock.now()
-            frames = -(-(end - start) // FRAME_BYTES) + 1  # the range may begin in the middle
-            buffer = bytearray(min(frames, FRAMES_AT_ONCE) * SEALED_FRAME_BYTES)
+            buffer = bytearray(_buffer_bytes(parts, end - start))
             for part in parts:
                 from_, to = max(start - offset, 0), min(end - offset, part.size)
                 if from_ < to:
@@ -187,8 +186,8 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         buffer: bytearray,
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a part from `start` up to `end`. The buffer has room for several
-        encrypted frames."""
-        at_once = len(buffer) // SEALED_FRAME_BYTES
+        encrypted frames, or for the whole part."""
+        at_once = -(-len(buffer) // SEALED_FRAME_BYTES)
         for frame in range(start // FRAME_BYTES, -(-end // FRAME_BYTES), at_once):
             place = frame * SEALED_FRAME_BYTES
             count = await self.blobs.read_into(attachment_id, part.name, place, buffer)
@@ -245,6 +244,14 @@ async def _with(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterato
         yield first
         async for data in rest:
             yield data
+
+
+def _buffer_bytes(parts: tuple[BlobPart, ...], size: int) -> int:
+    """Return the size of a buffer for a range of this size. Most files are small, and an unused
+    buffer costs time too."""
+    frames = -(-size // FRAME_BYTES) + 1  # the range may begin in the middle of a frame
+    largest = max(sealed_size(part.size) for part in parts)
+    return min(min(frames, FRAMES_AT_ONCE) * SEALED_FRAME_BYTES, largest)
 
 
 def _span(size: int, first: int | None, last: int | None) -> tuple[int, int]:
