@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from tests.model.lines import Options
 from tests.model.reference import Room
 from tests.model.tenancy import DAY_MS, Tenancy
+from tidings.model.ids import ChatId
 from tidings.model.refusals import Invalid, MentionUnknown, Refusal, SendConflict
 from tidings.model.scheduled import SENT_AS, ScheduledNotFound, ScheduledTooLate
 
@@ -56,6 +57,14 @@ class Draft:
         return f"{SENT_AS}{self.name}"
 
 
+def check_mentions(room: Room, user: str, mentions: tuple[str, ...]) -> None:
+    """Refuse an author who is not a member, and mentions of others who are not."""
+    room.member(user)
+    names = {user.partition(":")[2] for user in room.members}
+    if mentions != ("*",) and not names.issuperset(mentions):
+        raise MentionUnknown
+
+
 @dataclass
 class Drafts:
     """The scheduled messages of all users."""
@@ -73,11 +82,8 @@ class Drafts:
             return known
         if draft.send_at <= now:
             raise Invalid("in the past")
-        room.member(draft.user)
-        names = {user.partition(":")[2] for user in room.members}
-        mentions = draft.wanted.options.mentions
-        if mentions != ("*",) and not names.issuperset(mentions):
-            raise MentionUnknown
+        self.tenancy.check_ban(draft.user, now)
+        check_mentions(room, draft.user, draft.wanted.options.mentions)
         self.tenancy.shelf.check(draft.user, draft.files, "", now)
         self.all[key] = draft
         return draft
@@ -97,6 +103,9 @@ class Drafts:
         draft = self.pending(user, name)
         draft.state, draft.ended_at = "cancelled", now
         self.tenancy.shelf.release(draft.files, now)
+
+    def chat_of(self, draft: Draft) -> ChatId:
+        return next(ChatId(chat) for (_, chat, _), one in self.all.items() if one is draft)
 
     def of(self, user: str) -> list[Draft]:
         return [draft for draft in self.all.values() if draft.user == user]

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.model.drafts import Draft, Drafts, Request
+from tests.model.drafts import Draft, Drafts, Request, check_mentions
 from tests.model.file_rules import FileRules, file_names
 from tests.model.ground import Ground, picks, several, users
 from tests.model.lines import Options
@@ -141,6 +141,8 @@ class ScheduledRules(FileRules):
             draft = self.drafts.pending(user, name)
             before = draft.wanted
             options = before.options
+            if mentions:
+                check_mentions(self.rooms[self.drafts.chat_of(draft)], user, mentions)
             if mentions is not None:
                 options = options._replace(mentions=mentions)
             draft.wanted = before._replace(
