@@ -14,7 +14,7 @@ from tests.support.inbox import Inbox
 from tests.support.people import Json, Person, Town
 from tests.support.waiting import until
 from tidings.model.ids import rfc3339
-from tidings.model.limits import SECOND_MS
+from tidings.model.limits import SECOND_MS, TOKEN_SECONDS_MAX
 from tidings.model.scheduled import USER_SCHEDULED_MAX
 
 REQUESTS_AT_ONCE: Final = 32
@@ -159,8 +159,10 @@ class Reader(Protocol):
 
 
 async def gather_load(town: Town, people: int) -> DueLoad:
-    """Make users, a group for each with one other, and an inbox."""
-    everyone = [await town.user(f"user-{number}") for number in range(people)]
+    """Make users, a group for each with one other, and an inbox. The largest load takes hours on
+    DynamoDB Local."""
+    lasting = TOKEN_SECONDS_MAX
+    everyone = [await town.user(f"user-{number}", expires_in=lasting) for number in range(people)]
     other = await town.user("reader")
     chats = [await person.create_group("Later", [other]) for person in everyone]
     return DueLoad(town, everyone, chats, await Inbox(town).make())
