@@ -88,6 +88,7 @@ export class ChatsView extends View {
   async #load(cursor) {
     const path = `/v1/chats?limit=${PAGE_CHATS}${cursor}`;
     const { data, next_cursor } = await this.#core.rest.request("GET", path);
+    if (!this.#core.user) return; // signed out meanwhile
     if (cursor || this.#cursor === undefined) this.#cursor = next_cursor;
     this.take(data);
     // The list has ended, and did not replace a kept record: the user has left that chat.

@@ -48,3 +48,21 @@ test("a chat that the user has left does not stay in the list that was kept", as
   await until(() => tidings.chats.records.length === 1);
   assert.equal(tidings.chats.record("left"), null);
 });
+
+test("a list that comes after signing out is not shown", async () => {
+  const server = oneChat();
+  let letThrough = () => {};
+  const gate = new Promise((resolve) => (letThrough = () => resolve(null)));
+  const fetch = async (/** @type {[any, any]} */ ...asked) => {
+    if (String(asked[0]).includes("/v1/chats?")) await gate;
+    return server.fetch(...asked);
+  };
+  const tidings = client(/** @type {any} */ ({ WebSocket: server.WebSocket, fetch }));
+  await tidings.start();
+  await until(() => tidings.user);
+  const loading = tidings.chats.reload();
+  await tidings.signOut();
+  letThrough();
+  await loading;
+  assert.deepEqual(tidings.chats.records, []);
+});
