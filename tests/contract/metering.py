@@ -23,6 +23,7 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.webhooks.directory import WebhookDirectory
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
+from tidings.delivery.local_delivery import LocalDelivery
 from tidings.model import limits
 from tidings.model.chats import Move
 from tidings.model.entries import Entry, SendOptions
@@ -239,6 +240,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
         fan_out = FanOut(
             core.bus,
             devices,
+            LocalDelivery(devices).deliver,
             core.notice_states.cached,
             core.notice_states.state,
             core.verbs.count_unread,

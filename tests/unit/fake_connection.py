@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from tests.support.waiting import until
+from tidings.gateway.answer_frames import sent_frame
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
-from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
@@ -149,6 +151,10 @@ class FakeConnection:
     def watch_frames(self, saw: Callable[[bytes], None]) -> None:
         self.saw = saw
 
+    def confirm(self, request: str, entry: Entry) -> None:
+        self.send(sent_frame(request, entry))
+        self.progress.sent_own(entry.chat_id, entry.sequence)
+
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         self.send(encode(refused(refusal, request)))
 
@@ -171,4 +177,4 @@ class FakeConnection:
         self._changed = asyncio.Event()
 
 
-_conforms: type[ClientConnection] = FakeConnection
+_conforms: type[LocalConnection] = FakeConnection

@@ -26,8 +26,10 @@ from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
+from tidings.delivery.local_delivery import LocalDelivery
+from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.model import limits
 from tidings.model.chats import ChatHead
@@ -154,12 +156,12 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
         fan_out = FanOut(
             core.bus,
             hub,
+            LocalDelivery(hub, journal.handed).deliver,
             core.appender.state_nowait,
             core.appender.state,
             core.verbs.count_unread,
             lambda entries: core.vault.open(entries, core.clock.now()),
             NoBlocks(),
-            journal.handed,
         )
         bench = GatewayBench(core, clock, hub, _context(core, hub, journal), [], itertools.count(1))
         yield bench

@@ -13,7 +13,7 @@ from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.rate_limits import RateLimits, check
-from tidings.gateway.requests import page_frame
+from tidings.gateway.answer_frames import page_frame
 from tidings.limiters import InProcessBuckets
 from tidings.model import limits
 from tidings.model.entries import Entry, Head

@@ -11,7 +11,7 @@ import pytest
 from tests.support.waiting import until
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway import totals
-from tidings.gateway.hub import ClientConnection
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.totals import UnreadTotals
 from tidings.model.chats import ChatHead, Receipt, Unread
 from tidings.model.entries import Head
@@ -125,7 +125,7 @@ async def told(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(totals, "RETRY_SECONDS", 0)
     counts, line = Counts(), Line()
     watching = UnreadTotals(
-        cast(ChatVerbs, counts), cast(ClientConnection, line), ME, heads_of(counts.heads)
+        cast(ChatVerbs, counts), cast(LocalConnection, line), ME, heads_of(counts.heads)
     )
     line.entry(A, 5)  # is sent before `live`, and will be counted
     watching.start()
@@ -219,7 +219,7 @@ async def test_nothing_is_sent_before_the_first_count(monkeypatch: pytest.Monkey
     counts, line = Counts(), Line()
     counts.failures = 2
     UnreadTotals(
-        cast(ChatVerbs, counts), cast(ClientConnection, line), ME, heads_of(counts.heads)
+        cast(ChatVerbs, counts), cast(LocalConnection, line), ME, heads_of(counts.heads)
     ).start()
     await until(lambda: bool(line.totals))
     assert [told["messages"] for told in line.totals] == [2]

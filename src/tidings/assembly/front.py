@@ -34,9 +34,10 @@ from tidings.fronts.remote import (
     RemoteVerbs,
 )
 from tidings.gateway import connection_states, journals
+from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import GatewayContext, WriteLease
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.gateway.journals import LocalJournal
 from tidings.gateway.registration import HeadReconciler

@@ -14,10 +14,12 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
+from tidings.delivery.local_delivery import LocalDelivery
 from tidings.fronts.answers import OwnerAnswers
 from tidings.fronts.owner import Fronts
 from tidings.fronts.passing import PassingHandshake
 from tidings.gateway import connection_states, journals
+from tidings.gateway.client_connection import ConnectedUsers
 from tidings.gateway.closing import RevocationCloser, drain
 from tidings.gateway.connection_states import OwnConnections
 from tidings.gateway.context import Admission, GatewayContext, WriteLease
@@ -64,12 +66,14 @@ class Sockets:
         fronts: Fronts | None = None,
     ) -> None:
         """Make the parts; with `fronts`, other processes hold the connections."""
-        self.hub = Hub() if fronts is None else fronts.hub
+        own = self.own_hub = Hub(is_measured=fronts is None)
+        """The connections whose sockets are in this process; none if there are fronts."""
+        self.hub: ConnectedUsers = own if fronts is None else fronts.hub
         """All connections of this process or its fronts."""
         self._fronts = fronts
         self._journal = DeliveryJournal(core.clock)
         name = others.name if others is not None else ALONE
-        self.local_journal = LocalJournal(self.hub, self._journal, name, core.refusals)
+        self.local_journal = LocalJournal(own, self._journal, name, core.refusals)
         self._presence = PresenceTracker(
             self.hub,
             core.store.users,
@@ -77,7 +81,7 @@ class Sockets:
             core.blocks,
             others.remote_gateways if others else None,
         )
-        self._fan_out = _fan_out(core, self.hub, self._journal, fronts)
+        self._fan_out = _fan_out(core, own, self._journal, fronts)
         self._inbox_frames = _inbox_frames(core, self.hub, self._journal, fronts)
         OwnFrames(core.bus, self.hub)
         self._blocked = BlockedSenders(self.hub, core.blocks)
@@ -93,12 +97,11 @@ class Sockets:
         if others is not None:
             hint = self._inbox_frames.hint
             self._exchange = Exchange(
-                self.hub, core, others, self._write_lease, hint, self._journal, self.local_journal
+                own, core, others, self._write_lease, hint, self._journal, self.local_journal
             )
-        context = _context(
-            core, self.hub, self._journal, self._presence, self._write_lease, rate_limits
-        )
-        context = replace(context, blocked_of=self._blocked.of)
+        context = _context(core, own, self._journal, self._presence, self._write_lease, rate_limits)
+        erasures = _erasure_frames(core, self.hub)
+        context = replace(context, blocked_of=self._blocked.of, tell_erasures=erasures.greet)
         if self._exchange is not None:
             context = self._exchange.joined(context)
         admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
@@ -122,7 +125,7 @@ class Sockets:
     async def drain(self, seconds: float) -> None:
         """Close all connections, spread over this many seconds."""
         if self._fronts is None:
-            await drain(self.hub, seconds, jitter_ms)
+            await drain(self.own_hub, seconds, jitter_ms)
         else:
             await self._fronts.shut(seconds)
 
@@ -133,7 +136,7 @@ class Sockets:
 
     async def close(self) -> None:
         """Stop all parts."""
-        self.hub.close()
+        self.own_hub.close()
         if self._fronts is not None:
             await self._fronts.close()
         if self._exchange is not None:
@@ -216,21 +219,22 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
 
 def _fan_out(core: Core, hub: Hub, journal: DeliveryJournal, fronts: Fronts | None) -> FanOut:
     states = core.notice_states
+    connections: ConnectedUsers = hub if fronts is None else fronts.hub
+    deliver = LocalDelivery(hub, journal.handed).deliver if fronts is None else fronts.deliver
     return FanOut(
         core.bus,
-        hub,
+        connections,
+        deliver,
         states.cached,
         states.state,
         count_unread(core),
         lambda entries: core.vault.open(entries, core.clock.now()),
         core.blocks,
-        journal.handed,
-        None if fronts is None else fronts.deliver,
     )
 
 
 def _inbox_frames(
-    core: Core, hub: Hub, journal: DeliveryJournal, fronts: Fronts | None
+    core: Core, hub: ConnectedUsers, journal: DeliveryJournal, fronts: Fronts | None
 ) -> InboxFrames:
     noting = journal if fronts is None else fronts
     return InboxFrames(
@@ -245,6 +249,11 @@ def _inbox_frames(
     )
 
 
+def _erasure_frames(core: Core, hub: ConnectedUsers) -> ErasureFrames:
+    epoch, salt = core.store.deployment.epoch, secrets.token_bytes(SALT_BYTES)
+    return ErasureFrames(hub, core.watch, core.store.revocations, epoch, salt)
+
+
 def _context(
     core: Core,
     hub: Hub,
@@ -253,8 +262,6 @@ def _context(
     write_lease: WriteLease,
     rate_limits: RateLimits | None,
 ) -> GatewayContext:
-    epoch, salt = core.store.deployment.epoch, secrets.token_bytes(SALT_BYTES)
-    erasures = ErasureFrames(hub, core.watch, core.store.revocations, epoch, salt)
     return GatewayContext(
         authenticate=core.authenticate,
         chats_of=core.store.chats.list_heads,
@@ -269,10 +276,9 @@ def _context(
         journal=journal,
         refusals=core.refusals,
         clock=core.clock,
-        epoch=epoch,
+        epoch=core.store.deployment.epoch,
         new_connection_id=lambda: secrets.token_hex(8),
         jitter_ms=jitter_ms,
-        tell_erasures=erasures.greet,
         greet_inboxes=InboxGreeting(core.inbox.unread.news, rate_limits).greet,
         limits=rate_limits,
         write_lease=write_lease,

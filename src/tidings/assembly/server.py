@@ -32,6 +32,7 @@ from tidings.data_folder import SERVER_FILE
 from tidings.delivery.push_answers import ClusterPushes
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.fronts.owner import Fronts
+from tidings.gateway.client_connection import ConnectedUsers
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
 from tidings.gateway.hub import Hub
@@ -84,9 +85,9 @@ class Server:
         self._sockets = None
         if "gateway" in config.process.roles:
             self._sockets = Sockets(core, config, others, rate_limits, fronts)
-        hub = self._sockets.hub if self._sockets else Hub()
+        own_hub = self._sockets.own_hub if self._sockets else Hub()
+        hub: ConnectedUsers = self._sockets.hub if self._sockets else own_hub
         gateways = others.remote_gateways if others else None
-        own_hub = hub if fronts is None else Hub(is_measured=False)
         self._reporter = StateReporter(config, core, others, health, own_hub, fronts)
         self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, gateways)
         self._remote_notices = _remote_notices(core, others) if others else None
@@ -107,7 +108,7 @@ class Server:
             journals=_journals(self._sockets, others, fronts),
             pushes=_pushes(core, others),
         )
-        self._looking: LookingDevices = ConnectedDevices(hub) if fronts is None else fronts
+        self._looking: LookingDevices = ConnectedDevices(own_hub) if fronts is None else fronts
         connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         if fronts is not None:
             fronts.count_with(connections)

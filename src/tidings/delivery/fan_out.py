@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends chat events to the connections of this process. A frame is encoded once for all users."""
+"""Passes chat events on: entries to the delivery, and notices to connections."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, assert_never, get_args
 
 import msgspec
 
 from tidings.actions.identity.blocks import BlockLists
+from tidings.delivery.local_delivery import concerned
 from tidings.model import limits
 from tidings.model.blocks import BlockList
 from tidings.model.chats import ChatState, Unread
@@ -25,7 +26,6 @@ from tidings.ports.bus import (
 )
 from tidings.tasks import Tasks, TurnBudget
 from tidings.tracing.spans import CHAT_NAME, CONNECTIONS, Span
-from tidings.wire.entry_frames import encode_entry
 from tidings.wire.frames import (
     ReceiptFrame,
     TypingNotice,
@@ -76,59 +76,45 @@ class ReceiptPace:
             self._go(key, event)
 
 
-class Receiver(Protocol):
-    """A connection that receives entries and notices; it decides which entries it sends."""
-
-    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
-        """Send an entry, or mark its chat as behind; `frame` is the same for all users."""
-        ...
+class NoticeReceiver(Protocol):
+    """A connection that receives notices."""
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
         """Send a frame that has no sequence, if the connection follows the chat."""
         ...
 
 
-class LocalConnections(Protocol):
-    """Finds the connections of users in this process."""
+class NoticeReceivers(Protocol):
+    """Finds the connections of users to this process or its fronts."""
 
-    @property
-    def by_user(self) -> Mapping[UserKey, Sequence[Receiver]]:
-        """The connections of each user who has one."""
-        ...
-
-    def of(self, user: UserKey) -> Iterable[Receiver]:
+    def of(self, user: UserKey) -> Iterable[NoticeReceiver]:
         """Return the user's connections."""
         ...
 
 
 class FanOut:
-    """Passes the chat events of this process to its connections."""
+    """Passes the chat events of this process to its connections, and those of its fronts."""
 
     def __init__(
         self,
         bus: Bus,
-        connections: LocalConnections,
+        connections: NoticeReceivers,
+        deliver: Callable[[Entry, ChatState], None],
         cached_state: Callable[[ChatId], ChatState | None],
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
         blocks: BlockLists,
-        handed: Callable[[ChatId, int], None] = lambda _chat, _sequence: None,
-        deliver: Callable[[Entry, ChatState], None] | None = None,
     ) -> None:
-        """Create the fan-out; `open_entries` decrypts the content of entries.
-
-        `handed` is called after an entry was offered to connections. `deliver` delivers entries to
-        connections that other processes hold, in place of the delivery here.
-        """
+        """Create the fan-out; `deliver` delivers an entry to the connections of this process or its
+        fronts, and `open_entries` decrypts the content of entries."""
         self._connections = connections
+        self._deliver = deliver
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
         self._open_entries = open_entries
         self._blocks = blocks
-        self._handed = handed
-        self._deliver = deliver or self._deliver_here
         self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         self._slices = TurnBudget()
@@ -186,18 +172,6 @@ class FanOut:
 
     def _deliver_learnt(self, learnt: tuple[Entry, ChatState]) -> None:
         self._deliver(*learnt)
-
-    def _deliver_here(self, entry: Entry, state: ChatState) -> None:
-        connections_of, is_small = self._connections.by_user.get, state.is_small
-        frame = None
-        users = state.members if entry.kind == "message" else concerned(entry, state)
-        for user in users:
-            for connection in connections_of(user, ()):
-                if frame is None:
-                    frame = encode_entry(entry)
-                connection.deliver(entry, frame, is_small=is_small)
-        if frame is not None:
-            self._handed(entry.chat_id, entry.sequence)
 
     def _deliver_traced(self, span: Span, entry: Entry, state: ChatState) -> None:
         found = sum(1 for user in concerned(entry, state) for _ in self._connections.of(user))
@@ -273,18 +247,11 @@ def others_to_notify(
     return [other for other in others if not (is_direct and other in blocks.blocked)]
 
 
-def concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
-    """Return the users who get an entry: the members after it, and the users whom it removed."""
-    if entry.kind == "removed":
-        return [*state.members, *(person.user for person in entry.people)]
-    return state.members
-
-
 async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
     with suppress(Unavailable):
         await work
 
 
-def _send_notice(connections: Iterable[Receiver], chat: ChatId, frame: bytes) -> None:
+def _send_notice(connections: Iterable[NoticeReceiver], chat: ChatId, frame: bytes) -> None:
     for connection in connections:
         connection.notice(chat, frame)

@@ -58,13 +58,13 @@ class ForwardingRequests(Requests):
         self._forward(frame)
 
     def _forward(self, frame: SendFrame | TypingFrame) -> None:
-        follows = self._connection.progress.get(ChatId(frame.chat)) is not None
+        follows = ChatId(frame.chat) in self._followed
         self._owner.send(Perform(self._socket, follows, frame))
 
-    def _type(self, chat: ChatId) -> None:
+    def show_typing(self, chat: ChatId) -> None:
         if self._has_typed_lately(chat):
             return
-        if self._connection.progress.get(chat) is not None:
+        if chat in self._followed:
             # A client may name chats that do not exist, and those are not kept here.
             self._typed_at[chat] = self._connection.now()
         self._forward(TypingFrame(chat))

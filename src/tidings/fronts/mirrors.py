@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mirrors in the owner of the connections that fronts hold.
 
-The parts of the server that send frames, close connections or carry out requests use a mirror
-like a connection of their own process. What was sent on a connection, and what may be sent next,
-only its front knows.
+The parts of the server that send frames or close connections use a mirror like a connection of
+their own process. What was sent on a connection, and what may be sent next, only its front knows.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Coroutine
+from typing import Any
 
 from tidings.fronts.link import FrontLink, LinkLost
 from tidings.fronts.messages import (
@@ -21,28 +20,17 @@ from tidings.fronts.messages import (
     SendToSocket,
 )
 from tidings.fronts.questions import DRAINED
-from tidings.gateway.connection import refusal_frame
+from tidings.gateway.answer_frames import refusal_frame, sent_frame
+from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import Conversation, State
-from tidings.gateway.hub import ClientConnection, Hub
-from tidings.gateway.progress import DeliveryProgress, Offer, Position
-from tidings.gateway.requests import Requests, sent_frame
+from tidings.gateway.writing import WritingRequests
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
-from tidings.wire.frames import ClientFrame
-
-
-class MirrorHub(Hub):
-    """The connections of all fronts. Their fronts measure them, and check their deadlines."""
-
-    def __init__(self) -> None:
-        super().__init__(is_measured=False)
-
-    def opened(self, connection: ClientConnection) -> None:
-        self._all.add(connection)
+from tidings.wire.frames import SendFrame
 
 
 class MirrorConversation(Conversation):
@@ -70,31 +58,6 @@ class MirrorConversation(Conversation):
             self._link.send(Blocked(self._socket, list(users)))
 
 
-class MirrorProgress(DeliveryProgress):
-    """Knows of the entries of a connection only whether it follows the chat of a request."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.follows = False
-
-    def get(self, chat: ChatId) -> Position | None:
-        return _FOLLOWED if self.follows else None
-
-
-_FOLLOWED: Final = Position(0, 0, is_small=True)
-
-
-class MirrorRequests(Requests):
-    """Carries out the requests of a connection, and sends the front the answers."""
-
-    def __init__(self, context: GatewayContext, connection: "ConnectionMirror") -> None:
-        super().__init__(context, connection)
-        self._mirror = connection
-
-    def _confirm_sent(self, request: str, sent: Entry) -> None:
-        self._mirror.confirm(request, sent)
-
-
 class ConnectionMirror:
     """Stands in the owner for one connection of a front."""
 
@@ -108,14 +71,11 @@ class ConnectionMirror:
         self.has_place = False
         """Whether the hub counts the connection under its user."""
         self.conversation = MirrorConversation(opened, link, self.now())
-        self.progress: DeliveryProgress = _NO_PROGRESS
-        self._requests: Requests | None = None
+        self._requests: WritingRequests | None = None
+        self._followed: set[ChatId]
+        """Chats in which the client has written and which the connection follows. The set is made
+        with the requests, because most connections only listen."""
         self._tasks: Tasks | None = None
-
-    @property
-    def pending_bytes(self) -> int:
-        """Zero, because the front has the bytes that wait."""
-        return 0
 
     def now(self) -> int:
         return int(asyncio.get_running_loop().time() * 1_000)
@@ -127,14 +87,19 @@ class ConnectionMirror:
         if self.conversation.state is not State.OPEN:
             return
         if self._requests is None:
-            # Most connections only listen. They need neither requests nor progress.
-            self.progress, self._requests = MirrorProgress(), MirrorRequests(self._context, self)
-        assert isinstance(self.progress, MirrorProgress)
-        self.progress.follows = perform.follows
-        self._requests.perform(perform.frame)
+            self._followed = set()
+            self._requests = WritingRequests(self._context, self, self._followed)
+        frame, chat = perform.frame, ChatId(perform.frame.chat)
+        if perform.follows:
+            self._followed.add(chat)
+        else:
+            self._followed.discard(chat)
+        if isinstance(frame, SendFrame):
+            self._requests.send(frame)
+        else:
+            self._requests.show_typing(chat)
 
     def confirm(self, request: str, entry: Entry) -> None:
-        """Send the client the answer to a message that was stored."""
         frame = sent_frame(request, entry)
         self._link.send(Answered(self.socket, request, frame, entry.chat_id, entry.sequence))
 
@@ -172,29 +137,5 @@ class ConnectionMirror:
             self.conversation.state = State.CLOSED
             self._link.send(CloseSocket(self.socket, code, retry_after_ms))
 
-    # What only the front can do.
 
-    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        raise NotImplementedError("entries are delivered to fronts")
-
-    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        raise NotImplementedError("fronts compare heads")
-
-    async def follow(self, chat: ChatId, after: int | None) -> None:
-        raise NotImplementedError("fronts follow chats")
-
-    def wake(self) -> None:
-        raise NotImplementedError("fronts read from the log")
-
-    def perform(self, frame: ClientFrame) -> None:
-        raise NotImplementedError("fronts carry out frames that came early")
-
-    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
-        raise NotImplementedError("fronts see the frames")
-
-    def tick(self) -> None:
-        raise NotImplementedError("fronts check deadlines")
-
-
-_NO_PROGRESS: Final = DeliveryProgress()
 _conforms: type[ClientConnection] = ConnectionMirror

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from tidings.actions.identity.caller import UserCaller
 from tidings.delivery.dispatch import encoded
-from tidings.delivery.fan_out import concerned
+from tidings.delivery.local_delivery import concerned
 from tidings.fronts.link import FrontLink, LinkLost
 from tidings.fronts.messages import (
     Deliver,
@@ -21,13 +21,13 @@ from tidings.fronts.messages import (
     Saw,
     WentBlind,
 )
-from tidings.fronts.mirrors import ConnectionMirror, MirrorHub
+from tidings.fronts.mirrors import ConnectionMirror
 from tidings.fronts.peers import FrontPeer, close_descriptor
 from tidings.fronts.questions import GATEWAY, IDLE, METRICS, REACHED, SHUT, Answering, QuestionKind
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
-from tidings.gateway.hub import TICK_SECONDS
+from tidings.gateway.hub import TICK_SECONDS, ConnectionsByUser
 from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -49,7 +49,7 @@ class Fronts:
 
     def __init__(self, epoch: str, count: int) -> None:
         """Set up the fronts; `count` is the number of them that a server has."""
-        self.hub = MirrorHub()
+        self.hub: ConnectionsByUser[ConnectionMirror] = ConnectionsByUser()
         """The connections of all fronts."""
         self._epoch = epoch
         self._count = count

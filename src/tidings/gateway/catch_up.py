@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.client_connection import ClientConnection, LocalConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position, start_after
 from tidings.metrics import declared
 from tidings.model import limits
@@ -115,7 +115,7 @@ def plan_catch_up(
 class Pump:
     """Reads the missing entries of chats that are behind and sends them, one page at a time."""
 
-    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: LocalConnection) -> None:
         self._context = context
         self._connection = connection
         self._is_busy = True

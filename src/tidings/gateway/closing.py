@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.revocation_watch import FeedListener, RevocationIndex
+from tidings.gateway.client_connection import ClientConnection, ConnectedUsers
 from tidings.gateway.connection import CLOSE_SECONDS_MAX
 from tidings.gateway.context import WriteLease
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.model.refusals import Unavailable
 from tidings.ports.sessions import Revocation
 from tidings.ports.store import set_requester, unknown_requester
@@ -24,7 +25,10 @@ class RevocationCloser:
     """
 
     def __init__(
-        self, hub: Hub, write_lease: WriteLease, is_valid: Callable[[UserCaller], Awaitable[bool]]
+        self,
+        hub: ConnectedUsers,
+        write_lease: WriteLease,
+        is_valid: Callable[[UserCaller], Awaitable[bool]],
     ) -> None:
         """Set up the closer; `is_valid` asks the store whether a token is still valid."""
         self._hub = hub

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
+from tidings.gateway.answer_frames import refusal_frame, sent_frame
 from tidings.gateway.context import Admission, GatewayContext
-from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
+from tidings.gateway.conversation import CloseRequest, Conversation, State
 from tidings.gateway.hub import (
     PING_FRAME,
     PONG_FRAME,
@@ -24,7 +25,8 @@ from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.metrics import declared
 from tidings.model import limits
-from tidings.model.ids import ChatId, tenant_of
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import RECONNECT, Close
@@ -42,17 +44,6 @@ _TEXT: Final = WSMsgType.TEXT
 WRITE_BYTES_MAX = 32 * limits.KIB
 """If more bytes than this are queued, they are written at once, not at the end of the event loop
 turn."""
-
-
-def refusal_frame(
-    context: GatewayContext, conversation: Conversation, refusal: Refusal, request: str | None
-) -> bytes:
-    """Count and record a refusal; return the frame that tells the client."""
-    declared.refusals.counts[refusal.code, "socket"] += 1
-    user = conversation.user
-    if request is not None and user is not None:
-        context.refusals.refused(request, refusal.code, "socket", tenant_of(user), user)
-    return encode(refused(refusal, request))
 
 
 class Connection(WSListener):
@@ -300,6 +291,11 @@ class Connection(WSListener):
         self.conversation.state, self._transport = State.CLOSED, None
         self._close_code = code
         transport.disconnect(False)
+
+    def confirm(self, request: str, entry: Entry) -> None:
+        """Send the answer to a request whose message was stored as this entry."""
+        self.send(sent_frame(request, entry))
+        self.progress.sent_own(entry.chat_id, entry.sequence)
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""

@@ -6,8 +6,9 @@ from typing import Final
 
 import msgspec
 
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.model.ids import UserKey
 from tidings.ports.delivery import ConnectionDirectory, GatewayQuestions, RegistryUnavailable
 from tidings.ports.processes import Connections, ConnectionState
@@ -40,7 +41,7 @@ class OwnConnections:
         """Answer another process that asks for the connections of a user."""
         return _encode(self.of(UserKey(user.decode())))
 
-    def _describe(self, connection: ClientConnection) -> ConnectionState:
+    def _describe(self, connection: LocalConnection) -> ConnectionState:
         conversation, progress = connection.conversation, connection.progress
         # Connections keep times of a monotonic clock.
         offset = self._clock.now() - connection.now()

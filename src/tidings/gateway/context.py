@@ -14,7 +14,8 @@ from tidings.actions.explain.refusals import RefusalJournal
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits, sends_of
 from tidings.actions.verbs import ChatVerbs
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.hub import Hub
 from tidings.gateway.journal import DeliveryJournal
 from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address
@@ -236,6 +237,7 @@ class GatewayContext(msgspec.Struct, frozen=True):
     writes: TurnBudget
     """Queue of connections that have frames to write."""
     hub: Hub
+    """The connections whose sockets are in this process; an owner with fronts has none."""
     journal: DeliveryJournal
     refusals: RefusalJournal
     clock: Clock

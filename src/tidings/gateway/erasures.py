@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.caches import LruCache
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.client_connection import ClientConnection, ConnectedUsers
 from tidings.model import limits
 from tidings.model.ids import UserKey, rfc3339, tenant_of, user_id
 from tidings.model.refusals import StoreUnavailable
@@ -72,7 +72,12 @@ class ErasureFrames:
     """Sends `erased` frames: at hello from the store, afterwards from the revocation feed."""
 
     def __init__(
-        self, hub: Hub, watch: RevocationWatch, feed: Revocations, epoch: str, salt: bytes
+        self,
+        hub: ConnectedUsers,
+        watch: RevocationWatch,
+        feed: Revocations,
+        epoch: str,
+        salt: bytes,
     ) -> None:
         """Start to listen to the revocation feed. `salt` is the key for the digests of authors."""
         self._hub = hub

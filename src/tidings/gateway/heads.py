@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+from tidings.gateway.client_connection import ClientConnection, LocalConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import (
     Offer,
     Position,
@@ -45,7 +45,7 @@ class UnfollowedChats:
 
     __slots__ = ("_connection", "_context", "_is_gathering", "_news")
 
-    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: LocalConnection) -> None:
         self._context = context
         self._connection = connection
         self._news: dict[ChatId, None] = {}

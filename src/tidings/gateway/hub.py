@@ -1,113 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the connections of this process by user, behind an interface that tests can implement."""
+"""Keeps connections by user: those whose sockets are in this process, and those of fronts."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Final, Generic, TypeVar
 
 from picows import WSTransport
 
 from tidings.diagnosis import report_queue
-from tidings.gateway.conversation import Conversation
+from tidings.gateway.client_connection import ClientConnection, ConnectedUsers, LocalConnection
 from tidings.gateway.metering import socket_readings
-from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.metrics.meters import report
 from tidings.model import limits
-from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import Refusal
+from tidings.model.ids import UserKey
 from tidings.wire.codes import Close
-from tidings.wire.frames import ClientFrame
+
+C = TypeVar("C", bound=ClientConnection)
 
 TICK_SECONDS: Final = 1.0
 TEXT: Final = 0x81
 PING_FRAME: Final = 0x89
 PONG_FRAME: Final = 0x8A
 _STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_015)})
-
-
-class ClientConnection(Protocol):
-    """The interface of a client's connection for the other parts of the gateway."""
-
-    @property
-    def conversation(self) -> Conversation:
-        """State of the protocol."""
-        ...
-
-    @property
-    def progress(self) -> DeliveryProgress:
-        """Sequences sent and confirmed in each chat."""
-        ...
-
-    @property
-    def address(self) -> str | None:
-        """Address under which the client is counted; None if it is exempt."""
-        ...
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes that wait until the socket accepts them."""
-        ...
-
-    def now(self) -> int:
-        """Return the time of a monotonic clock, in milliseconds."""
-        ...
-
-    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """Send an entry now, or mark its chat as behind."""
-        ...
-
-    def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Send a frame that has no sequence, if the connection follows the chat."""
-        ...
-
-    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """Compare the entries sent with the current heads; read missing entries from the log.
-
-        Returns False if the connection has not read the user's chats yet.
-        """
-        ...
-
-    async def follow(self, chat: ChatId, after: int | None) -> None:
-        """Send the entries of a chat after the sequence `after`, and all new entries."""
-        ...
-
-    def wake(self) -> None:
-        """Continue to read from the log if the window has room."""
-        ...
-
-    def perform(self, frame: ClientFrame) -> None:
-        """Carry out a frame from the client."""
-        ...
-
-    def send(self, frame: bytes) -> None:
-        """Send a frame."""
-        ...
-
-    def watch_frames(self, saw: Callable[[bytes], None]) -> None:
-        """Call `saw` with every frame that is sent from now on."""
-        ...
-
-    def refuse(self, refusal: Refusal, request: str | None = None) -> None:
-        """Send a refusal."""
-        ...
-
-    async def drained(self) -> None:
-        """Wait until the socket accepts more bytes."""
-        ...
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task that is cancelled when the connection closes."""
-        ...
-
-    def tick(self) -> None:
-        """Check deadlines; called about once a second."""
-        ...
-
-    def close(self, code: Close, retry_after_ms: int | None = None) -> None:
-        """Send `bye` with the reason, then close."""
-        ...
 
 
 def header(kind: int, size: int) -> bytes:
@@ -135,22 +51,105 @@ def may_be_sent(close_code: int) -> bool:
     return close_code in _STANDARD_CLOSE_CODES or 3_000 <= close_code < 5_000
 
 
-_NONE: Final[tuple[ClientConnection, ...]] = ()
+class ConnectionsByUser(Generic[C]):
+    """Keeps connections by user; notifies watchers when a user comes or goes."""
+
+    def __init__(self) -> None:
+        self.by_user: dict[UserKey, tuple[C, ...]] = {}
+        """The connections of each user who has one."""
+        self._all: set[C] = set()
+        self._watchers: list[Callable[[UserKey, bool], None]] = []
+        self._empty: asyncio.Event | None = None
+
+    @property
+    def users(self) -> int:
+        """Number of users who have a connection."""
+        return len(self.by_user)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[C]:
+        return iter(list(self._all))
+
+    def watch(self, changed: Callable[[UserKey, bool], None]) -> None:
+        """Call `changed` when a user's first connection opens and when the last one closes."""
+        self._watchers.append(changed)
+
+    def opened(self, connection: C) -> None:
+        """Add a connection, which is not assigned to a user yet."""
+        self._all.add(connection)
+
+    def enter(self, user: UserKey, connection: C) -> bool:
+        """Assign the connection to a user; return False if the user has too many here.
+
+        The registry counts the user's connections in other gateways.
+        """
+        present = self.by_user.get(user, ())
+        if len(present) >= limits.USER_CONNECTIONS_MAX:
+            return False
+        self.by_user[user] = (*present, connection)
+        if not present:
+            self._notify_watchers(user, True)
+        return True
+
+    def give_up(self, user: UserKey, connection: C) -> None:
+        """Free the place of a connection that is being closed for another one."""
+        if user in self.by_user:
+            self._remove(connection, user)
+
+    def closed(self, connection: C, user: UserKey | None) -> None:
+        """Remove a closed connection."""
+        self._all.discard(connection)
+        if not self._all and self._empty is not None:
+            self._empty.set()
+        if user is not None:
+            self.give_up(user, connection)
+
+    def _remove(self, connection: C, user: UserKey) -> None:
+        left = tuple(other for other in self.by_user[user] if other is not connection)
+        if left:
+            self.by_user[user] = left
+        else:
+            del self.by_user[user]
+            self._notify_watchers(user, False)
+
+    def of(self, user: UserKey) -> tuple[C, ...]:
+        """Return the user's connections."""
+        return self.by_user.get(user, ())
+
+    def online(self, users: Iterable[UserKey]) -> set[UserKey]:
+        """Return the given users who have a connection."""
+        return {user for user in users if user in self.by_user}
+
+    def of_tenant(self, tenant: str) -> list[UserKey]:
+        """Return the tenant's users who have a connection.
+
+        With ten thousand users this takes a millisecond.
+        """
+        prefix = f"{tenant}:"
+        return [user for user in self.by_user if user.startswith(prefix)]
+
+    def _notify_watchers(self, user: UserKey, is_online: bool) -> None:
+        for changed in self._watchers:
+            changed(user, is_online)
+
+    async def emptied(self, seconds_max: float) -> None:
+        """Wait until the last connection has closed, for at most `seconds_max` plus one second."""
+        self._empty = asyncio.Event()
+        if self._all:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds_max + 1)
 
 
-class Hub:
-    """Keeps all connections of this process by user; notifies watchers when a user comes or
-    goes."""
+class Hub(ConnectionsByUser[LocalConnection]):
+    """Keeps the connections whose sockets are in this process, and ticks them."""
 
     def __init__(self, *, is_measured: bool = True) -> None:
-        """Create an empty hub; `is_measured` is False if another process measures the same
+        """Create an empty hub; `is_measured` is False in an owner, whose fronts measure their own
         connections."""
-        self.by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
-        """The connections of each user who has one."""
-        self._all: set[ClientConnection] = set()
-        self._watchers: list[Callable[[UserKey, bool], None]] = []
+        super().__init__()
         self._ticking: asyncio.TimerHandle | None = None
-        self._empty: asyncio.Event | None = None
         if is_measured:
             report_queue("connections", self)
             report(self, socket_readings)
@@ -168,41 +167,13 @@ class Hub:
             "pending_bytes_most": max(pending, default=0),
         }
 
-    @property
-    def users(self) -> int:
-        """Number of users who have a connection."""
-        return len(self.by_user)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __iter__(self) -> Iterator[ClientConnection]:
-        return iter(list(self._all))
-
-    def watch(self, changed: Callable[[UserKey, bool], None]) -> None:
-        """Call `changed` when a user's first connection opens and when the last one closes."""
-        self._watchers.append(changed)
-
-    def opened(self, connection: ClientConnection) -> None:
+    def opened(self, connection: LocalConnection) -> None:
         """Add a socket whose user is not known yet."""
-        self._all.add(connection)
+        super().opened(connection)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
-    def enter(self, user: UserKey, connection: ClientConnection) -> bool:
-        """Assign the connection to a user; return False if the user has too many in this process.
-
-        The registry counts the user's connections in other processes.
-        """
-        present = self.by_user.get(user, _NONE)
-        if len(present) >= limits.USER_CONNECTIONS_MAX:
-            return False
-        self.by_user[user] = (*present, connection)
-        if not present:
-            self._notify_watchers(user, True)
-        return True
-
-    def close_idle(self, user: UserKey, beside: ClientConnection, device: str) -> str | None:
+    def close_idle(self, user: UserKey, beside: LocalConnection, device: str) -> str | None:
         """Close a connection of a device to make room for another: of its idle connections, the one
         that was unused for the longest time.
 
@@ -223,47 +194,6 @@ class Hub:
         self._remove(longest, user)  # the client may take two seconds to answer the close frame
         return longest.conversation.connection
 
-    def give_up(self, user: UserKey, connection: ClientConnection) -> None:
-        """Free the place of a connection that is being closed for another one."""
-        if user in self.by_user:
-            self._remove(connection, user)
-
-    def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
-        """Remove a closed socket."""
-        self._all.discard(connection)
-        if not self._all and self._empty is not None:
-            self._empty.set()
-        if user is not None:
-            self.give_up(user, connection)
-
-    def _remove(self, connection: ClientConnection, user: UserKey) -> None:
-        left = tuple(other for other in self.by_user[user] if other is not connection)
-        if left:
-            self.by_user[user] = left
-        else:
-            del self.by_user[user]
-            self._notify_watchers(user, False)
-
-    def of(self, user: UserKey) -> tuple[ClientConnection, ...]:
-        """Return the user's connections in this process."""
-        return self.by_user.get(user, _NONE)
-
-    def online(self, users: Iterable[UserKey]) -> set[UserKey]:
-        """Return the given users who have a connection in this process."""
-        return {user for user in users if user in self.by_user}
-
-    def of_tenant(self, tenant: str) -> list[UserKey]:
-        """Return the tenant's users who have a connection in this process.
-
-        With ten thousand users this takes a millisecond.
-        """
-        prefix = f"{tenant}:"
-        return [user for user in self.by_user if user.startswith(prefix)]
-
-    def _notify_watchers(self, user: UserKey, is_online: bool) -> None:
-        for changed in self._watchers:
-            changed(user, is_online)
-
     def _tick(self) -> None:
         """Tick all connections from one timer. This takes 0.3 µs per connection."""
         self._ticking = None
@@ -272,14 +202,10 @@ class Hub:
         for connection in list(self._all):
             connection.tick()
 
-    async def emptied(self, seconds_max: float) -> None:
-        """Wait until the last connection has closed, for at most `seconds_max` plus one second."""
-        self._empty = asyncio.Event()
-        if self._all:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), seconds_max + 1)
-
     def close(self) -> None:
         """Stop ticking."""
         if self._ticking is not None:
             self._ticking.cancel()
+
+
+_conforms: type[ConnectedUsers] = Hub

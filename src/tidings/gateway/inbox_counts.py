@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from tidings.actions.inbox.counting import InboxNews
 from tidings.actions.rate_limits import RateLimits
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.client_connection import ClientConnection, ConnectedUsers
 from tidings.metrics.counts import report_counts
 from tidings.model.ids import UserKey
 from tidings.model.inbox_reading import UnreadCount
@@ -32,7 +32,7 @@ class InboxUnreadCounts:
     """
 
     def __init__(
-        self, hub: Hub, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
+        self, hub: ConnectedUsers, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
     ) -> None:
         self.dropped = 0
         """Number of requests dropped because the queue was full."""

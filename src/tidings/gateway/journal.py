@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidings.gateway.hub import ClientConnection
+from tidings.gateway.client_connection import ClientConnection, LocalConnection
 from tidings.gateway.progress import Position
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.journals import ConnectionProgress, JournalQuestion, JournalStep, Progress, Step
@@ -70,7 +70,7 @@ class DeliveryJournal:
         """Record a step of one connection, which concerns the entries `first` to `last`."""
         self._keep(connection, step, chat, first, last)
 
-    def closed(self, connection: ClientConnection) -> None:
+    def closed(self, connection: LocalConnection) -> None:
         """Record that a connection has closed, and which entries its client did not confirm."""
         for chat, first, last in connection.progress.unconfirmed(UNCONFIRMED_CHATS_MAX):
             self._keep(connection, "unconfirmed", chat, first, last)
@@ -101,7 +101,7 @@ class DeliveryJournal:
         return sorted(found, key=lambda step: step.at)
 
     def progress_of(
-        self, connection: ClientConnection, question: JournalQuestion
+        self, connection: LocalConnection, question: JournalQuestion
     ) -> ConnectionProgress:
         """Return how far a message has come on an open connection."""
         told = connection.conversation
@@ -122,7 +122,7 @@ class DeliveryJournal:
         )
 
     def _progress(
-        self, connection: ClientConnection, chat: ChatId, question: JournalQuestion
+        self, connection: LocalConnection, chat: ChatId, question: JournalQuestion
     ) -> tuple[Progress, int | None]:
         progress, sequence = connection.progress, question.sequence
         position = progress.get(chat)

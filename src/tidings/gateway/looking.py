@@ -4,8 +4,9 @@ entry."""
 
 from collections.abc import Iterator
 
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.push import LookingDevices
 
@@ -35,7 +36,7 @@ class ConnectedDevices:
         )
         return max(reached, default=0)
 
-    def _looking(self, user: UserKey) -> Iterator[ClientConnection]:
+    def _looking(self, user: UserKey) -> Iterator[LocalConnection]:
         for connection in self._hub.of(user):
             conversation = connection.conversation
             if conversation.state is State.OPEN and not conversation.is_away:

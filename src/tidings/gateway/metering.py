@@ -3,17 +3,15 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 
+from tidings.gateway.client_connection import LocalConnection
 from tidings.metrics import declared
 from tidings.metrics.meters import Labels, Reading, report
 from tidings.wire import frames, inbox_frames, scheduled
 from tidings.wire.codes import Close
-
-if TYPE_CHECKING:
-    from tidings.gateway.hub import ClientConnection
 
 CLIENT_NAMES_MAX: Final = 20
 """Number of names of clients that are labels. All other clients are counted together."""
@@ -79,7 +77,7 @@ def count_closed(code: int) -> None:
     declared.sockets_closed.counts[str(int(code)) if code in _KNOWN_CODES else "other"] += 1
 
 
-def socket_readings(connections: "Iterable[ClientConnection]") -> list[Reading]:
+def socket_readings(connections: Iterable[LocalConnection]) -> list[Reading]:
     """Return the numbers of sockets by client, and of slow sockets."""
     clients = Counter(dict.fromkeys(("unknown", *_client_names), 0))
     slow = 0

@@ -16,7 +16,7 @@ from tidings.actions.identity.blocks import BlockLists
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.preferences import Reachable
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
-from tidings.gateway.hub import Hub
+from tidings.gateway.client_connection import ConnectedUsers
 from tidings.gateway.inbox_counts import InboxUnreadCounts
 from tidings.metrics.counts import report_counts
 from tidings.model.blocks import BlockList
@@ -63,7 +63,7 @@ class InboxFrames:
     def __init__(
         self,
         bus: Bus,
-        hub: Hub,
+        hub: ConnectedUsers,
         *,
         views: LogViews,
         showing: NotificationReader,
@@ -218,7 +218,7 @@ class BlockedSenders:
     """Informs each connection which senders its user blocks. Their entries are sent without
     content."""
 
-    def __init__(self, hub: Hub, blocks: BlockLists) -> None:
+    def __init__(self, hub: ConnectedUsers, blocks: BlockLists) -> None:
         self._hub = hub
         self._blocks = blocks
         self._tasks = Tasks("blocked-senders")
@@ -264,7 +264,7 @@ class OwnFrames:
     Users who are not connected find invitations, changed chats and failed messages in their lists.
     """
 
-    def __init__(self, bus: Bus, hub: Hub) -> None:
+    def __init__(self, bus: Bus, hub: ConnectedUsers) -> None:
         self._hub = hub
         bus.subscribe(self._invited, Invited)
         bus.subscribe(self._chat_changed, ChatChanged)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tidings.actions.identity.blocks import BlockLists
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.client_connection import ClientConnection, ConnectedUsers
 from tidings.metrics.counts import report_counts
 from tidings.model import limits
 from tidings.model.ids import UserKey, rfc3339, user_id
@@ -37,7 +37,7 @@ class PresenceTracker:
 
     def __init__(
         self,
-        hub: Hub,
+        hub: ConnectedUsers,
         users: UserStore,
         clock: Clock,
         blocks: BlockLists,
@@ -149,7 +149,7 @@ class PresenceTracker:
 class OnlineUsers:
     """Finds out which users are connected, to this process or to another gateway."""
 
-    def __init__(self, hub: Hub, remote_gateways: RemoteGateways | None) -> None:
+    def __init__(self, hub: ConnectedUsers, remote_gateways: RemoteGateways | None) -> None:
         self._hub = hub
         self._remote_gateways = remote_gateways
 
@@ -172,7 +172,7 @@ class ProfileFrames:
     def __init__(
         self,
         bus: Bus,
-        hub: Hub,
+        hub: ConnectedUsers,
         users: UserStore,
         remote_gateways: RemoteGateways | None = None,
     ) -> None:

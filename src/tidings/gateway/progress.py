@@ -137,7 +137,7 @@ class DeliveryProgress:
 
     def __init__(self, window: int = limits.WINDOW_ENTRIES) -> None:
         self.window: Final = window
-        self.positions: dict[ChatId, Position] = {}
+        self.positions: Final[dict[ChatId, Position]] = {}
         """Progress of each chat that the connection follows."""
         self.unacknowledged = 0
         """Number of entries that were sent and that `received` has not confirmed yet."""

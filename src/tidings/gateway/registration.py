@@ -14,9 +14,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.context import WriteLease
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Unavailable
@@ -59,7 +60,7 @@ class HeadReconciler:
         report_counts(self, "registration")
         self._hub = hub
         self._chats = chats
-        self._wanted: set[ClientConnection] = set()
+        self._wanted: set[LocalConnection] = set()
         self._is_thorough = False
         self._requested = asyncio.Event()
         self._tasks = Tasks("reconcile")
@@ -73,7 +74,7 @@ class HeadReconciler:
         await self._tasks.close()
 
     def request(
-        self, connections: Iterable[ClientConnection] | None = None, *, is_thorough: bool
+        self, connections: Iterable[LocalConnection] | None = None, *, is_thorough: bool
     ) -> None:
         """Queue a comparison of these connections, or of all. Heads are read after this call."""
         self._wanted.update(self._hub if connections is None else connections)
@@ -96,10 +97,10 @@ class HeadReconciler:
             self.request(left, is_thorough=is_thorough)
 
     async def _compare_all(
-        self, connections: set[ClientConnection], is_thorough: bool
-    ) -> list[ClientConnection]:
+        self, connections: set[LocalConnection], is_thorough: bool
+    ) -> list[LocalConnection]:
         """Compare these connections; return those that could not be compared yet."""
-        left: list[ClientConnection] = []
+        left: list[LocalConnection] = []
         remaining = iter(connections)
         while group := list(islice(remaining, CONNECTIONS_AT_ONCE)):
             # A connection that has closed, or has not said hello yet, needs no comparison.
@@ -113,8 +114,8 @@ class HeadReconciler:
         return left
 
     async def _compare(
-        self, connections: Sequence[ClientConnection], is_thorough: bool
-    ) -> list[ClientConnection]:
+        self, connections: Sequence[LocalConnection], is_thorough: bool
+    ) -> list[LocalConnection]:
         chats_of = await self._memberships(connections) if is_thorough else {}
         wanted = dict.fromkeys(
             chat for connection in connections for chat in connection.progress.chats()
@@ -133,7 +134,7 @@ class HeadReconciler:
         return left
 
     async def _memberships(
-        self, connections: Sequence[ClientConnection]
+        self, connections: Sequence[LocalConnection]
     ) -> dict[UserKey, list[ChatId]]:
         """Return the chats of each user, including chats of which no entry has arrived here."""
         users = {

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.catch_up import Pump, identify, plan_catch_up, welcome
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.heads import Early, UnfollowedChats, mark_resync
-from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import (
     Offer,
     Position,
@@ -47,7 +47,7 @@ _OBSERVE_BUS: Final = declared.delivery_seconds.of["bus"].observe
 class Stream:
     """Sends entries on one connection, from live events if possible, otherwise from the log."""
 
-    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: LocalConnection) -> None:
         self._context = context
         self._connection = connection
         self._conversation = connection.conversation

@@ -15,7 +15,7 @@ import msgspec
 
 from tidings.actions.chat.unread import TOTAL_INBOX_MAX
 from tidings.actions.verbs import ChatVerbs
-from tidings.gateway.hub import ClientConnection
+from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.metering import count_unread_total
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.entries import EVERYONE
@@ -65,7 +65,7 @@ class UnreadTotals:
     def __init__(
         self,
         verbs: ChatVerbs,
-        connection: ClientConnection,
+        connection: LocalConnection,
         user: UserKey,
         chats: Sequence[ChatHead],
     ) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import ClientConnection, Hub
+from tidings.gateway.hub import Hub
 from tidings.gateway.journal import ConnectionStep, DeliveryJournal
 from tidings.model.explaining import connection_place
 from tidings.model.ids import ChatId, UserKey
