@@ -22,7 +22,7 @@ from tests.integration.attachments import talk as talk
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
 from tests.integration.test_rest_deleting import run_until
-from tidings.actions.attachments.downloading import CHECKED_MS, FilePlace
+from tidings.actions.attachments.downloading import CHECKED_MS, FRAMES_AT_ONCE, FilePlace
 from tidings.model.attachments import ERASED_FILES_MS, FRAME_BYTES, PART_BYTES
 from tidings.model.entries import Deletion
 from tidings.model.ids import ChatId, UserKey
@@ -220,6 +220,29 @@ async def test_reading_ends_when_the_reader_is_removed(rest: Rest, talk: Talk) -
         async for data in found.data:
             read += len(data)
     assert read == PART_BYTES
+
+
+async def test_others_have_their_turn_while_a_fast_reader_gets_a_file(
+    rest: Rest, talk: Talk
+) -> None:
+    chat, ann, _ = talk
+    file = await upload(ann, some_bytes(PART_BYTES))
+    message = await sent(ann, chat, "m1", file)
+    place = FilePlace(UserKey("acme:ben"), ChatId(chat), message["sequence"], file)
+    found = await rest.core.files.read(place)
+    turns, turns_at = [0], list[int]()
+
+    async def take_turns() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    async for _ in found.data:
+        turns_at.append(turns[0])
+    other.cancel()
+    assert len(turns_at) == -(-PART_BYTES // (FRAMES_AT_ONCE * FRAME_BYTES))
+    assert sorted(set(turns_at)) == turns_at
 
 
 async def test_redaction_expiry_and_deletion_take_the_file_away(rest: Rest, talk: Talk) -> None:

@@ -44,7 +44,7 @@ class Answer(Generic[T], msgspec.Struct, frozen=True):
 class Streamed(msgspec.Struct, frozen=True):
     """The bytes of an answer that is sent as they are read."""
 
-    data: AsyncIterator[bytes]
+    data: AsyncIterator[memoryview]
     media_type: str
 
 

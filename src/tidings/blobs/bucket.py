@@ -39,7 +39,7 @@ class BucketBlobs:
             return await self._bucket.get(self._key(attachment_id, name), start, size)
 
     async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray
+        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
     ) -> int | None:
         data = await self.read(attachment_id, name, start, len(buffer))
         if data is None:

@@ -58,7 +58,7 @@ class FolderBlobs:
         return await self._do(lambda: _read_at(path, start, lambda file: file.read(size)))
 
     async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray
+        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
     ) -> int | None:
         path = self._path(attachment_id, name)
         count = _read_from_memory(path, start, buffer)
@@ -139,7 +139,7 @@ def _make_folder(folder: Path) -> None:
     sync_folder(folder.parent.parent)
 
 
-def _read_from_memory(path: str, start: int, buffer: bytearray) -> int | None:
+def _read_from_memory(path: str, start: int, buffer: bytearray | memoryview) -> int | None:
     """Fill a buffer with bytes of a file if the system has all of them in memory, so that nobody
     waits for a disk; return None otherwise. A thread would take longer than this read."""
     if not hasattr(os, "RWF_NOWAIT"):

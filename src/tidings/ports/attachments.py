@@ -141,7 +141,7 @@ class Blobs(Protocol):
         ...
 
     async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray
+        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
     ) -> int | None:
         """Fill a buffer with the bytes of a part from `start` on; return their number, which is
         smaller than the buffer at the end of the part, or None if there is no such part.

@@ -6,7 +6,6 @@ A frame is bound to its attachment, its part and its number, so frames cannot be
 The size of each part is known, so none can be cut off unnoticed.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -45,20 +44,27 @@ class FileCipher:
         nonce = self._chance.token(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, data, self._bound_to(part, number))
 
-    def open(self, part: str, first: int, frames: bytes | memoryview) -> Iterator[bytes]:
-        """Decrypt consecutive frames of a part, from the frame with the number `first` on.
+    def open_into(self, part: str, first: int, frames: bytes | memoryview, room: memoryview) -> int:
+        """Decrypt consecutive frames of a part, from the frame with the number `first` on; return
+        the number of bytes. The room has space for all of them.
 
         Raises:
             ValueError: The frames were changed.
         """
-        view = memoryview(frames)
+        view, filled = memoryview(frames), 0
         for number, start in enumerate(range(0, len(frames), SEALED_FRAME_BYTES), start=first):
             frame = view[start : start + SEALED_FRAME_BYTES]
-            bound_to = self._bound_to(part, number)
+            end = filled + len(frame) - FRAME_EXTRA_BYTES
+            nonce, sealed, bound_to = (
+                frame[:NONCE_BYTES],
+                frame[NONCE_BYTES:],
+                self._bound_to(part, number),
+            )
             try:
-                yield self._cipher.decrypt(frame[:NONCE_BYTES], frame[NONCE_BYTES:], bound_to)
+                filled += self._cipher.decrypt_into(nonce, sealed, bound_to, room[filled:end])
             except (InvalidTag, ValueError):
                 raise ValueError(f"frame {number} of part {part} was changed") from None
+        return filled
 
     def _bound_to(self, part: str, number: int) -> bytes:
         return frame_bound_to(self._attachment_id, part, number)
