@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from bench.interpreter import this_interpreter
 from bench.server import OUTPUT
+from scripts.interpreters import this_interpreter
 
 SYNCS = 50
 BUSY_SHARE = 0.1
