@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.integration.cores import all_of
+from tests.support.breakable_proxy import BreakableProxy, a_proxy
 from tests.support.cluster import Services, a_cluster
 from tests.support.command import Said, tidings
 from tests.support.dynamo_tables import (
@@ -23,6 +25,7 @@ from tests.support.engine import Settings, as_environment, on_tables
 from tests.support.people import Town
 from tests.support.server import ServerDied, ServerProcess
 from tests.support.settings import config_of
+from tests.support.waiting import until
 from tidings.assembly import open_core
 from tidings.assembly.stores import make_local_tables
 from tidings.ports.erasing import LedgerEntry
@@ -111,10 +114,49 @@ async def test_no_other_machine_is_asked_to_make_tables(endpoint: str | None) ->
 
 
 async def test_an_endpoint_where_nobody_is(tmp_path: Path) -> None:
-    told = await refusal(server(tmp_path / "data", on_tables(NOBODY, "any_")))
+    environment = as_environment(on_tables(NOBODY, "any_"))
+    told = await refusal(ServerProcess(tmp_path / "data", environment=environment, waits="start"))
     assert "exit code 1" in told
     assert "The store cannot be reached" in told
     assert "Traceback" not in told
+
+
+@pytest.fixture
+async def late(
+    tmp_path: Path, tables: Settings
+) -> AsyncIterator[tuple[ServerProcess, BreakableProxy]]:
+    """A server that has found that its store does not answer, and the way to the store."""
+    port = urlsplit(tables["dynamodb_endpoint"]).port
+    assert port is not None
+    async with a_proxy("127.0.0.1", port) as way:
+        way.cut()
+        endpoint = f"http://127.0.0.1:{way.port}"
+        waiting = server(tmp_path / "data", {**tables, "dynamodb_endpoint": endpoint})
+        waiting.launch()
+        try:
+            await until(
+                lambda: "store_awaited" in {line.get("action") for line in waiting.log_lines()}
+            )
+            yield waiting, way
+        finally:
+            await waiting.kill()
+
+
+async def test_a_server_waits_for_a_store_that_starts_later(
+    late: tuple[ServerProcess, BreakableProxy],
+) -> None:
+    waiting, way = late
+    way.mend()
+    await waiting.ready()
+    async with Town(waiting.url, waiting.root_key) as town:
+        await (await town.user("ann")).create_direct(await town.user("bob"))
+    assert await waiting.terminate() == 0
+
+
+async def test_a_server_that_waits_for_its_store_can_be_stopped(
+    late: tuple[ServerProcess, BreakableProxy],
+) -> None:
+    assert await late[0].terminate() == 0
 
 
 async def test_keys_rotate_with_a_server_and_without(tmp_path: Path, tables: Settings) -> None:

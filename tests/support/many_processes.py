@@ -22,7 +22,7 @@ class ManyProcesses(ServerProcess):
         if self._process is None or self.exit_code is not None:
             await super().start()
         await until(lambda: len(self.fronts) == FRONTS)
-        await self._until_ready()
+        await self.ready()
 
     @property
     def owner(self) -> int | None:

@@ -86,7 +86,7 @@ class ServerProcess:
         """Start the process and wait until it can serve."""
         self.launch()
         try:
-            await self._until_ready()
+            await self.ready()
         except BaseException:
             await self.kill()
             raise
@@ -166,7 +166,8 @@ class ServerProcess:
         kept["TIDINGS_DRAIN_SECONDS"] = "0"
         return kept | {"PYTHONFAULTHANDLER": "1"} | self.environment
 
-    async def _until_ready(self) -> None:
+    async def ready(self) -> None:
+        """Wait until the process can serve."""
         async with httpx.AsyncClient(verify=False, trust_env=False, timeout=WAIT_SECONDS) as client:
             await until(
                 lambda: self._is_ready(client), describe=self._last_words, seconds=START_SECONDS_MAX

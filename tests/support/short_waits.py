@@ -16,7 +16,7 @@ from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.inbox import escalating
-from tidings.assembly import delivery, foundation
+from tidings.assembly import delivery, foundation, server
 from tidings.buses import kafka_feed
 from tidings.delivery import timer
 from tidings.delivery.push_queue import PushQueue
@@ -108,6 +108,11 @@ def escalations() -> None:
     vars(delivery).update(EMAIL_PACE=timer.EMAIL_PACE._replace(poll_seconds=0.5))
 
 
+def start() -> None:
+    """Let a server that starts ask once whether its store answers."""
+    vars(server).update(START_SECONDS_MAX=0.0)
+
+
 def shorten_waits() -> None:
     """Shorten the waits that the environment names."""
     known = (
@@ -122,6 +127,7 @@ def shorten_waits() -> None:
         pushes,
         due_items,
         escalations,
+        start,
     )
     waits = {wait.__name__: wait for wait in known}
     for name in os.environ.get(SHORT_WAITS, "").split():

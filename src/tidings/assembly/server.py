@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 from tidings.actions.chat.deleting import Sweeper
@@ -39,6 +39,7 @@ from tidings.gateway.hub import Hub
 from tidings.gateway.journals import ClusterJournals
 from tidings.gateway.looking import ConnectedDevices
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
 from tidings.ports.journals import Journals, PushJournals
 from tidings.ports.processes import Trouble
@@ -50,6 +51,9 @@ log = logging.getLogger("tidings.serving")
 
 ABORT_SECONDS = 1.0
 """How long a server with a broken store refuses requests before it stops."""
+START_SECONDS_MAX = 60.0
+"""How long a server that starts waits for DynamoDB, which may start too, or have too much to do."""
+START_PAUSE_SECONDS = 1.0
 
 
 class ServerHealth:
@@ -321,10 +325,35 @@ async def serve(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     dump_state_on_signal()
+    give_up_at = loop.time() + START_SECONDS_MAX
+    while not stop.is_set():
+        open_server = _server(config, health, broken, stop.set, supervised, has_demo=has_demo)
+        try:
+            return await _serve_until(stop, open_server, health, announce, supervised)
+        except StoreUnavailable as reason:
+            may_answer = isinstance(config.store, DynamoDb) and health.trouble == "starting"
+            if not may_answer or loop.time() > give_up_at:
+                raise
+            log.warning(
+                "waiting for the store, which does not answer: %s",
+                reason.__cause__ or reason.detail,
+                extra={"action": "store_awaited"},
+            )
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), START_PAUSE_SECONDS)
+    return 0
+
+
+async def _serve_until(
+    stop: asyncio.Event,
+    open_server: AbstractAsyncContextManager[Server],
+    health: ServerHealth,
+    announce: Callable[[str], None],
+    supervised: Supervised | None,
+) -> int:
+    """Open the server, run it until it has to stop, and return the exit code."""
     with suppress(StoreBroken):
-        async with _server(
-            config, health, broken, stop.set, supervised, has_demo=has_demo
-        ) as server:
+        async with open_server as server:
             try:
                 url = await server.open(supervised.listeners if supervised else ())
                 tune_gc()

@@ -22,6 +22,9 @@ class Action(NamedTuple):
 ACTIONS: Final[dict[str, Action]] = {
     # The process, its connections and its requests.
     "serving": Action("The server accepts connections.", ("url",)),
+    "store_awaited": Action(
+        "DynamoDB does not answer a server that starts. It tries again, for a minute."
+    ),
     "stopping": Action("The server received a signal to stop, and closes its connections."),
     "metrics_listening": Action("The listener for metrics is open.", ("host", "port")),
     "tables_made": Action("Missing tables in DynamoDB were created.", ("prefix",)),
