@@ -16,7 +16,8 @@ _STRINGS: Final = {
     "'": re.compile(r"'(?:[^'\\\n]|\\.)*'", re.S),
     '"': re.compile(r'"(?:[^"\\\n]|\\.)*"', re.S),
 }
-_TEMPLATE: Final = re.compile(r"[`}](?:[^`\\$]|\\.|\$(?!\{))*+(?:`|\$\{)", re.S)
+# Not with a possessive repeat of alternatives: up to Python 3.11.4 it misses matches.
+_TEMPLATE: Final = re.compile(r"[`}][^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(?:`|\$\{)", re.S)
 _REGEX: Final = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
 _OPERAND: Final = re.compile(r"((?:\.\s*)?[\w$]+|[\])}])\s*\Z")
 """Pattern for code after which a slash means a division, unless the code ends with one of the words
