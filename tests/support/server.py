@@ -99,6 +99,7 @@ class ServerProcess:
         (self.data / "server.json").unlink(missing_ok=True)
         welcome, log = self.data / WELCOME_FILE, self.data / LOG_FILE
         welcome.write_bytes(b"")
+        log.touch()
         # The working folder is the data folder, which contains no tidings.toml of a developer.
         self._process = start_server(
             self._arguments(),
