@@ -102,7 +102,8 @@ class DynamoDBLocal(ServiceProcess):
         """Start the service, wait until it answers, and add the indexes to its database."""
         super().start()
         if self.is_durable:
-            with closing(sqlite3.connect(self.folder / _DATABASE, _LOCKED_SECONDS_MAX)) as database:
+            path = self.folder / _DATABASE
+            with closing(sqlite3.connect(path, timeout=_LOCKED_SECONDS_MAX)) as database:
                 database.execute("PRAGMA journal_mode=WAL")  # fewer writes for each commit
                 database.executescript(_INDEXES)
 

@@ -143,7 +143,7 @@ async def test_certificates_of_services_and_in_files(tmp_path: Path) -> None:
     identity = authority.issue("redis")
     trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trust.load_cert_chain(identity.certificate, identity.key)
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=trust)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=trust)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     tls = {"kafka_tls": "on", "kafka_ca": authority.certificate}
     mine = {"kafka_certificate": identity.certificate, "kafka_certificate_key": identity.key}

@@ -27,6 +27,9 @@ ALGORITHM: Final = "EdDSA"
 TYPE: Final = "tidings+jwt"
 ISSUER: Final = "tidings"
 AUDIENCE: Final = "tidings:user"
+_NESTED_MAX: Final = 500
+"""Maximum number of lists and objects in a part of a token. How deeply nested JSON may be differs
+between versions of Python."""
 
 _jws = PyJWS(algorithms=ALGORITHMS)
 
@@ -196,6 +199,8 @@ def _signed(token: str, key: PublicKey, algorithm: Algorithm) -> bytes:
 
 
 def _read(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
+    if raw.count(b"[") + raw.count(b"{") > _NESTED_MAX:
+        raise Unauthenticated
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
