@@ -146,10 +146,12 @@ async def _attachment(
 
 
 async def _rate(url: str, headers: dict[str, str], size: int) -> float:
-    return await asyncio.to_thread(_megabytes_per_second, url, headers, size)
+    """Return how many megabytes per second a download gets."""
+    taken = await asyncio.to_thread(seconds_to_read, url, headers, size)
+    return size / 1e6 / taken
 
 
-def _megabytes_per_second(url: str, headers: dict[str, str], size: int) -> float:
+def seconds_to_read(url: str, headers: dict[str, str], size: int) -> float:
     """Download a file into a buffer of fixed size, which costs far less than an HTTP client."""
     place = urlsplit(url)
     lines = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
@@ -162,4 +164,4 @@ def _megabytes_per_second(url: str, headers: dict[str, str], size: int) -> float
             received += count
         taken = perf_counter() - began
     assert received > size, bytes(buffer[:200])
-    return size / 1e6 / taken
+    return taken

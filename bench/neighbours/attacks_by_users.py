@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks by an ordinary user within the limits: expensive reads, large groups, fetches, many
-peers."""
+peers, downloads."""
 
 import asyncio
 from typing import Final
 
 import msgspec
 
+from bench.downloads import seconds_to_read
 from bench.neighbours.ground import Ground
 from bench.neighbours.http_client import HttpClient
 from bench.plain_socket import PlainSocket
 from tidings.model import limits
+from tidings.model.attachments import USER_DOWNLOADS_AT_ONCE_MAX
 
 READERS: Final = 50
 SOCKETS: Final = 20
@@ -152,6 +154,38 @@ class ManyPeers:
             plain = await _connected(ground, self._token)
             if plain is not None:
                 plain.close()
+
+
+class Downloading:
+    """A user downloads a large file as fast as the server can send it, several times at once."""
+
+    id = "D21"
+    title = "fast downloads of a large file"
+
+    def __init__(self) -> None:
+        self._url, self._headers, self._size = "", dict[str, str](), 0
+
+    async def prepare(self, ground: Ground) -> None:
+        """Upload a file of 100 MiB, and send it."""
+        self._size = ground.of(100) * 2**20
+        [token] = await ground.tokens(["hoarder"])
+        self._headers = {"Authorization": f"Bearer {token}"}
+        chat = await ground.call("POST", "/v1/chats", token, {"type": "group", "name": "files"})
+        file = {"name": "f", "content_type": "application/x-file", "size": self._size}
+        name = (await ground.call("POST", "/v1/attachments", token, file))["attachment_id"]
+        await ground.put_file(f"/v1/attachments/{name}", token, self._size)
+        message = {"client_message_id": "m1", "content": "", "attachments": [name]}
+        messages = f"/v1/chats/{chat['chat_id']}/messages"
+        sent = await ground.call("POST", messages, token, message)
+        self._url = f"{ground.target.url}{messages}/{sent['sequence']}/attachments/{name}"
+
+    async def strike(self, ground: Ground) -> None:
+        """Read the file as often at the same time as one user may."""
+        read = [
+            asyncio.to_thread(seconds_to_read, self._url, self._headers, self._size)
+            for _ in range(USER_DOWNLOADS_AT_ONCE_MAX)
+        ]
+        ground.outcomes["200"] += len(await asyncio.gather(*read))
 
 
 async def _ask_at_once(

@@ -16,6 +16,7 @@ TENANT: Final = "attacker"
 CONNECTIONS: Final = 16
 WAIT_SECONDS_MAX: Final = 20.0
 TOKEN_SECONDS: Final = 86_400
+BLOCK_BYTES: Final = 2**20
 
 
 class NotPrepared(Exception):
@@ -66,6 +67,19 @@ class Ground:
                 if answer.status >= 300:
                     raise NotPrepared(f"{answer.status} {answer.body[:200].decode()}")
                 return answer.json() if answer.body else None
+
+    async def put_file(self, path: str, key: str, size: int) -> None:
+        """Upload a file of zeros."""
+        async with HttpClient(self.target.url) as client:
+            _, writer = await client.open()
+            head = client.head("PUT", path, key).removesuffix(b"\r\n")
+            writer.write(head + f"Content-Length: {size}\r\n\r\n".encode())
+            for first in range(0, size, BLOCK_BYTES):
+                writer.write(bytes(min(BLOCK_BYTES, size - first)))
+                await writer.drain()
+            answer = await client.answer()
+            if answer.status >= 300:
+                raise NotPrepared(f"{answer.status} {answer.body[:200].decode()}")
 
     async def all_of(self, works: list[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Run all coroutines, a few at a time, and return their results."""

@@ -67,10 +67,10 @@ class HttpClient:
         """
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                reader, writer = await self.open()
+                _, writer = await self.open()
                 writer.write(self.head(method, path, key, body) + (body or b""))
                 await writer.drain()
-                return await self._answer(reader)
+                return await self.answer()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             self.close()
             raise ConnectionError("closed before an answer came") from error
@@ -86,7 +86,9 @@ class HttpClient:
             lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
         return "\r\n".join([*lines, "", ""]).encode()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
+    async def answer(self) -> Answer:
+        """Return the answer to the request that was sent last."""
+        reader, _ = await self.open()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value.strip()

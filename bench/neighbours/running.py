@@ -14,6 +14,7 @@ import msgspec
 
 from bench.neighbours.attacks_by_tenants import CostlySchema, LargePosts
 from bench.neighbours.attacks_by_users import (
+    Downloading,
     Fetching,
     LargeGroups,
     ManyChats,
@@ -59,6 +60,7 @@ ATTACKS: Final[tuple[Callable[[], Attack], ...]] = (
     Fetching,
     ManyPeers,
     LargePosts,
+    Downloading,
 )
 
 
