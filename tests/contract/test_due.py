@@ -63,6 +63,25 @@ async def test_items_are_found_when_they_are_due_and_until_they_are_dropped(
         assert await names(store, NOW + 6, without=("acme", "third")) == ["d"]
 
 
+async def test_a_read_may_begin_at_a_time(store: Store) -> None:
+    for minutes in (0, 1, 25):
+        for name in ("a", "b"):
+            await store.due.put(an_item(f"{name}{minutes}", NOW + minutes * MINUTE), NOW)
+    now, found = NOW + 30 * MINUTE, dict[int, set[str]]()
+    shards = await store.due.lease("message", "me", now)
+    for since in (NOW, NOW + 1, NOW + MINUTE, NOW + 2 * MINUTE, now):
+        read = [await store.due.read("message", one, now, 9, (), None, since) for one in shards]
+        found[since] = {each.item_id for some in read for each in some}
+    last = {"a25", "b25"}
+    assert list(found.values()) == [
+        {"a0", "b0", "a1", "b1", *last},
+        {"a1", "b1", *last},
+        {"a1", "b1", *last},
+        last,
+        set(),
+    ]
+
+
 async def test_a_shard_is_read_in_pages(store: Store) -> None:
     ids = ["acme/main", *(f"acme/main{number}" for number in range(16))]
     for minutes in (0, 25):

@@ -12,11 +12,11 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.waiting import until
 from tidings.delivery import due_memory
 from tidings.delivery import timer as module
+from tidings.delivery.due_searches import SEARCH_MS, SETTLE_MS, WHOLE_MS
 from tidings.delivery.timer import (
     ASK_MS,
     FAILURES_MAX,
     RETRY_MS_MAX,
-    SEARCH_MS,
     USUAL_PACE,
     WIDTH_MIN,
     Pace,
@@ -41,6 +41,8 @@ class MemoryItems:
         """Shards of some items; the others are divided evenly."""
         self.searches = 0
         """How often items were read without those of large tenants."""
+        self.since: list[int] = []
+        """From which time on they were read, each time."""
         self.drops: list[int] = []
         """How many items were removed together, each time."""
 
@@ -59,13 +61,17 @@ class MemoryItems:
         limit: int,
         without: Sequence[str] = (),
         after: Due | None = None,
+        since: int = 0,
     ) -> list[Due]:
         if self.is_down:
             raise StoreUnavailable
-        self.searches += bool(without)
+        if without:
+            self.searches += 1
+            self.since.append(since)
         due = [item for item in self.items.values() if item.at <= now and item.kind == kind]
         due = [item for item in due if self._shard(item) == shard]
         due = [item for item in due if after is None or item.name > after.name]
+        due = [item for item in due if item.at >= since]
         return sorted((one for one in due if one.tenant not in without), key=lambda one: one.name)[
             :limit
         ]
@@ -220,6 +226,26 @@ async def test_a_large_tenant_is_passed_by_twice_in_a_second(
     await world.pass_time(SEARCH_MS)
     assert world.items.searches == 2
     assert "small" in world.work.did
+
+
+async def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+    world = World(*(an_item(f"many{number:02}") for number in range(90)))
+    world.work.may_go.clear()
+    await world.timer.look()
+    world.clock.time += WHOLE_MS - 1
+    for item in (an_item("new", world.clock.time, "b"), an_item("stored late", NOW - 5_000, "b")):
+        await world.items.put(item, world.clock.time)
+    await world.timer.look()
+    assert world.timer.depths()["held"] == 6
+    world.clock.time += SEARCH_MS
+    await world.timer.look()
+    assert world.timer.depths()["held"] == 7
+    assert world.items.since == [0, NOW - SETTLE_MS, 0]
+    world.work.may_go.set()
+    await world.settled()
+    assert {"new", "stored late"} <= set(world.work.did)
 
 
 async def test_what_must_wait_hides_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:

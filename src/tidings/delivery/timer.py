@@ -3,7 +3,7 @@
 
 Items wait in the store until they are due. A process reads the due items of its shards once a
 second, and four times a second while something is due. Tenants take turns among these items. If one
-tenant has very many, the process reads further, to find the items of other tenants. An item is
+tenant has very many, the process searches behind them for the items of other tenants. An item is
 removed after its work is done, so the work is repeated if a process dies in it.
 """
 
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from tidings.delivery.due_drops import DueDrops
 from tidings.delivery.due_memory import HeldItems
+from tidings.delivery.due_searches import DueSearches
 from tidings.diagnosis import report_queue
 from tidings.metrics import declared
 from tidings.metrics.counts import report_counts
@@ -36,9 +37,6 @@ ASK_MS: Final = LEASE_MS // 3
 """How often a process asks for its shards. It gets those of a process that has died, too."""
 READ_MAX: Final = 500
 """Items of one shard that are read at once."""
-SEARCH_MS: Final = SECOND_MS // 2
-"""How often a process reads further for other tenants in a shard. Such a read may pass by all items
-of the large tenant."""
 AT_ONCE: Final = 64
 """Items whose work is done concurrently."""
 WIDTH_MIN: Final = 4.0
@@ -88,8 +86,7 @@ class Timer:
         self._leases: dict[DueKind, tuple[Sequence[int], int]] = {}
         """Shards of this process, and when it asked for them."""
         self._held = HeldItems()
-        self._searched: dict[tuple[DueKind, int], int] = {}
-        """When a shard was last read further for other tenants."""
+        self._searches = DueSearches()
         self._looks = 0
         self._enough = 0
         """Number of items in memory with which the next look need not wait any more."""
@@ -210,22 +207,25 @@ class Timer:
         Items that are in memory or paused are read again. There may be more of them than are read
         at once, so reading continues behind them.
         """
-        now, has_more = self._clock.now(), False
-        may_search = now >= self._searched.get((kind, shard), 0) + SEARCH_MS
-        crowded: list[str] = []
+        now, name, has_more = self._clock.now(), (kind, shard), False
+        since: int | None = 0
+        passed_by: set[str] = set()
         last: Due | None = None
         while self._held.has_room(kind):
-            found = await self._due.read(kind, shard, now, READ_MAX, crowded, last)
+            crowded = self._held.crowded(kind)
+            if crowded and not passed_by:
+                if (since := self._searches.begin(name, crowded, now)) is None:
+                    return True
+                has_more = True
+            passed_by.update(crowded)
+            found = await self._due.read(kind, shard, now, READ_MAX, crowded, last, since or 0)
             has_more |= self._held.take(found, now)
             self._go_on()
             if len(found) < READ_MAX:
+                if passed_by:
+                    self._searches.end(name, passed_by)
                 return has_more
-            last, crowded = found[-1], self._held.crowded(kind)
-            if crowded:
-                if not may_search:
-                    return True
-                self._searched[kind, shard] = now
-                has_more = True
+            last = found[-1]
         return True
 
     def _go_on(self) -> None:

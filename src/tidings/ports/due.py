@@ -85,11 +85,12 @@ class DueItems(Protocol):
         limit: int,
         without: Sequence[str] = (),
         after: Due | None = None,
+        since: int = 0,
     ) -> list[Due]:
         """Return the items of a leased shard that are due at `now`, earliest first.
 
         Items of the tenants in `without` are left out, and so are those up to `after`, an item that
-        an earlier call returned.
+        an earlier call returned, and those that were due before `since`.
         """
         ...
 

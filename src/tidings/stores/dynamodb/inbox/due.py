@@ -122,22 +122,23 @@ class DynamoDueItems:
         limit: int,
         without: Sequence[str] = (),
         after: Due | None = None,
+        since: int = 0,
     ) -> list[Due]:
         due: list[Due] = []
         current, first = now // BUCKET_MS, self._low.get((kind, shard), now // BUCKET_MS + 1)
-        if after is not None:
-            first = max(first, _bucket_of(after))
+        # An item that was stored late is in the bucket of that time.
+        first = max(first, since // BUCKET_MS, 0 if after is None else _bucket_of(after))
         last = min(current, first + BUCKETS_MAX)
         for start in range(first, last + 1, BUCKETS_AT_ONCE):
             buckets = range(start, min(start + BUCKETS_AT_ONCE, last + 1))
             found = await gather_bounded(
-                partial(self._bucket, kind, shard, bucket, now, limit, without, after)
+                partial(self._bucket, kind, shard, bucket, now, limit, without, after, since)
                 for bucket in buckets
             )
             for bucket, some in zip(buckets, found, strict=True):
                 due += some
                 is_over = (bucket + 1) * BUCKET_MS + SETTLE_MS <= now
-                is_whole = not without and after is None
+                is_whole = not without and after is None and not since
                 if is_over and not due and is_whole and (kind, shard) in self._low:
                     self._low[kind, shard] = bucket + 1
             if len(due) >= limit:
@@ -153,13 +154,15 @@ class DynamoDueItems:
         limit: int,
         without: Sequence[str],
         after: Due | None,
+        since: int,
     ) -> list[Due]:
         """Return items of one bucket. A bucket that is over is read strongly, because it is never
         read again once it is empty."""
         pattern = patterns.READ_DUE if bucket == now // BUCKET_MS else patterns.CHECK_DUE
         place = _place(kind, bucket, shard)
         # No id has a space, which sorts before everything by which a longer id could continue.
-        begin = f"{_sort_key(after)} " if after is not None and after.place == place else "0"
+        behind = f"{_sort_key(after)} " if after is not None and after.place == place else "0"
+        begin = max(behind, f"{since:015d}")
         values: Item = {":place": place, ":begin": begin, ":now": f"{now:015d}~"}
         where = "#pk = :place AND #sk BETWEEN :begin AND :now"
         names = {f":t{index}": tenant for index, tenant in enumerate(without)}

@@ -81,10 +81,11 @@ class SqliteDueItems:
         limit: int,
         without: Sequence[str] = (),
         after: Due | None = None,
+        since: int = 0,
     ) -> list[Due]:
         marks = ", ".join("?" * len(without))
         others = f"{_READ_DUE} AND tenant NOT IN ({marks}) ORDER BY at, item_id LIMIT ?"
-        begin = (0, "") if after is None else (after.at, after.item_id)
+        begin = max((since, ""), (0, "") if after is None else (after.at, after.item_id))
         values = (kind, now, *begin, *without, limit)
 
         def read(db: apsw.Connection) -> list[Due]:
