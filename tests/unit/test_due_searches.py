@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A search passes by the items of large tenants once, and misses nobody else's."""
 
-from tidings.delivery.due_searches import SEARCH_MS, SETTLE_MS, WHOLE_MS, DueSearches
+from tidings.delivery.due_searches import SEARCH_MS, SETTLE_MS, WHOLE_MS, DueSearches, Shard
 
 NOW = 1_800_000_000_000
-SHARD = ("message", 3)
+SHARD: Shard = ("message", 3)
 
 
 def test_the_next_search_begins_where_the_last_one_ended() -> None:
