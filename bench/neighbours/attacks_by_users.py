@@ -170,7 +170,9 @@ class Downloading:
         self._size = ground.of(100) * 2**20
         [token] = await ground.tokens(["hoarder"])
         self._headers = {"Authorization": f"Bearer {token}"}
-        chat = await ground.call("POST", "/v1/chats", token, {"type": "group", "name": "files"})
+        chat = await ground.call(
+            "POST", "/v1/chats", token, {"type": "group", "name": "files", "members": []}
+        )
         file = {"name": "f", "content_type": "application/x-file", "size": self._size}
         name = (await ground.call("POST", "/v1/attachments", token, file))["attachment_id"]
         await ground.put_file(f"/v1/attachments/{name}", token, self._size)

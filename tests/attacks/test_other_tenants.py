@@ -47,4 +47,4 @@ async def test_the_neighbours_are_left_alone(server: ServerProcess, attack: Atta
     assert verdict.attacked.unanswered == []
     assert verdict.attacked.messages_ms, "somebody was there to notice"
     assert verdict.growth_bytes < GROWTH_BYTES_MAX
-    assert verdict.back_seconds is not None or verdict.not_prepared is not None
+    assert (verdict.not_prepared, verdict.back_seconds is None) == (None, False)
