@@ -19,12 +19,10 @@ TEST_DATA := .test-data
 MEMORY_KIB := $(lastword $(shell df -k --output=avail /dev/shm 2>/dev/null))
 ROOM_KIB := 4000000
 TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && echo yes),/dev/shm/tidings-test-$(firstword $(shell echo "$(CURDIR)" | cksum)),$(TEST_DATA))
-# Tests wait for other programs a third of the time, so three workers keep two cores busy. Each runs
-# one file at a time, in the order of the folders, which ends with the short ones. Tests without a
-# service do not wait.
+# Tests wait for other programs or for a time out, so three workers keep two cores busy. Each runs
+# one file at a time, in the order of the folders, which ends with the short ones.
 BY_FILE := --dist=loadfile --no-loadscope-reorder
 SIDE_BY_SIDE := --numprocesses=3 $(BY_FILE)
-QUICK_SIDE_BY_SIDE := --numprocesses=2 $(BY_FILE)
 # In a new clone the tests are compiled before they run, once; otherwise each worker would compile
 # all of them.
 FIRST_TIME := $(if $(wildcard tests/unit/__pycache__),,compiled-tests)
@@ -79,12 +77,12 @@ compiled-tests: $(DEV)
 	-@$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 quick: $(DEV) ## Run the tests that start no service and no process: under a minute
-	$(PYTEST) $(QUICK_SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
+	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(or $(ARGS),$(QUICK_FOLDERS))
 	@rm -rf $(TEST_FOLDER)-quick
 
 quick-coverage: $(DEV) ## Run quick and the tests of all verbs; fail unless they reach every branch of the logic
 	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(QUICK_SIDE_BY_SIDE) --in-process --basetemp=$(TEST_FOLDER)-quick $(ARGS)
+	$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE) --in-process --basetemp=$(TEST_FOLDER)-quick $(ARGS)
 	@rm -rf $(TEST_FOLDER)-quick
 	@$(BIN)/coverage combine --quiet
 	$(COVERS_LOGIC)

@@ -176,6 +176,7 @@ def test_a_pack_stays_far_from_the_largest_item() -> None:
     assert 80 * limits.KIB < total < 100 * limits.KIB
 
 
+@pytest.mark.slow  # it starts DynamoDB Local
 async def test_messages_without_keys_move_with_keys(places: Places) -> None:
     sent = [message(ANN, cmid="m1"), message(BOB, cmid="m2")]
     for entry in sent:

@@ -29,15 +29,19 @@ VERBS: Final = tuple(
     )
 )
 """Tests that call every verb in-process. They are too slow for `make quick`."""
-ENGINES: Final = frozenset({"dynamodb", "kafka", "redis", "sqs"})
+ENGINES: Final = frozenset(
+    {"aws_endpoint", "dynamodb", "kafka", "redis", "s3proxy_endpoint", "sqs"}
+)
 FIXTURES: Final = frozenset(
     {
+        "aws_endpoint",
         "dynamodb_endpoint",
         "kafka_address",
         "own_dynamodb",
         "own_kafka",
         "own_redis",
         "redis_url",
+        "s3proxy_endpoint",
         "server",
         "shared_dynamodb",
         "sqs_endpoint",
