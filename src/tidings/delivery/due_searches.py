@@ -14,7 +14,7 @@ from tidings.ports.due import DueKind
 
 SEARCH_MS: Final = SECOND_MS // 2
 """How often a process searches a shard."""
-WHOLE_MS: Final = 10 * SECOND_MS
+WHOLE_MS: Final = 30 * SECOND_MS
 """How often a search begins with the first item. It finds the items that are tried again, and those
 that were stored late or by a process whose clock is behind."""
 SETTLE_MS: Final = 2 * SECOND_MS
