@@ -118,6 +118,31 @@ async def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.Mon
     assert {"new", "stored late"} <= set(world.work.did)
 
 
+async def test_what_did_not_fit_is_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+    large = [an_item(f"many{number:02}", NOW - 2 * WHOLE_MS) for number in range(90)]
+    small = [an_item(f"some{number}", NOW - WHOLE_MS, "b") for number in range(8)]
+    world = World(*large, *small)
+    await world.pass_time(0)
+    await world.pass_time(SEARCH_MS)
+    assert {one.item_id for one in small} <= set(world.work.did)
+
+
+async def test_what_failed_is_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+    large = [an_item(f"many{number:02}", NOW - 2 * WHOLE_MS) for number in range(90)]
+    world = World(*large, an_item("fails", NOW - WHOLE_MS, "b"))
+    world.work.fails = {"fails": StoreUnavailable(), "many03": StoreUnavailable()}
+    await world.pass_time(0)
+    world.work.fails.clear()
+    await world.pass_time(2_000)
+    assert world.work.did.count("fails") == 2
+    await world.pass_time(SEARCH_MS)
+    assert world.items.since == [0, NOW - WHOLE_MS, NOW + 2_000 - SETTLE_MS]
+
+
 async def test_what_must_wait_hides_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as reminders of many endpoints that fail, each of another tenant."""
     monkeypatch.setattr(module, "READ_MAX", 10)

@@ -2,10 +2,11 @@
 """The due items that a process has in memory: whose turn it is, and which are tried again later."""
 
 from collections import Counter
-from collections.abc import Container, Sequence
-from typing import Final
+from collections.abc import Collection, Container, Sequence
+from typing import Final, NamedTuple
 
 from tidings.delivery.job_runner import TenantRoundRobin
+from tidings.model.limits import SECOND_MS
 from tidings.ports.due import Due, DueKind
 
 HELD_MAX: Final = 2_000
@@ -13,7 +14,15 @@ HELD_MAX: Final = 2_000
 TENANT_HELD_MAX: Final = 500
 """Items of one kind and one tenant that a process has in memory. If more of them are due, the
 process reads further for the items of other tenants."""
+RETRIED_MS: Final = 60 * SECOND_MS
+"""Time after its pause in which an item is expected to be read again. An item that was cancelled
+meanwhile never is."""
 Name = tuple[str, int, str]
+
+
+class _Pause(NamedTuple):
+    until: int
+    tenant: str
 
 
 class HeldItems:
@@ -21,7 +30,7 @@ class HeldItems:
 
     def __init__(self) -> None:
         self._names: set[Name] = set()
-        self._paused: dict[Name, int] = {}
+        self._paused: dict[Name, _Pause] = {}
         """Items that are tried again, each with the time of the next attempt."""
         self._failures: dict[Name, int] = {}
         """Number of unexpected failures of items that are tried again."""
@@ -46,7 +55,8 @@ class HeldItems:
         has_more = False
         for due in found:
             name, owner = due.name, (due.kind, due.tenant)
-            if name in self._names or self._paused.get(name, 0) > now:
+            pause = self._paused.get(name)
+            if name in self._names or (pause is not None and pause.until > now):
                 continue
             if not self.has_room(due.kind):
                 return True
@@ -79,7 +89,17 @@ class HeldItems:
             # The next round tries them once more than necessary.
             self._paused.clear()
             self._failures.clear()
-        self._paused[due.name] = until
+        self._paused[due.name] = _Pause(until, due.tenant)
+
+    def paused_since(self, kind: DueKind, without: Collection[str], now: int) -> int:
+        """Return the time of the first item of a kind that is tried again, or now if there is none.
+        The items of some tenants are left out."""
+        paused = (
+            at
+            for (one, at, _), (until, tenant) in self._paused.items()
+            if one == kind and tenant not in without and now < until + RETRIED_MS
+        )
+        return min(paused, default=now)
 
     def count_failure(self, due: Due) -> int:
         """Return how often the work of an item has failed unexpectedly, this time included."""

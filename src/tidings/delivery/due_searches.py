@@ -15,8 +15,8 @@ from tidings.ports.due import DueKind
 SEARCH_MS: Final = SECOND_MS // 2
 """How often a process searches a shard."""
 WHOLE_MS: Final = 30 * SECOND_MS
-"""How often a search begins with the first item. It finds the items that are tried again, and those
-that were stored late or by a process whose clock is behind."""
+"""How often a search begins with the first item. It finds the items that were stored late, or by a
+process whose clock is behind."""
 SETTLE_MS: Final = 2 * SECOND_MS
 """Time after which a read that is not strong sees all items."""
 Shard = tuple[DueKind, int]

@@ -216,14 +216,15 @@ class Timer:
             if crowded and not passed_by:
                 if (since := self._searches.begin(name, crowded, now)) is None:
                     return True
-                has_more = True
+                since, has_more = min(since, self._held.paused_since(kind, crowded, now)), True
             passed_by.update(crowded)
             found = await self._due.read(kind, shard, now, READ_MAX, crowded, last, since or 0)
             has_more |= self._held.take(found, now)
+            if len(found) < READ_MAX and passed_by and self._held.has_room(kind):
+                # Some items of a tenant who has as many as fit since now were left out, too.
+                self._searches.end(name, passed_by.union(self._held.crowded(kind)))
             self._go_on()
             if len(found) < READ_MAX:
-                if passed_by:
-                    self._searches.end(name, passed_by)
                 return has_more
             last = found[-1]
         return True
