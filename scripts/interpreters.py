@@ -84,10 +84,10 @@ def _others() -> Iterator[Interpreter]:
 
 def _ask(path: str) -> Interpreter | None:
     asked = [path, "-c", _ASK, str(_ROOT)]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
         return Interpreter(**json.loads(done.stdout))
-    except ValueError:
+    except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
         return None  # it does not work here, or is a script that chooses among others
 
 

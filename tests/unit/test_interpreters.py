@@ -45,8 +45,14 @@ def test_one_that_is_hardly_faster_is_left(tmp_path: Path, monkeypatch: pytest.M
     assert fastest().path == sys.executable
 
 
-def test_what_is_no_working_python_is_left(tmp_path: Path) -> None:
-    install(tmp_path / "a", "command not found")
+@pytest.mark.parametrize("says", ["command not found", "[1]", '{"path": "/other"}'])
+def test_what_is_no_working_python_is_left(tmp_path: Path, says: str) -> None:
+    install(tmp_path / "a", says)
+    assert fastest().path == sys.executable
+
+
+def test_what_cannot_be_run_is_left(tmp_path: Path) -> None:
+    Path(install(tmp_path / "a", "")).write_bytes(b"\x7fELF")
     assert fastest().path == sys.executable
 
 

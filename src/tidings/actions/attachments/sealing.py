@@ -55,11 +55,8 @@ class FileCipher:
         for number, start in enumerate(range(0, len(frames), SEALED_FRAME_BYTES), start=first):
             frame = view[start : start + SEALED_FRAME_BYTES]
             end = filled + len(frame) - FRAME_EXTRA_BYTES
-            nonce, sealed, bound_to = (
-                frame[:NONCE_BYTES],
-                frame[NONCE_BYTES:],
-                self._bound_to(part, number),
-            )
+            nonce, sealed = frame[:NONCE_BYTES], frame[NONCE_BYTES:]
+            bound_to = self._bound_to(part, number)
             try:
                 filled += self._cipher.decrypt_into(nonce, sealed, bound_to, room[filled:end])
             except (InvalidTag, ValueError):
