@@ -47,12 +47,14 @@ async def test_parts_are_stored_read_listed_and_deleted(blobs: Blobs) -> None:
     assert await blobs.read(ONE, A, 11, 3) == b""
     assert await blobs.read(ONE, C, 0, 1) is None
     buffer = bytearray(5)
-    assert await blobs.read_into(ONE, A, 0, buffer) == 5
-    assert buffer == b"hello"
-    assert await blobs.read_into(ONE, A, 9, buffer) == 2
-    assert buffer[:2] == b"ld"
-    assert await blobs.read_into(ONE, A, 11, buffer) == 0
-    assert await blobs.read_into(ONE, C, 0, buffer) is None
+    with blobs.part(ONE, A) as part:
+        assert await part.read_into(0, buffer) == 5
+        assert buffer == b"hello"
+        assert await part.read_into(9, buffer) == 2
+        assert buffer[:2] == b"ld"
+        assert await part.read_into(11, buffer) == 0
+    with blobs.part(ONE, C) as part:
+        assert await part.read_into(0, buffer) is None
     assert sorted(await blobs.names(ONE)) == [A, B]
     assert [stored async for stored in blobs.all()] == [(ONE, (A, B)), (OTHER, (A,))]
     await blobs.delete(ONE, [A, C])
@@ -84,6 +86,9 @@ async def test_more_parts_than_a_service_lists_at_once(
 async def test_no_name_leaves_the_place(blobs: Blobs, name: str) -> None:
     with pytest.raises(AssertionError):
         await blobs.read(ONE, name, 0, 1)
+    with pytest.raises(AssertionError):
+        with blobs.part(ONE, name) as part:
+            await part.read_into(0, bytearray(1))
     with pytest.raises(AssertionError):
         await blobs.names(name)
 

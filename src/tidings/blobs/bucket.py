@@ -7,7 +7,12 @@ unfinished. The service shows an object only when it is complete.
 
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Final
 
 from tidings.aws.objects import ObjectBucket, open_bucket
@@ -15,7 +20,7 @@ from tidings.aws.transport import RequestError
 from tidings.blobs.names import checked_id, checked_name, is_place
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
-from tidings.ports.attachments import Blobs, StoredParts
+from tidings.ports.attachments import Blobs, PartReader, StoredParts
 from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.attachments")
@@ -38,14 +43,8 @@ class BucketBlobs:
         with _translated():
             return await self._bucket.get(self._key(attachment_id, name), start, size)
 
-    async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
-    ) -> int | None:
-        data = await self.read(attachment_id, name, start, len(buffer))
-        if data is None:
-            return None
-        buffer[: len(data)] = data
-        return len(data)
+    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
+        return nullcontext(_BucketPart(self, attachment_id, name))
 
     async def names(self, attachment_id: str) -> list[str]:
         place = f"{self._prefix}{checked_id(attachment_id)}/"
@@ -75,6 +74,22 @@ class BucketBlobs:
 
     def _key(self, attachment_id: str, name: str) -> str:
         return f"{self._prefix}{checked_id(attachment_id)}/{checked_name(name)}"
+
+
+class _BucketPart:
+    """Reads a part that is an object."""
+
+    def __init__(self, blobs: BucketBlobs, attachment_id: str, name: str) -> None:
+        self._blobs = blobs
+        self._attachment_id = attachment_id
+        self._name = name
+
+    async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
+        data = await self._blobs.read(self._attachment_id, self._name, start, len(buffer))
+        if data is None:
+            return None
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @contextmanager

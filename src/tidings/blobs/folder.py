@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
 from io import FileIO
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,7 +19,7 @@ from tidings.blobs.names import checked_id, checked_name, is_place
 from tidings.data_folder import sync_folder
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.attachments import Blobs, StoredParts
+from tidings.ports.attachments import Blobs, PartReader, StoredParts
 from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.attachments")
@@ -45,38 +46,32 @@ class FolderBlobs:
         Raises:
             StoreUnavailable: The folder cannot be used.
         """
-        await self._do(lambda: self._clear(is_alone=is_alone))
+        await _in_thread(lambda: self._clear(is_alone=is_alone))
 
     async def put(self, attachment_id: str, name: str, pieces: Sequence[bytes]) -> None:
         draft = self._folder / UNFINISHED / self._chance.token(16).hex()
-        await self._do(
+        await _in_thread(
             lambda: _write(draft, self._place(attachment_id) / checked_name(name), pieces)
         )
 
     async def read(self, attachment_id: str, name: str, start: int, size: int) -> bytes | None:
         path = self._path(attachment_id, name)
-        return await self._do(lambda: _read_at(path, start, lambda file: file.read(size)))
+        return await _in_thread(lambda: _read_at(path, start, lambda file: file.read(size)))
 
-    async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
-    ) -> int | None:
-        path = self._path(attachment_id, name)
-        count = _read_from_memory(path, start, buffer)
-        if count is not None:
-            return count
-        return await self._do(lambda: _read_at(path, start, lambda file: file.readinto(buffer)))
+    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
+        return contextlib.closing(_FolderPart(self._path(attachment_id, name)))
 
     async def names(self, attachment_id: str) -> list[str]:
-        return await self._do(lambda: _names(self._place(attachment_id)))
+        return await _in_thread(lambda: _names(self._place(attachment_id)))
 
     async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
         place = self._place(attachment_id)
-        await self._do(lambda: _delete(place, [checked_name(name) for name in names]))
+        await _in_thread(lambda: _delete(place, [checked_name(name) for name in names]))
 
     async def all(self) -> AsyncIterator[StoredParts]:
-        for shard in sorted(await self._do(lambda: _names(self._folder))):
+        for shard in sorted(await _in_thread(lambda: _names(self._folder))):
             if len(shard) == _SHARD_CHARS:
-                for stored in await self._do(lambda: _stored_in(self._folder / shard)):  # noqa: B023 - awaited at once
+                for stored in await _in_thread(lambda: _stored_in(self._folder / shard)):  # noqa: B023 - awaited at once
                     yield stored
 
     def _path(self, attachment_id: str, name: str) -> str:
@@ -98,13 +93,36 @@ class FolderBlobs:
                 if is_alone or draft.stat().st_mtime <= oldest:
                     draft.unlink()
 
-    async def _do(self, work: Callable[[], _T]) -> _T:
-        try:
-            return await asyncio.to_thread(work)
-        except OSError as error:
-            extra = {"action": "attachments_unavailable"}
-            log.error("the folder of attachments cannot be used: %s", error, extra=extra)
-            raise StoreUnavailable from error
+
+class _FolderPart:
+    """Reads a part that is a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = _opened(path)
+
+    async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
+        if self._descriptor is not None:
+            count = _read_from_memory(self._descriptor, start, buffer)
+            if count is not None:
+                return count
+        # A thread goes on when its caller is cancelled, so it opens the file for itself.
+        return await _in_thread(
+            lambda: _read_at(self._path, start, lambda file: file.readinto(buffer))
+        )
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    try:
+        return await asyncio.to_thread(work)
+    except OSError as error:
+        extra = {"action": "attachments_unavailable"}
+        log.error("the folder of attachments cannot be used: %s", error, extra=extra)
+        raise StoreUnavailable from error
 
 
 def _in_folder(attachment_id: str) -> str:
@@ -139,19 +157,24 @@ def _make_folder(folder: Path) -> None:
     sync_folder(folder.parent.parent)
 
 
-def _read_from_memory(path: str, start: int, buffer: bytearray | memoryview) -> int | None:
-    """Fill a buffer with bytes of a file if the system has all of them in memory, so that nobody
-    waits for a disk; return None otherwise. A thread would take longer than this read."""
+def _opened(path: str) -> int | None:
+    """Open a file whose bytes may be in memory; return None if it is not there, or if the system
+    cannot say what is in memory."""
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            count = os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT)
-            is_all = count == len(buffer) or count == os.fstat(descriptor).st_size - start
-        finally:
-            os.close(descriptor)
-    except OSError:  # not in memory, not there, or a file system that cannot do this
+        return os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def _read_from_memory(descriptor: int, start: int, buffer: bytearray | memoryview) -> int | None:
+    """Fill a buffer with bytes of a file if the system has all of them in memory, so that nobody
+    waits for a disk; return None otherwise. A thread would take longer than this read."""
+    try:
+        count = os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT)
+        is_all = count == len(buffer) or count == os.fstat(descriptor).st_size - start
+    except OSError:  # not in memory, or a file system that cannot do this
         return None
     return count if is_all else None
 

@@ -118,6 +118,19 @@ class ByteDeletions(Protocol):
         ...
 
 
+class PartReader(Protocol):
+    """Reads one part piece by piece: it is looked up once, and no piece needs new memory."""
+
+    async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
+        """Fill a buffer with the bytes of the part from `start` on; return their number, which is
+        smaller than the buffer at the end of the part, or None if there is no such part.
+
+        Raises:
+            StoreUnavailable: The part cannot be read now.
+        """
+        ...
+
+
 class Blobs(Protocol):
     """Stores the parts of files, each under the id of its attachment and a name of its own.
 
@@ -140,17 +153,8 @@ class Blobs(Protocol):
         """
         ...
 
-    async def read_into(
-        self, attachment_id: str, name: str, start: int, buffer: bytearray | memoryview
-    ) -> int | None:
-        """Fill a buffer with the bytes of a part from `start` on; return their number, which is
-        smaller than the buffer at the end of the part, or None if there is no such part.
-
-        A caller who reads a part piece by piece needs no new memory for each of them.
-
-        Raises:
-            StoreUnavailable: The part cannot be read now.
-        """
+    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
+        """Open a part that is read piece by piece."""
         ...
 
     async def names(self, attachment_id: str) -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory for the bytes of downloads, which is used again when they have been sent."""
 
+from collections import deque
 from typing import Final
 
 KEPT_MAX: Final = 8
@@ -17,13 +18,16 @@ class Buffers:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: list[bytearray] = []
+        self._kept: deque[bytearray] = deque()
+        """The buffer that was taken first comes first: it is the most likely to be free."""
 
     def take(self, size: int) -> memoryview:
         """Return the view of so many bytes of which nobody has another view."""
         if size * 2 <= self._size:
             return memoryview(bytearray(size))  # most files are small, and need no more
-        for buffer in self._kept:
+        for _ in range(len(self._kept)):
+            buffer = self._kept[0]
+            self._kept.rotate(-1)
             if not _is_viewed(buffer):
                 return memoryview(buffer)[:size]
         buffer = bytearray(self._size)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the attachments of messages: whole or in part, by request or by a link for a browser.
 
-Before each part of a file is sent, two things must be known to have been true a moment ago: the
+Before each piece of a file is sent, two things must be known to have been true a moment ago: the
 reader is a member, and the message has its content.
 """
 
@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -45,8 +45,7 @@ FRAMES_AT_ONCE: Final = 2
 would take a tenth of the time. With fewer frames other requests wait less, and with more of them a
 download takes less CPU time."""
 CHECKED_MS: Final = 100
-"""Time for which a check is valid. A fast reader gets several parts in this time, and a check of
-each of them would take a quarter of the time of the download."""
+"""Time for which a check is valid. A fast reader gets hundreds of pieces in this time."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
 """The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
@@ -55,6 +54,30 @@ used. The content of the link names its user instead."""
 
 Find = Callable[[], Awaitable[tuple[File, Upload]]]
 """Function that finds a file, or refuses it if the reader may not read it any more."""
+
+
+class _Check:
+    """Finds the file of a download again, unless that was a moment ago."""
+
+    def __init__(self, find: Find, clock: Clock) -> None:
+        self._find = find
+        self._clock = clock
+        self._checked_at = clock.now()
+
+    async def __call__(self) -> None:
+        if not 0 <= self._clock.now() - self._checked_at < CHECKED_MS:
+            await self._find()
+            self._checked_at = self._clock.now()
+
+
+class _Source(NamedTuple):
+    """What a download needs to read each of its parts."""
+
+    attachment_id: str
+    cipher: FileCipher
+    check: _Check
+    sealed: memoryview
+    """Room for several encrypted frames, or for a whole part."""
 
 
 class FilePlace(msgspec.Struct, frozen=True, array_like=True):
@@ -131,7 +154,7 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         is_thumbnail: bool = False,
     ) -> Download:
         """Return the bytes of the file that `find` returns. `find` is called again before each
-        part, unless that was a moment ago."""
+        piece, unless that was a moment ago."""
         file, upload = await find()
         kind, parts, size = file.content_type, upload.parts, file.size
         if is_thumbnail:
@@ -168,50 +191,42 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         start: int,
         end: int,
     ) -> AsyncGenerator[memoryview, None]:
-        name = upload.attachment_id
         async with self.transfers.download(reader):
-            offset, checked_at = 0, self.clock.now()
             sealed = self.buffers.take(_buffer_bytes(parts, end - start))
+            source = _Source(upload.attachment_id, cipher, _Check(find, self.clock), sealed)
+            offset = 0
             for part in parts:
                 from_, to = max(start - offset, 0), min(end - offset, part.size)
                 if from_ < to:
-                    if not 0 <= self.clock.now() - checked_at < CHECKED_MS:
-                        await find()
-                        checked_at = self.clock.now()
-                    async for data in self._read_part(name, cipher, part, from_, to, sealed):
+                    async for data in self._read_part(source, part, from_, to):
                         yield data
                 offset += part.size
 
     async def _read_part(
-        self,
-        attachment_id: str,
-        cipher: FileCipher,
-        part: BlobPart,
-        start: int,
-        end: int,
-        buffer: memoryview,
+        self, source: _Source, part: BlobPart, start: int, end: int
     ) -> AsyncIterator[memoryview]:
-        """Yield the bytes of a part from `start` up to `end`. The buffer has room for several
-        encrypted frames, or for the whole part."""
-        at_once, last = -(-len(buffer) // SEALED_FRAME_BYTES), -(-end // FRAME_BYTES)
-        for frame in range(start // FRAME_BYTES, last, at_once):
-            place = frame * SEALED_FRAME_BYTES
-            count = await self.blobs.read_into(attachment_id, part.name, place, buffer)
-            wanted = min(count or 0, (last - frame) * SEALED_FRAME_BYTES)
-            room = self.buffers.take(len(buffer))
-            try:
-                size = cipher.open_into(part.name, frame, buffer[:wanted], room)
-            except ValueError as error:
-                _report(attachment_id, str(error))
-                raise AttachmentLost from error
-            at = frame * FRAME_BYTES
-            if at + size < min(end, at + at_once * FRAME_BYTES):
-                _report(attachment_id, f"part {part.name} is missing or too short")
-                raise AttachmentLost
-            yield room[max(start - at, 0) : min(size, end - at)]
-            # A client that reads as fast as the server sends would get the whole file in one turn
-            # of the event loop, and everybody else would wait.
-            await asyncio.sleep(0)
+        """Yield the bytes of a part from `start` up to `end`."""
+        attachment_id, cipher, check, sealed = source
+        at_once, last = -(-len(sealed) // SEALED_FRAME_BYTES), -(-end // FRAME_BYTES)
+        with self.blobs.part(attachment_id, part.name) as stored:
+            for frame in range(start // FRAME_BYTES, last, at_once):
+                await check()
+                count = await stored.read_into(frame * SEALED_FRAME_BYTES, sealed)
+                wanted = min(count or 0, (last - frame) * SEALED_FRAME_BYTES)
+                room = self.buffers.take(len(sealed))
+                try:
+                    size = cipher.open_into(part.name, frame, sealed[:wanted], room)
+                except ValueError as error:
+                    _report(attachment_id, str(error))
+                    raise AttachmentLost from error
+                at = frame * FRAME_BYTES
+                if at + size < min(end, at + at_once * FRAME_BYTES):
+                    _report(attachment_id, f"part {part.name} is missing or too short")
+                    raise AttachmentLost
+                yield room[max(start - at, 0) : min(size, end - at)]
+                # A client that reads as fast as the server sends would get the whole file in one
+                # turn of the event loop, and everybody else would wait.
+                await asyncio.sleep(0)
 
     # Links.
 
