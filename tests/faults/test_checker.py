@@ -190,7 +190,6 @@ def test_a_run_in_which_little_happened_is_unknown(lessen: Callable[[History], N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_server_that_answers_before_it_commits_is_found_out(tmp_path: Path) -> None:
     async def sabotage(server: ServerProcess) -> None:
         server.launcher = ACK_BEFORE_COMMIT

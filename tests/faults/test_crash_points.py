@@ -64,7 +64,6 @@ class Sender:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_retry_after_any_crash_yields_one_message(tmp_path: Path) -> None:
     history = History()
     was_stored: dict[FailpointName, set[bool]] = {place: set() for place in PLACES}

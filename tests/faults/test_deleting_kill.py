@@ -56,7 +56,6 @@ async def a_long_chat(ann: Person, bob: Person) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_killed_server_goes_on_deleting(tmp_path: Path, say: Say) -> None:
     chance, phases = random.Random(7), set[str]()
     async with ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server:

@@ -76,7 +76,6 @@ async def test_one_process_is_about_to_deliver(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_many_processes_are_held_up_one_by_one(
     tmp_path: Path, dynamodb_endpoint: str, kafka_address: str, redis_url: str
 ) -> None:

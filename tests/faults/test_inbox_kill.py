@@ -106,7 +106,6 @@ async def check_copies(folder: Path, uids: list[str], ids: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_killed_server_gives_every_user_one_copy(tmp_path: Path, say: Say) -> None:
     await kill_run(tmp_path, say, users=3_000, kills=5, posts=5)
 

@@ -66,7 +66,6 @@ async def power_loss_run(folder: Path, shim: Path, say: Say, *, seed: int, losse
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_nothing_is_lost_with_what_was_not_synced(
     tmp_path: Path, shim: Path, say: Say
 ) -> None:
@@ -81,7 +80,6 @@ async def test_nothing_is_lost_in_a_hundred_losses_of_power(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path, shim: Path) -> None:
     verdict, _ = await lose_power_under_load(
         tmp_path,

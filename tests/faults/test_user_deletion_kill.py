@@ -72,7 +72,6 @@ async def restored(folder: Path, server: ServerProcess, user: DeletedUser) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_killed_server_goes_on_deleting_a_user(tmp_path: Path, say: Say) -> None:
     await deletion_run(tmp_path, say, kills=5)
 

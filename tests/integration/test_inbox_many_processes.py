@@ -2,7 +2,6 @@
 """Notifications where gateways, workers and APIs are processes of their own."""
 
 import itertools
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -22,7 +21,6 @@ from tests.support.waiting import until
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.slow,
-    pytest.mark.timeout(0 if os.environ.get("SOAK") else 300),
 ]
 
 ROLES: Final = {

@@ -121,7 +121,6 @@ async def test_nobody_else_is_let_in(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.attack("S13", "H01")
 async def test_processes_deliver_through_kafka_and_redis_with_tls(
     broker: SecureKafkaBroker,

@@ -30,7 +30,6 @@ from tidings.tasks import Backlog
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.slow,
-    pytest.mark.timeout(0 if os.environ.get("SOAK") else 300),
 ]
 
 ROLES: Final = {

@@ -17,7 +17,6 @@ from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 ROLES = {

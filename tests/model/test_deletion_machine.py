@@ -288,7 +288,6 @@ class DeletionFleetMachine(DeletionMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_a_deleted_user_leaves_what_the_receipt_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:

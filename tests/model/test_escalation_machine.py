@@ -10,7 +10,7 @@ import pytest
 
 from tests.model.inbox_escalation import EscalationRules
 from tests.model.product import Engine
-from tests.model.running import IS_SOAK, LONG, SHORT, run, run_until
+from tests.model.running import LONG, SHORT, run, run_until
 from tests.model.test_inbox_machine import InboxMachine
 from tests.support.engine import ENGINES
 
@@ -24,7 +24,6 @@ class EscalationMachine(EscalationRules, InboxMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_those_get_an_email_who_should(
     engine_of: Callable[[str], Engine], engine: str, tmp_path: Path

@@ -81,7 +81,6 @@ def swift_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_features_are_as_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
@@ -90,7 +89,6 @@ def test_features_are_as_the_reference_says(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_features_are_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     """Fewer steps: each is a few requests to another process."""
     engine = engine_of("dynamodb")
@@ -99,7 +97,6 @@ def test_features_are_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_features_are_so_in_two_processes(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.model.inbox_later import LaterRules
 from tests.model.inbox_reference import Own, Row
 from tests.model.inbox_tenant import FIRST, LATE, TENANT, boxes, picks
 from tests.model.product import Engine
-from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run, run_until
+from tests.model.running import LONG, QUICK, SHORT, run, run_until
 from tests.support.engine import ENGINES
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.model.ids import UserKey, user_key
@@ -259,7 +259,6 @@ def _snoozed(wanted: bool | None, archived: bool) -> tuple[bool, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_inbox_is_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
@@ -268,7 +267,6 @@ def test_the_inbox_is_what_the_reference_says(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_inbox_is_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     """Fewer runs: a redaction is answered only after a second."""
     wanted = ("broadcast", "delivered", "redacted")

@@ -53,7 +53,6 @@ class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_product_does_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
@@ -62,7 +61,6 @@ def test_the_product_does_what_the_reference_says(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_product_does_so_on_dynamodb(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
@@ -142,7 +140,6 @@ def swift_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if IS_SOAK else 300)
 @pytest.mark.usefixtures("swift_copies")
 def test_two_processes_do_so_together(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     happened = run_until(MARKS, FleetMachine, engine_of("dynamodb"), tmp_path, FEW, FLEET_SEEDS)

@@ -45,7 +45,6 @@ async def grow_old(_nemesis: Nemesis, _roamers: list[Roamer]) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("script", "processes", "harm", "replays", "rule"),
     [

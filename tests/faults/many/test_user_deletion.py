@@ -153,7 +153,6 @@ async def nothing_else_is_left(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_killed_processes_go_on_deleting_a_user(
     tmp_path: Path, say: Say, dynamodb_endpoint: str, kafka_address: str, redis_url: str
 ) -> None:
