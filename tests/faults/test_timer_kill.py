@@ -4,7 +4,7 @@
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import cycle
@@ -18,6 +18,7 @@ from tests.faults.due_load import DueLoad, gather_load, histogram, lateness, now
 from tests.support.cluster import Services, a_cluster
 from tests.support.dynamo_tables import some_tables
 from tests.support.engine import ENGINES, as_environment, some_engine
+from tests.support.many_processes import ManyProcesses
 from tests.support.people import Town
 from tests.support.server import NO_LIMITS, ServerProcess
 from tests.support.waiting import until
@@ -36,7 +37,7 @@ SMALL_SHARE: Final = 10
 
 async def kill_run(
     town_of: Callable[[str], Town],
-    killed: Sequence[ServerProcess],
+    kill: Sequence[Callable[[], Awaitable[None]]],
     say: Say,
     *,
     due: int,
@@ -44,7 +45,7 @@ async def kill_run(
     spread_seconds: int,
     kills: int,
 ) -> None:
-    """Schedule, kill processes in turn while things become due, and compare."""
+    """Schedule, kill in turn while things become due, and compare."""
     chance, loads = random.Random(due), dict[str, DueLoad]()
     async with AsyncExitStack() as stack:
         for tenant, count in (("large", due - due // SMALL_SHARE), ("small", due // SMALL_SHARE)):
@@ -55,10 +56,10 @@ async def kill_run(
         for tenant, count in (("small", due // SMALL_SHARE), ("large", due - due // SMALL_SHARE)):
             await loads[tenant].schedule(count, begin, spread_seconds * SECOND_MS, chance)
         say(f"{due:,} scheduled in {time.monotonic() - began:.0f} s")
-        for number, process in zip(range(kills), cycle(killed), strict=False):
+        for number, kill_one in zip(range(kills), cycle(kill), strict=False):
             at = begin + spread_seconds * SECOND_MS * (number + 1) // (kills + 1)
             await until(partial(is_past, at), seconds=lead_seconds + spread_seconds + 60)
-            await process.restart()
+            await kill_one()
         for tenant, load in loads.items():
             late = lateness(load.planned, await load.arrived(seconds=3_600))
             what = f"{tenant}: {len(late):,} due in {spread_seconds} s, {kills} kills"
@@ -86,17 +87,28 @@ async def test_a_killed_server_delivers_what_is_due_once(
         ) as server:
             town_of = partial(Town, server.url, server.root_key)
             await kill_run(
-                town_of, [server], say, due=150, lead_seconds=3, spread_seconds=3, kills=2
+                town_of, [server.restart], say, due=150, lead_seconds=3, spread_seconds=3, kills=2
             )
 
 
 @pytest.mark.soak
 async def test_100_000_are_due_within_a_minute(tmp_path: Path, say: Say) -> None:
     async with ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server:
-        town_of = partial(Town, server.url, server.root_key)
-        await kill_run(
-            town_of, [server], say, due=SOAK_DUE, lead_seconds=LEAD, spread_seconds=60, kills=5
-        )
+        await soak_run(server, [server.restart], say)
+
+
+@pytest.mark.soak
+async def test_100_000_are_due_in_a_server_of_several_processes(tmp_path: Path, say: Say) -> None:
+    async with ManyProcesses(tmp_path / "data", environment=NO_LIMITS) as server:
+        await soak_run(server, [server.kill_owner, server.kill_front], say)
+
+
+async def soak_run(
+    server: ServerProcess, kill: Sequence[Callable[[], Awaitable[None]]], say: Say
+) -> None:
+    """Let as much be due within a minute as `SOAK_DUE` says."""
+    town_of = partial(Town, server.url, server.root_key)
+    await kill_run(town_of, kill, say, due=SOAK_DUE, lead_seconds=LEAD, spread_seconds=60, kills=6)
 
 
 @pytest.mark.soak
@@ -109,7 +121,7 @@ async def test_two_workers_are_killed_in_turn_while_thousands_are_due(
         some_tables(dynamodb_endpoint) as prefix,
         a_cluster(tmp_path / "fleet", services, prefix, ROLES, more=off) as cluster,
     ):
-        workers = [cluster["worker-1"], cluster["worker-2"]]
+        workers = [cluster["worker-1"].restart, cluster["worker-2"].restart]
         town_of = partial(cluster.town, api="front")
         await kill_run(
             town_of,
