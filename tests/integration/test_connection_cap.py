@@ -59,9 +59,14 @@ async def test_who_hangs_up_makes_room_on_another_gateway(gateways: Gateways) ->
     await late.hang_up()
 
     await lines[0].hang_up()
-    await one.registry.close()
 
-    assert await settled([await other.line().live(ANN)])
+    async def is_let_in() -> bool:
+        """A refresh that was running may count the connection that has left once more."""
+        line = other.line()
+        line.say("hello", token=ANN, device="phone")
+        return bool(await settled([line]))
+
+    await until(is_let_in)
 
 
 @pytest.mark.attack("C04")

@@ -148,6 +148,19 @@ async def test_a_place_beyond_the_last_is_not_given_until_one_is_free(link: Redi
     assert await other.enter(ANN, "late")
 
 
+async def test_nobody_takes_the_place_of_a_connection_that_is_replaced(link: RedisLink) -> None:
+    one, other = RedisRegistry(link, "g1"), RedisRegistry(link, "g2")
+    for number in range(limits.USER_CONNECTIONS_MAX):
+        assert await one.enter(ANN, f"c{number}")
+    for number in range(20):
+        async with asyncio.TaskGroup() as group:
+            before = [group.create_task(other.enter(ANN, f"a{number}")) for _ in range(3)]
+            new = group.create_task(one.enter(ANN, f"c{number}-new", instead_of=f"c{number}"))
+            after = [group.create_task(other.enter(ANN, f"b{number}")) for _ in range(3)]
+        assert new.result()
+        assert not any(rival.result() for rival in (*before, *after))
+
+
 async def test_who_leaves_during_a_refresh_is_not_put_back(link: RedisLink) -> None:
     registry = RedisRegistry(link, "g1")
     await registry.enter(ANN, "c1")

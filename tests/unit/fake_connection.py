@@ -169,7 +169,8 @@ class FakeConnection:
 
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
         self.conversation.state = State.CLOSED
-        self.closes.append(code)
+        if not self.closes:  # a socket is closed once, with the first code
+            self.closes.append(code)
         self._notify()
 
     def _notify(self) -> None:

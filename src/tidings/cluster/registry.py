@@ -7,7 +7,8 @@ registers, refreshes or finds up to hundreds of connections. In a cluster, there
 each group of users whose keys are on the same server.
 
 The script that adds a registration also counts the registrations of the user, and adds none beyond
-the limit. Therefore two gateways cannot both use the last place at the same moment. The
+the limit. Therefore two gateways cannot both use the last place at the same moment. A connection
+that replaces another one gets its place in the same step, so that no refresh can take it first. The
 registrations of a killed process are counted until they expire.
 """
 
@@ -32,7 +33,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local missing = {}
 local surplus = {}
 for i, key in ipairs(KEYS) do
-    local place = ARGV[i + 2]
+    local place = ARGV[2 * i + 1]
+    local instead_of = ARGV[2 * i + 2]
+    if instead_of ~= '' then
+        redis.call('ZREM', key, instead_of)
+    end
     local ends = redis.call('ZSCORE', key, place)
     local has_room = true
     if not ends or tonumber(ends) <= now then
@@ -91,9 +96,7 @@ class RedisRegistry:
         self._tasks = Tasks("registry")
 
     async def enter(self, user: UserKey, connection: str, instead_of: str | None = None) -> bool:
-        if instead_of is not None:
-            await self._remove([(user, instead_of)])
-        return not (await self._keep([(user, connection)])).surplus
+        return not (await self._keep([(user, connection)], instead_of)).surplus
 
     def leave(self, user: UserKey, connection: str) -> None:
         if self._left_meanwhile is not None:
@@ -133,9 +136,12 @@ class RedisRegistry:
         """Remove the registrations that wait to be removed, and stop."""
         await self._tasks.finish()
 
-    async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+    async def _keep(
+        self, connections: Sequence[tuple[UserKey, str]], instead_of: str | None = None
+    ) -> Refreshed:
         keys = [self._key(user) for user, _ in connections]
-        addresses = [(self._address(connection),) for _, connection in connections]
+        removed = "" if instead_of is None else self._address(instead_of)
+        addresses = [(self._address(connection), removed) for _, connection in connections]
         common = (self._ttl_ms, limits.USER_CONNECTIONS_MAX)
         refreshed = Refreshed([], [])
         for group, (missing, surplus) in await self._link.run(_KEEP, keys, common, addresses):
