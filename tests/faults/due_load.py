@@ -6,9 +6,11 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import aiohttp
+import httpx
 
 from tests.support.inbox import Inbox
 from tests.support.people import Json, Person, Town
@@ -145,11 +147,28 @@ async def until_complete(
     found: list[Arrived] = []
 
     async def is_complete() -> bool:
-        found[:] = await read(person)
+        try:
+            found[:] = await read(person)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 503:
+                raise
         return names <= {one.name for one in found}
 
-    await until(is_complete, describe=lambda: f"{len(found)} of {len(names)}", seconds=seconds)
+    await until(
+        is_complete,
+        describe=lambda: f"{len(found)} of {len(names)}",
+        changed=partial(_after, seconds / 1_000),
+        seconds=seconds,
+    )
     return found
+
+
+def _after(seconds: float) -> asyncio.Event:
+    """Return an event that is set after this time, so that reading leaves the store to the
+    timer."""
+    event = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, event.set)
+    return event
 
 
 class Reader(Protocol):
