@@ -19,12 +19,15 @@ WHOLE_MS: Final = 30 * SECOND_MS
 process whose clock is behind."""
 SETTLE_MS: Final = 2 * SECOND_MS
 """Time after which a read that is not strong sees all items."""
+REST: Final = 10
+"""A search that goes back to earlier items reads many. So many times as long as it took, no other
+search of the kind goes back."""
 Shard = tuple[DueKind, int]
 
 
 class _Search(NamedTuple):
     passed_by: frozenset[str]
-    """Tenants whose items were left out."""
+    """Tenants of whom earlier items may be left, because they were left out."""
     began_at: int
     is_over: bool = False
     """Whether the search came to the last item that was due."""
@@ -37,23 +40,53 @@ class DueSearches:
         self._last: dict[Shard, _Search] = {}
         self._whole_at: dict[Shard, int] = {}
         """When a search began with the first item."""
+        self._going_back: dict[Shard, int] = {}
+        """When the searches began that are running, and look at earlier items once more."""
+        self._rested_at: dict[DueKind, int] = {}
+        """When the next search of a kind may go back."""
 
-    def begin(self, shard: Shard, without: Collection[str], now: int) -> int | None:
+    def begin(
+        self, shard: Shard, without: Collection[str], paused_since: int, now: int
+    ) -> int | None:
         """Begin a search that leaves out the items of some tenants. Return the time of the first
-        items to look at, or None if the last search was a moment ago."""
+        items to look at, or None if there is no search now.
+
+        Args:
+            shard: What to search.
+            without: The tenants to leave out.
+            paused_since: The time of the first item of other tenants that is tried again.
+            now: The present time.
+        """
         last = self._last.get(shard)
         if last is not None and now < last.began_at + SEARCH_MS:
             return None
-        since = 0
-        if last is not None and last.is_over and now < self._whole_at.get(shard, 0) + WHOLE_MS:
-            # Items of a tenant who was passed by then, and is not now, may be anywhere.
-            since = last.began_at - SETTLE_MS if last.passed_by <= set(without) else 0
+        behind: frozenset[str] = frozenset()
+        onwards = last.began_at - SETTLE_MS if last is not None and last.is_over else 0
+        since = min(onwards, paused_since)
+        if last is None or now >= self._whole_at.get(shard, 0) + WHOLE_MS:
+            since = 0
+        elif not last.passed_by <= set(without):
+            since = 0  # items of a tenant who was passed by then, and is not now, may be anywhere
+        if not since or since < onwards:
+            if now < self._rested_at.get(shard[0], 0):
+                if last is None or not onwards:
+                    return None
+                since, behind = onwards, last.passed_by
+            else:
+                self._going_back[shard] = now
         if not since:
             self._whole_at[shard] = now
-        self._last[shard] = _Search(frozenset(without), now)
+        self._last[shard] = _Search(behind.union(without), now)
         return since
 
     def end(self, shard: Shard, passed_by: Iterable[str]) -> None:
         """Note that the search came to the last item that was due, and whose items it left out."""
         last = self._last[shard]
-        self._last[shard] = last._replace(passed_by=frozenset(passed_by), is_over=True)
+        self._last[shard] = last._replace(passed_by=last.passed_by.union(passed_by), is_over=True)
+
+    def rest(self, shard: Shard, now: int) -> None:
+        """Note that the search of a shard has stopped, if one was running: it is over, there is no
+        room for more, or the store did not answer."""
+        began_at = self._going_back.pop(shard, now)
+        rested_at = now + REST * (now - began_at)
+        self._rested_at[shard[0]] = max(rested_at, self._rested_at.get(shard[0], 0))

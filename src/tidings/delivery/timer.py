@@ -202,11 +202,15 @@ class Timer:
         return leased
 
     async def _read(self, kind: DueKind, shard: int) -> bool:
-        """Read items of a shard; return True if some have to wait until others are done.
+        """Read items of a shard; return True if some have to wait until others are done."""
+        try:
+            return await self._read_shard(kind, shard)
+        finally:
+            self._searches.rest((kind, shard), self._clock.now())
 
-        Items that are in memory or paused are read again. There may be more of them than are read
-        at once, so reading continues behind them.
-        """
+    async def _read_shard(self, kind: DueKind, shard: int) -> bool:
+        """Items that are in memory or paused are read again. There may be more of them than are
+        read at once, so reading continues behind them."""
         now, name, has_more = self._clock.now(), (kind, shard), False
         since: int | None = 0
         passed_by: set[str] = set()
@@ -214,9 +218,10 @@ class Timer:
         while self._held.has_room(kind):
             crowded = self._held.crowded(kind)
             if crowded and not passed_by:
-                if (since := self._searches.begin(name, crowded, now)) is None:
+                paused_since = self._held.paused_since(kind, crowded, now)
+                if (since := self._searches.begin(name, crowded, paused_since, now)) is None:
                     return True
-                since, has_more = min(since, self._held.paused_since(kind, crowded, now)), True
+                has_more = True
             passed_by.update(crowded)
             found = await self._due.read(kind, shard, now, READ_MAX, crowded, last, since or 0)
             has_more |= self._held.take(found, now)
