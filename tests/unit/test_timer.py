@@ -12,7 +12,7 @@ from tests.support.waiting import until
 from tests.unit.timer_world import World, an_item
 from tidings.delivery import due_memory
 from tidings.delivery import timer as module
-from tidings.delivery.due_searches import SEARCH_MS, SETTLE_MS, WHOLE_MS
+from tidings.delivery.due_searches import REST, SEARCH_MS, SETTLE_MS, WHOLE_MS
 from tidings.delivery.timer import (
     ASK_MS,
     FAILURES_MAX,
@@ -141,6 +141,34 @@ async def test_what_failed_is_searched_for_again(monkeypatch: pytest.MonkeyPatch
     assert world.work.did.count("fails") == 2
     await world.pass_time(SEARCH_MS)
     assert world.items.since == [0, NOW - WHOLE_MS, NOW + 2_000 - SETTLE_MS]
+
+
+async def test_a_search_that_takes_too_long_is_not_repeated_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+    world = World(*(an_item(f"many{number:02}") for number in range(90)))
+    world.work.may_go.clear()
+    read, searches = world.items.read, [0]
+
+    async def read_slowly(*given: Any) -> list[Due]:
+        if not given[4]:
+            return await read(*given)
+        searches[0] += 1
+        world.clock.time += 1_000
+        raise StoreUnavailable
+
+    monkeypatch.setattr(world.items, "read", read_slowly)
+    with pytest.raises(StoreUnavailable):
+        await world.timer.look()
+    world.clock.time += REST * 1_000 - 1
+    assert await world.timer.look(), "more is due"
+    assert searches == [1]
+    world.clock.time += 1
+    with pytest.raises(StoreUnavailable):
+        await world.timer.look()
+    assert searches == [2]
 
 
 async def test_what_must_wait_hides_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
