@@ -22,6 +22,8 @@ IS_FREE: Final = "attribute_not_exists(#pk)"
 IS_THERE: Final = "attribute_exists(#pk)"
 NEXT_TO: Final = "~"
 """Sorts after every character of a name: `m~` comes after everything that begins with `m#`."""
+IN_RANGE: Final = "#pk = :inbox AND #sk BETWEEN :first AND :last"
+"""Condition for the values of `in_range`."""
 
 PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
 """How long the delivery progress of a notification is stored after posting: a day longer than any
@@ -87,6 +89,15 @@ def config_key(tenant: str, inbox: str) -> Item:
 def inbox_partition(tenant: str, inbox: str) -> str:
     """Return the partition of an inbox's bodies, claimed keys and progress."""
     return f"t#{tenant}#i#{inbox}"
+
+
+def in_range(tenant: str, inbox: str, prefix: str) -> Item:
+    """Return the values for the items of an inbox whose sort keys begin with a prefix.
+
+    DynamoDB Local visits the whole partition for `begins_with`, and only these items for a range.
+    """
+    values = {":first": prefix, ":last": prefix + NEXT_TO}
+    return {":inbox": inbox_partition(tenant, inbox), **values}
 
 
 def body_key(tenant: str, inbox: str, notification_id: str) -> Item:

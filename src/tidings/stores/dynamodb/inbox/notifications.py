@@ -31,6 +31,7 @@ from tidings.stores.dynamodb.inbox.inbox_patterns import (
     READ_SETTINGS,
 )
 from tidings.stores.dynamodb.inbox.items import (
+    IN_RANGE,
     IS_FREE,
     IS_THERE,
     NEXT_TO,
@@ -38,6 +39,7 @@ from tidings.stores.dynamodb.inbox.items import (
     broadcast_item,
     claim_item,
     config_key,
+    in_range,
     inbox_partition,
     log_key,
     log_partition,
@@ -276,11 +278,8 @@ class DynamoNotifications:
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
         items = await self._dynamo.query(
             patterns.READ_PROGRESS,
-            "#pk = :inbox AND begins_with(#sk, :portions)",
-            {
-                ":inbox": inbox_partition(tenant, inbox),
-                ":portions": portions_of(notification_id),
-            },
+            IN_RANGE,
+            in_range(tenant, inbox, portions_of(notification_id)),
         )
         return {number for item in items for number in item["done"]}
 

@@ -16,7 +16,13 @@ from tidings.ports.scheduled_notifications import ScheduledNotifications
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
-from tidings.stores.dynamodb.inbox.items import IS_THERE, body_key, inbox_partition
+from tidings.stores.dynamodb.inbox.items import (
+    IN_RANGE,
+    IS_THERE,
+    body_key,
+    in_range,
+    inbox_partition,
+)
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 HELD: Final = "h#"
@@ -41,8 +47,8 @@ class DynamoScheduledNotifications:
     ) -> Sequence[Job]:
         items = await self._dynamo.query(
             patterns.READ_HELD_JOBS,
-            "#pk = :inbox AND begins_with(#sk, :jobs)",
-            {":inbox": inbox_partition(tenant, inbox), ":jobs": f"{HELD}{notification_id}#"},
+            IN_RANGE,
+            in_range(tenant, inbox, f"{HELD}{notification_id}#"),
             limit=limit,
         )
         return [to_held_job(item) for item in items]
