@@ -37,6 +37,7 @@ class HeldItems:
         self._turns: TenantRoundRobin[Due] = TenantRoundRobin()
         self._of_tenants: Counter[tuple[DueKind, str]] = Counter()
         self._of_kinds: Counter[DueKind] = Counter()
+        self._crowded: set[tuple[DueKind, str]] = set()
 
     def __len__(self) -> int:
         return len(self._names)
@@ -46,9 +47,10 @@ class HeldItems:
         return self._of_kinds[kind] < HELD_MAX
 
     def crowded(self, kind: DueKind) -> list[str]:
-        """Return the tenants who have as many items of a kind in memory as they may."""
-        counts = self._of_tenants.items()
-        return [name for (one, name), count in counts if one == kind and count >= TENANT_HELD_MAX]
+        """Return the tenants who have enough items of a kind in memory: as many as they may, and
+        then until half of them are done. Otherwise a process would read hundreds of items again for
+        each few that are done."""
+        return sorted(name for one, name in self._crowded if one == kind)
 
     def take(self, found: Sequence[Due], now: int) -> bool:
         """Keep items in memory as far as there is room; return True if some have to wait."""
@@ -66,6 +68,8 @@ class HeldItems:
             self._names.add(name)
             self._paused.pop(name, None)
             self._of_tenants[owner] += 1
+            if self._of_tenants[owner] >= TENANT_HELD_MAX:
+                self._crowded.add(owner)
             self._of_kinds[due.kind] += 1
             self._turns.put(due.tenant, due)
         return has_more
@@ -80,6 +84,8 @@ class HeldItems:
         self._of_kinds[due.kind] -= 1
         owner = due.kind, due.tenant
         self._of_tenants[owner] -= 1
+        if self._of_tenants[owner] <= TENANT_HELD_MAX // 2:
+            self._crowded.discard(owner)
         if not self._of_tenants[owner]:
             del self._of_tenants[owner]
 
