@@ -2,7 +2,8 @@
 """A search passes by the items of large tenants once, and misses nobody else's."""
 
 from tidings.delivery.due_searches import (
-    REST,
+    COOL_DOWN_FACTOR,
+    COOL_DOWN_MS_MAX,
     SEARCH_MS,
     SETTLE_MS,
     WHOLE_MS,
@@ -74,23 +75,35 @@ def test_a_paused_item_is_searched_for() -> None:
 def test_after_a_search_that_failed_the_store_has_a_rest() -> None:
     searches = DueSearches()
     assert begin(searches, SHARD, ["a"], NOW) == 0
-    searches.rest(SHARD, NOW + TOOK_MS)
-    rested_at = NOW + TOOK_MS + REST * TOOK_MS
-    assert begin(searches, SHARD, ["a"], rested_at - 1) is None
-    assert begin(searches, OTHER, ["a"], rested_at - 1) is None
-    assert begin(searches, ("inbox", 3), ["a"], rested_at - 1) == 0
-    assert begin(searches, SHARD, ["a"], rested_at) == 0
+    searches.stop(SHARD, NOW + TOOK_MS)
+    cooled_down_at = NOW + TOOK_MS + COOL_DOWN_FACTOR * TOOK_MS
+    assert begin(searches, SHARD, ["a"], cooled_down_at - 1) is None
+    assert begin(searches, OTHER, ["a"], cooled_down_at - 1) is None
+    assert begin(searches, ("inbox", 3), ["a"], cooled_down_at - 1) == 0
+    assert begin(searches, SHARD, ["a"], cooled_down_at) == 0
 
 
 def test_while_the_store_rests_a_search_goes_on_and_goes_back_later() -> None:
     searches = DueSearches()
     begin(searches, SHARD, ["a", "b"], NOW)
     searches.end(SHARD, ["a", "b"])
-    searches.rest(SHARD, NOW + TOOK_MS)
-    rested_at = NOW + TOOK_MS + REST * TOOK_MS
+    searches.stop(SHARD, NOW + TOOK_MS)
+    cooled_down_at = NOW + TOOK_MS + COOL_DOWN_FACTOR * TOOK_MS
     assert begin(searches, SHARD, ["a"], NOW + TOOK_MS) == NOW - SETTLE_MS
     searches.end(SHARD, ["a"])
-    searches.rest(SHARD, NOW + 2 * TOOK_MS)
-    assert searches.begin(SHARD, ["a"], NOW - 7_000, rested_at - 1) == NOW + TOOK_MS - SETTLE_MS
+    searches.stop(SHARD, NOW + 2 * TOOK_MS)
+    assert (
+        searches.begin(SHARD, ["a"], NOW - 7_000, cooled_down_at - 1) == NOW + TOOK_MS - SETTLE_MS
+    )
     searches.end(SHARD, ["a"])
-    assert begin(searches, SHARD, ["a"], rested_at + SEARCH_MS) == 0, "b may have earlier items"
+    assert begin(searches, SHARD, ["a"], cooled_down_at + SEARCH_MS) == 0, (
+        "b may have earlier items"
+    )
+
+
+def test_after_an_outage_others_do_not_wait_long() -> None:
+    searches, outage_ms = DueSearches(), 10 * COOL_DOWN_MS_MAX
+    assert begin(searches, SHARD, ["a"], NOW) == 0
+    searches.stop(SHARD, NOW + outage_ms)
+    assert begin(searches, SHARD, ["a"], NOW + outage_ms + COOL_DOWN_MS_MAX - 1) is None
+    assert begin(searches, SHARD, ["a"], NOW + outage_ms + COOL_DOWN_MS_MAX) == 0

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 from tests.unit.timer_world import World, an_item
 from tidings.delivery import due_memory
 from tidings.delivery import timer as module
-from tidings.delivery.due_searches import REST, SEARCH_MS, SETTLE_MS, WHOLE_MS
+from tidings.delivery.due_searches import COOL_DOWN_FACTOR, SEARCH_MS, SETTLE_MS, WHOLE_MS
 from tidings.delivery.timer import (
     ASK_MS,
     FAILURES_MAX,
@@ -162,7 +162,7 @@ async def test_a_search_that_takes_too_long_is_not_repeated_at_once(
     monkeypatch.setattr(world.items, "read", read_slowly)
     with pytest.raises(StoreUnavailable):
         await world.timer.look()
-    world.clock.time += REST * 1_000 - 1
+    world.clock.time += COOL_DOWN_FACTOR * 1_000 - 1
     assert await world.timer.look(), "more is due"
     assert searches == [1]
     world.clock.time += 1

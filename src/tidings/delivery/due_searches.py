@@ -19,9 +19,11 @@ WHOLE_MS: Final = 30 * SECOND_MS
 process whose clock is behind."""
 SETTLE_MS: Final = 2 * SECOND_MS
 """Time after which a read that is not strong sees all items."""
-REST: Final = 10
+COOL_DOWN_FACTOR: Final = 10
 """A search that goes back to earlier items reads many. So many times as long as it took, no other
 search of the kind goes back."""
+COOL_DOWN_MS_MAX: Final = WHOLE_MS // 2
+"""An outage makes a search long, too. Other tenants must not wait much longer for it than that."""
 Shard = tuple[DueKind, int]
 
 
@@ -42,7 +44,7 @@ class DueSearches:
         """When a search began with the first item."""
         self._going_back: dict[Shard, int] = {}
         """When the searches began that are running, and look at earlier items once more."""
-        self._rested_at: dict[DueKind, int] = {}
+        self._cooled_down_at: dict[DueKind, int] = {}
         """When the next search of a kind may go back."""
 
     def begin(
@@ -68,7 +70,7 @@ class DueSearches:
         elif not last.passed_by <= set(without):
             since = 0  # items of a tenant who was passed by then, and is not now, may be anywhere
         if not since or since < onwards:
-            if now < self._rested_at.get(shard[0], 0):
+            if now < self._cooled_down_at.get(shard[0], 0):
                 if last is None or not onwards:
                     return None
                 since, behind = onwards, last.passed_by
@@ -84,9 +86,10 @@ class DueSearches:
         last = self._last[shard]
         self._last[shard] = last._replace(passed_by=last.passed_by.union(passed_by), is_over=True)
 
-    def rest(self, shard: Shard, now: int) -> None:
+    def stop(self, shard: Shard, now: int) -> None:
         """Note that the search of a shard has stopped, if one was running: it is over, there is no
         room for more, or the store did not answer."""
         began_at = self._going_back.pop(shard, now)
-        rested_at = now + REST * (now - began_at)
-        self._rested_at[shard[0]] = max(rested_at, self._rested_at.get(shard[0], 0))
+        cool_down_ms = min(COOL_DOWN_FACTOR * (now - began_at), COOL_DOWN_MS_MAX)
+        kind = shard[0]
+        self._cooled_down_at[kind] = max(now + cool_down_ms, self._cooled_down_at.get(kind, 0))

@@ -206,11 +206,14 @@ class Timer:
         try:
             return await self._read_shard(kind, shard)
         finally:
-            self._searches.rest((kind, shard), self._clock.now())
+            self._searches.stop((kind, shard), self._clock.now())
 
     async def _read_shard(self, kind: DueKind, shard: int) -> bool:
-        """Items that are in memory or paused are read again. There may be more of them than are
-        read at once, so reading continues behind them."""
+        """Read items of a shard, once or several times.
+
+        Items that are in memory or paused are read again. There may be more of them than are read
+        at once, so reading continues behind them.
+        """
         now, name, has_more = self._clock.now(), (kind, shard), False
         since: int | None = 0
         passed_by: set[str] = set()
