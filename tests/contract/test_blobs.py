@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 
@@ -47,13 +48,13 @@ async def test_parts_are_stored_read_listed_and_deleted(blobs: Blobs) -> None:
     assert await blobs.read(ONE, A, 11, 3) == b""
     assert await blobs.read(ONE, C, 0, 1) is None
     buffer = bytearray(5)
-    with blobs.part(ONE, A) as part:
+    with blobs.part(ONE, A, 100) as part:
         assert await part.read_into(0, buffer) == 5
         assert buffer == b"hello"
         assert await part.read_into(9, buffer) == 2
         assert buffer[:2] == b"ld"
         assert await part.read_into(11, buffer) == 0
-    with blobs.part(ONE, C) as part:
+    with blobs.part(ONE, C, 100) as part:
         assert await part.read_into(0, buffer) is None
     assert sorted(await blobs.names(ONE)) == [A, B]
     assert [stored async for stored in blobs.all()] == [(ONE, (A, B)), (OTHER, (A,))]
@@ -69,6 +70,42 @@ async def test_a_part_of_the_largest_size_is_read_in_ranges(blobs: Blobs) -> Non
     await blobs.put(ONE, A, frames)
     assert await blobs.read(ONE, A, 0, PART + 1) == b"".join(frames)
     assert await blobs.read(ONE, A, PART // 16 - 1, 2) == b"\0\1"
+
+
+@pytest.mark.parametrize("stop", [1, 2, 9, 10, 11, 26, 27])
+async def test_a_part_is_read_piece_by_piece(blobs: Blobs, stop: int) -> None:
+    letters = ascii_lowercase.encode()
+    await blobs.put(ONE, A, [letters])
+    buffer, read = bytearray(2), b""
+    with blobs.part(ONE, A, stop) as part:
+        for start in range(0, stop, 2):
+            count = await part.read_into(start, buffer)
+            assert count is not None
+            read += buffer[:count]
+        assert await part.read_into(0, buffer) is not None
+    assert read[:stop] == letters[:stop]
+
+
+async def test_a_bucket_is_asked_for_several_pieces_at_once(
+    aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[int, int]]()
+    get = objects.ObjectBucket.get
+
+    async def counted(
+        bucket: objects.ObjectBucket, key: str, start: int, size: int
+    ) -> bytes | None:
+        asked.append((start, size))
+        return await get(bucket, key, start, size)
+
+    monkeypatch.setattr(objects.ObjectBucket, "get", counted)
+    with an_account(aws_endpoint):
+        async with a_bucket(a_bucket_url()) as blobs:
+            await blobs.put(ONE, A, [b"x" * 26])
+            with blobs.part(ONE, A, 21) as part:
+                for start in range(4, 21, 2):
+                    await part.read_into(start, bytearray(2))
+    assert asked == [(4, 8), (12, 8), (20, 1)]
 
 
 async def test_more_parts_than_a_service_lists_at_once(
@@ -87,7 +124,7 @@ async def test_no_name_leaves_the_place(blobs: Blobs, name: str) -> None:
     with pytest.raises(AssertionError):
         await blobs.read(ONE, name, 0, 1)
     with pytest.raises(AssertionError):
-        with blobs.part(ONE, name) as part:
+        with blobs.part(ONE, name, 1) as part:
             await part.read_into(0, bytearray(1))
     with pytest.raises(AssertionError):
         await blobs.names(name)

@@ -74,7 +74,7 @@ async def test_bytes_that_are_not_in_memory_are_read_from_the_disk(
 
     monkeypatch.setattr(os, "preadv", read_some)
     buffer = bytearray(8)
-    with blobs.part(ONE, A) as part:
+    with blobs.part(ONE, A, 11) as part:
         assert await part.read_into(0, buffer) == 8
         assert buffer == b"hello wo"
         assert await part.read_into(6, buffer) == 5
@@ -87,6 +87,6 @@ async def test_no_path_leaves_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(AssertionError):
         await blobs.read(ONE, name, 0, 1)
     with pytest.raises(AssertionError):
-        blobs.part(ONE, name)
+        blobs.part(ONE, name, 1)
     with pytest.raises(AssertionError):
         await blobs.names(name)

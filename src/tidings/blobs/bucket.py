@@ -26,6 +26,9 @@ from tidings.ports.world import Chance, Clock
 log = logging.getLogger("tidings.attachments")
 
 SCHEME: Final = "s3://"
+PIECES_AT_ONCE: Final = 4
+"""Pieces of a part that one request gets. Each request has its price, and the service takes longer
+to answer it than to send a piece."""
 
 
 class BucketBlobs:
@@ -43,8 +46,8 @@ class BucketBlobs:
         with _translated():
             return await self._bucket.get(self._key(attachment_id, name), start, size)
 
-    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
-        return nullcontext(_BucketPart(self, attachment_id, name))
+    def part(self, attachment_id: str, name: str, stop: int) -> AbstractContextManager[PartReader]:
+        return nullcontext(_BucketPart(self, attachment_id, name, stop))
 
     async def names(self, attachment_id: str) -> list[str]:
         place = f"{self._prefix}{checked_id(attachment_id)}/"
@@ -77,19 +80,27 @@ class BucketBlobs:
 
 
 class _BucketPart:
-    """Reads a part that is an object."""
+    """Reads a part that is an object, and keeps the pieces that come next."""
 
-    def __init__(self, blobs: BucketBlobs, attachment_id: str, name: str) -> None:
+    def __init__(self, blobs: BucketBlobs, attachment_id: str, name: str, stop: int) -> None:
         self._blobs = blobs
         self._attachment_id = attachment_id
         self._name = name
+        self._stop = stop
+        self._got = memoryview(b"")
+        self._got_at = 0
 
     async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
-        data = await self._blobs.read(self._attachment_id, self._name, start, len(buffer))
-        if data is None:
-            return None
-        buffer[: len(data)] = data
-        return len(data)
+        end = min(start + len(buffer), self._stop)
+        if not self._got_at <= start <= end <= self._got_at + len(self._got):
+            size = min(PIECES_AT_ONCE * len(buffer), self._stop - start)
+            data = await self._blobs.read(self._attachment_id, self._name, start, size)
+            if data is None:
+                return None
+            self._got, self._got_at = memoryview(data), start
+        piece = self._got[start - self._got_at :][: len(buffer)]
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class FolderBlobs:
         path = self._path(attachment_id, name)
         return await _in_thread(lambda: _read_at(path, start, lambda file: file.read(size)))
 
-    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
+    def part(self, attachment_id: str, name: str, stop: int) -> AbstractContextManager[PartReader]:
         return contextlib.closing(_FolderPart(self._path(attachment_id, name)))
 
     async def names(self, attachment_id: str) -> list[str]:

@@ -153,8 +153,9 @@ class Blobs(Protocol):
         """
         ...
 
-    def part(self, attachment_id: str, name: str) -> AbstractContextManager[PartReader]:
-        """Open a part that is read piece by piece."""
+    def part(self, attachment_id: str, name: str, stop: int) -> AbstractContextManager[PartReader]:
+        """Open a part that is read piece by piece, and of which nobody reads what begins at `stop`
+        or after it."""
         ...
 
     async def names(self, attachment_id: str) -> list[str]:

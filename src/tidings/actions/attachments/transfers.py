@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits how many files a process receives and sends at the same time, in total and per user."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,6 +23,7 @@ class Transfers:
     def __init__(self) -> None:
         self._uploads: Counter[UserKey] = Counter()
         self._downloads: Counter[UserKey] = Counter()
+        self._turn = asyncio.Lock()
 
     def upload(self, user: UserKey) -> AbstractAsyncContextManager[None]:
         """Return a context for receiving a file; entering it raises `RateLimited` beyond a
@@ -31,6 +33,16 @@ class Transfers:
     def download(self, user: UserKey) -> AbstractAsyncContextManager[None]:
         """Return a context for sending a file; entering it raises `RateLimited` beyond a limit."""
         return _counted(self._downloads, user, USER_DOWNLOADS_AT_ONCE_MAX, DOWNLOADS_AT_ONCE_MAX)
+
+    async def turn(self) -> None:
+        """Wait until a download may send its next piece: one piece of one download in each turn of
+        the event loop.
+
+        A client that reads as fast as the server sends would get its whole file in one turn, and
+        everybody else would wait, as they would for a piece of each of many downloads.
+        """
+        async with self._turn:
+            await asyncio.sleep(0)
 
 
 @asynccontextmanager
