@@ -26,8 +26,8 @@ from tidings.model.limits import SECOND_MS
 
 ROLES: Final = {"front": "api,gateway,relay", "worker-1": "worker", "worker-2": "worker"}
 SOAK_DUE: Final = int(os.environ.get("SOAK_DUE", "100000"))
-LEAD: Final = max(30, SOAK_DUE * 240 // 100_000)
-"""Seconds in which two cores can schedule all of them."""
+LEAD: Final = max(30, SOAK_DUE * 4 // 1_000)
+"""Seconds in which two cores can schedule all of them, even beside other programs."""
 SOAK_FLEET_DUE: Final = int(os.environ.get("SOAK_FLEET_DUE", "10000"))
 FLEET_LEAD: Final = 60 + SOAK_FLEET_DUE * 7 // 1_000
 """DynamoDB Local takes much longer than SQLite."""
