@@ -26,6 +26,13 @@ from tidings.ports.due import LEASE_MS, Due, DueKind
 from tidings.ports.tenant_jobs import NotYet
 
 
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ten items be read at once, and five of one tenant be in memory."""
+    monkeypatch.setattr(module, "READ_MAX", 10)
+    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+
+
 async def test_what_is_due_is_done_once_and_is_late_by_what_it_was() -> None:
     before = list(declared.timer_late_seconds.of["message"].counts)
     world = World(an_item("now"), an_item("soon", NOW + 400), an_item("later", NOW + 9_000))
@@ -50,9 +57,8 @@ async def test_shards_are_asked_for_three_times_during_a_lease_and_given_back() 
     assert world.items.given_back == len(world.kinds)
 
 
-async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+@pytest.mark.usefixtures("little_memory")
+async def test_tenants_take_turns() -> None:
     many = [an_item(f"many{number:02}") for number in range(30)]
     few = [an_item(f"small{number}", NOW, tenant) for number, tenant in enumerate(("b", "c"))]
     world = World(*many, *few, pace=Pace(at_once=1))
@@ -65,11 +71,10 @@ async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(world.work.did) == 7
 
 
+@pytest.mark.usefixtures("little_memory")
 async def test_no_tenant_fills_the_memory_from_several_shards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
     monkeypatch.setattr(due_memory, "HELD_MAX", 20)
     many = [an_item(f"many{number:02}") for number in range(200)]
     world = World(*many, an_item("small", tenant="b"))
@@ -83,11 +88,8 @@ async def test_no_tenant_fills_the_memory_from_several_shards(
     assert "small" in world.work.did
 
 
-async def test_a_large_tenant_is_passed_by_twice_in_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+@pytest.mark.usefixtures("little_memory")
+async def test_a_large_tenant_is_passed_by_twice_in_a_second() -> None:
     world = World(*(an_item(f"many{number:02}") for number in range(90)))
     for _ in range(3):
         await world.pass_time(0)
@@ -98,9 +100,8 @@ async def test_a_large_tenant_is_passed_by_twice_in_a_second(
     assert "small" in world.work.did
 
 
-async def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+@pytest.mark.usefixtures("little_memory")
+async def test_a_search_goes_on_where_the_last_one_ended() -> None:
     world = World(*(an_item(f"many{number:02}") for number in range(90)))
     world.work.may_go.clear()
     await world.timer.look()
@@ -118,9 +119,8 @@ async def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.Mon
     assert {"new", "stored late"} <= set(world.work.did)
 
 
-async def test_what_did_not_fit_is_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+@pytest.mark.usefixtures("little_memory")
+async def test_what_did_not_fit_is_searched_for_again() -> None:
     large = [an_item(f"many{number:02}", NOW - 2 * WHOLE_MS) for number in range(90)]
     small = [an_item(f"some{number}", NOW - WHOLE_MS, "b") for number in range(8)]
     world = World(*large, *small)
@@ -129,9 +129,8 @@ async def test_what_did_not_fit_is_searched_for_again(monkeypatch: pytest.Monkey
     assert {one.item_id for one in small} <= set(world.work.did)
 
 
-async def test_what_failed_is_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
+@pytest.mark.usefixtures("little_memory")
+async def test_what_failed_is_searched_for_again() -> None:
     large = [an_item(f"many{number:02}", NOW - 2 * WHOLE_MS) for number in range(90)]
     world = World(*large, an_item("fails", NOW - WHOLE_MS, "b"))
     world.work.fails = {"fails": StoreUnavailable(), "many03": StoreUnavailable()}
@@ -143,11 +142,10 @@ async def test_what_failed_is_searched_for_again(monkeypatch: pytest.MonkeyPatch
     assert world.items.since == [0, NOW - WHOLE_MS, NOW + 2_000 - SETTLE_MS]
 
 
+@pytest.mark.usefixtures("little_memory")
 async def test_a_search_that_takes_too_long_is_not_repeated_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "READ_MAX", 10)
-    monkeypatch.setattr(due_memory, "TENANT_HELD_MAX", 5)
     world = World(*(an_item(f"many{number:02}") for number in range(90)))
     world.work.may_go.clear()
     read, searches = world.items.read, [0]
@@ -233,16 +231,21 @@ async def test_what_is_done_is_removed_together_unless_it_may_be_stored_again(
     assert len(world.items.drops) < 10
 
 
-async def test_what_cannot_be_removed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [StoreUnavailable(), ValueError("no")])
+async def test_what_cannot_be_removed_is_tried_again_and_never_given_up(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     world = World(an_item("one"), an_item("two"))
 
     async def refuse(dues: Sequence[Due]) -> None:
-        raise StoreUnavailable
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(world.items, "drop_done", refuse)
-        await world.pass_time(0)
+        for _ in range(FAILURES_MAX + 1):
+            await world.pass_time(RETRY_MS_MAX)
     assert len(world.items.items) == 2
+    assert world.work.gave_up == []
     await world.pass_time(RETRY_MS_MAX)
     assert world.items.items == {}
 

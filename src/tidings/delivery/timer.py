@@ -271,9 +271,10 @@ class Timer:
             self._go_on()
 
     async def _try(self, due: Due) -> None:
-        work, now = self._kinds[due.kind], self._clock.now()
+        work, now, is_done = self._kinds[due.kind], self._clock.now(), False
         try:
             is_over = await work.do(due)
+            is_done = True
             await (self._drop_done(due) if is_over else self._due.drop(due))
         except NotYet as wait:
             self._held.pause(due, wait.until)
@@ -284,7 +285,7 @@ class Timer:
         except Exception:
             extra = {"action": "due_failed", "tenant": due.tenant, "kind": due.kind}
             log.exception("what was due failed", extra=extra)
-            await self._failed(due)
+            await self._failed(due, is_done=is_done)
         else:
             self.done += 1
             self._width = min(self._pace.at_once, self._width + 1 / self._width)
@@ -299,11 +300,12 @@ class Timer:
             self._narrowed_at = now
             self._width = max(WIDTH_MIN, self._width / 2)
 
-    async def _failed(self, due: Due) -> None:
-        """Try an item again after an unexpected error; after several, give it up."""
+    async def _failed(self, due: Due, *, is_done: bool) -> None:
+        """Try an item again after an unexpected error; after several, give it up, unless its work
+        is done and only its removal fails."""
         self.failed_attempts += 1
         failures = self._held.count_failure(due)
-        if failures < FAILURES_MAX:
+        if failures < FAILURES_MAX or is_done:
             wait_ms = min(RETRY_MS * 2**failures, RETRY_MS_MAX)
             self._held.pause(due, self._clock.now() + wait_ms)
             return
