@@ -11,14 +11,6 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from tidings.gateway.answer_frames import refusal_frame, sent_frame
 from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State
-from tidings.gateway.hub import (
-    PING_FRAME,
-    PONG_FRAME,
-    backlog,
-    header,
-    may_be_sent,
-    text_header,
-)
 from tidings.gateway.metering import LOST, NO_CODE, SENT, count_closed, slot_of
 from tidings.gateway.progress import DeliveryProgress
 from tidings.gateway.requests import Requests
@@ -31,6 +23,7 @@ from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import RECONNECT, Close
 from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, SendFrame, encode
+from tidings.wire.websocket import PING_FRAME, PONG_FRAME, header, may_be_sent, text_header
 
 log = logging.getLogger("tidings.gateway")
 
@@ -92,7 +85,7 @@ class Connection(WSListener):
     @property
     def pending_bytes(self) -> int:
         """Bytes that wait until the socket accepts them."""
-        unsent = backlog(self._transport) if self._transport is not None else 0
+        unsent = _backlog(self._transport) if self._transport is not None else 0
         return self._unwritten_bytes + unsent
 
     def now(self) -> int:
@@ -263,12 +256,12 @@ class Connection(WSListener):
         if transport is None or transport.is_close_frame_sent:
             return
         transport.underlying_transport.write(b"".join(frames))
-        if self.progress.is_paused and backlog(transport) > limits.OUTBOX_BYTES_MAX:
+        if self.progress.is_paused and _backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
 
     def _defer_or_disconnect(self, transport: WSTransport) -> None:
         """Defer the write until the lease is renewed, or disconnect if that is not possible."""
-        is_too_much = backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
+        is_too_much = _backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
         if not (transport.is_close_frame_sent or self._context.write_lease.was_away or is_too_much):
             self._context.write_lease.defer(self._flush_later)
             return
@@ -282,7 +275,7 @@ class Connection(WSListener):
     def _disconnect(self, transport: WSTransport) -> None:
         """Close without writing the queued frames, because the lease to write has ended."""
         code = self._context.write_lease.close_code()
-        if backlog(transport):
+        if _backlog(transport):
             self._drop(transport, code)
         else:
             self.close(code)
@@ -347,7 +340,7 @@ class Connection(WSListener):
         transport, self.conversation.state = self._transport, State.CLOSED
         if transport is None or transport.is_close_frame_sent:
             return
-        if backlog(transport) > limits.OUTBOX_BYTES_MAX:
+        if _backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self._drop(transport, code)
             return
         if code is Close.OVERLOADED and self._context.write_lease.is_expired:
@@ -369,3 +362,8 @@ class Connection(WSListener):
             # Other connections of the device may be idle by then.
             return limits.IDLE_MS + self._context.jitter_ms(limits.IDLE_MS)
         return self._context.jitter_ms(5_000)
+
+
+def _backlog(transport: WSTransport) -> int:
+    """Return the bytes that the socket has not sent yet."""
+    return transport.underlying_transport.get_write_buffer_size()

@@ -4,10 +4,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final, Generic, TypeVar
-
-from picows import WSTransport
 
 from tidings.diagnosis import report_queue
 from tidings.gateway.client_connection import ClientConnection, ConnectedUsers, LocalConnection
@@ -20,35 +17,6 @@ from tidings.wire.codes import Close
 C = TypeVar("C", bound=ClientConnection)
 
 TICK_SECONDS: Final = 1.0
-TEXT: Final = 0x81
-PING_FRAME: Final = 0x89
-PONG_FRAME: Final = 0x8A
-_STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_015)})
-
-
-def header(kind: int, size: int) -> bytes:
-    """Return the header of an unmasked frame with a payload of this size (RFC 6455, 5.2)."""
-    if size < 126:
-        return bytes((kind, size))
-    if size < 1 << 16:
-        return bytes((kind, 126)) + size.to_bytes(2)
-    return bytes((kind, 127)) + size.to_bytes(8)
-
-
-@lru_cache(maxsize=4_096)
-def text_header(size: int) -> bytes:
-    """Return the header of a text frame. Frames have few different sizes."""
-    return header(TEXT, size)
-
-
-def backlog(transport: WSTransport) -> int:
-    """Return the bytes that the socket has not sent yet."""
-    return transport.underlying_transport.get_write_buffer_size()
-
-
-def may_be_sent(close_code: int) -> bool:
-    """Return True if a close frame may carry this code (RFC 6455, 7.4, and later registrations)."""
-    return close_code in _STANDARD_CLOSE_CODES or 3_000 <= close_code < 5_000
 
 
 class ConnectionsByUser(Generic[C]):

@@ -13,13 +13,12 @@ from typing import Final
 import msgspec
 
 from tidings.gateway.http.head import Headers, busy, header_values
-from tidings.gateway.hub import TEXT, header
 from tidings.metrics import declared
 from tidings.model.limits import SECOND_MS
 from tidings.wire.codes import Close
 from tidings.wire.frames import Bye, encode
+from tidings.wire.websocket import CLOSE_FRAME, TEXT_FRAME, header
 
-CLOSE_FRAME: Final = 0x88
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """The text that RFC 6455 (1.3) appends to the key of a handshake."""
 
@@ -44,7 +43,7 @@ class Later(msgspec.Struct, frozen=True):
         reason = self.code.to_bytes(2)
         return (
             _accepted(key)
-            + header(TEXT, len(bye))
+            + header(TEXT_FRAME, len(bye))
             + bye
             + header(CLOSE_FRAME, len(reason))
             + reason
