@@ -16,6 +16,7 @@ BY_FUNCTION: Final = {
     "Connection._queue": "socket out",
     "Connection.flush": "socket out",
     "text_header": "socket out",
+    "_backlog": "socket out",
     "Connection.confirm": "answer",
     "WritingRequests._sent": "answer",
     "Send.kept": "answer",
