@@ -5,7 +5,7 @@ from collections import deque
 from typing import Final
 
 KEPT_MAX: Final = 8
-"""Buffers that a process keeps: a download needs three, and more only if many run at once."""
+"""Buffers that a process keeps: a download needs two, and more only if many run at once."""
 
 
 class Buffers:
