@@ -24,6 +24,7 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
 from tests.integration.test_rest_deleting import run_until
 from tidings.actions.attachments.downloading import CHECKED_MS, FRAMES_AT_ONCE, FilePlace
+from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES
 from tidings.model.attachments import ERASED_FILES_MS, FRAME_BYTES, PART_BYTES
 from tidings.model.entries import Deletion
 from tidings.model.ids import ChatId, UserKey
@@ -236,11 +237,11 @@ async def test_others_have_their_turn_while_fast_readers_get_a_file(rest: Rest, 
             await asyncio.sleep(0)
 
     async def read_all(data: AsyncIterator[memoryview]) -> None:
-        await anext(data)  # it was ready before
+        await anext(data)
         async for _ in data:
             turns_at.append(turns[0])
 
-    readers = [await rest.core.files.read(place) for _ in range(3)]
+    readers = [await rest.core.files.read(place) for _ in range(3)]  # their first pieces are ready
     other = asyncio.create_task(take_turns())
     await asyncio.gather(*(read_all(reader.data) for reader in readers))
     other.cancel()
@@ -364,6 +365,21 @@ async def test_damaged_bytes_are_not_served(rest: Rest, talk: Talk) -> None:
     assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.lost")
     blob.unlink()
     assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.lost")
+
+
+@pytest.mark.parametrize("frames", [0, 1, 2])
+async def test_a_file_that_lacks_frames_is_not_served(
+    rest: Rest, talk: Talk, frames: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, some_bytes(3 * FRAME_BYTES))
+    message = await sent(ann, chat, "m1", file)
+    (blob,) = blobs_of(rest, file)
+    blob.write_bytes(blob.read_bytes()[: frames * SEALED_FRAME_BYTES])
+    assert await ben.refused("GET", of(chat, message, file)) == (410, "attachment.lost")
+    assert "is missing or too short" in caplog.text
+    beginning = await ben.call("GET", of(chat, message, file), headers={"Range": "bytes=0-99"})
+    assert beginning.status_code == (206 if frames else 410)
 
 
 async def test_a_tenant_posts_a_file_of_the_user_in_whose_name_it_posts(

@@ -58,7 +58,8 @@ UPLOADS_AT_ONCE_MAX: Final = 32
 """Uploads that a process receives at the same time. Each needs about 5 MB of memory."""
 USER_UPLOADS_AT_ONCE_MAX: Final = 4
 DOWNLOADS_AT_ONCE_MAX: Final = 128
-"""Files that a process sends at the same time. Each needs about 2 MB of memory."""
+"""Files that a process sends at the same time. Each needs about 2 MB of memory, or 3 MB if it comes
+from a bucket."""
 USER_DOWNLOADS_AT_ONCE_MAX: Final = 16
 TYPES_MAX: Final = 100
 """Media types in a tenant's list of allowed types."""

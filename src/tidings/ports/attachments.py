@@ -122,8 +122,9 @@ class PartReader(Protocol):
     """Reads one part piece by piece: it is looked up once, and no piece needs new memory."""
 
     async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
-        """Fill a buffer with the bytes of the part from `start` on; return their number, which is
-        smaller than the buffer at the end of the part, or None if there is no such part.
+        """Fill a buffer with the bytes of the part from `start` on; return their number, or None if
+        there is no such part. The number is smaller than the buffer only where the part ends, or
+        where nobody reads on.
 
         Raises:
             StoreUnavailable: The part cannot be read now.

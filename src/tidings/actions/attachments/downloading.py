@@ -43,7 +43,8 @@ FRAMES_AT_ONCE: Final = 4
 """Frames that are sent at once. With fewer frames other requests wait less, and with more of them a
 download takes less CPU time."""
 CHECKED_MS: Final = 100
-"""Time for which a check is valid. A fast reader gets hundreds of pieces in this time."""
+"""Time for which a check is valid. A fast reader gets a hundred pieces and more in this
+time."""
 _LINK: Final = "attachment"
 _ANYBODY: Final = UserKey("")
 """The user of all links. A cursor is bound to one user, but nobody is logged in when a link is
@@ -210,9 +211,34 @@ class ReadAttachment(msgspec.Struct, frozen=True):
                 await source.check()
                 at, frames = frame * FRAME_BYTES, range(frame, min(frame + FRAMES_AT_ONCE, last))
                 room = self.buffers.take(min(len(frames) * FRAME_BYTES, part.size - at))
-                await _decrypt(source, part, stored, frames, room)
+                await self._decrypt(source, part, stored, frames, room)
                 yield room[max(start - at, 0) : end - at]
+
+    async def _decrypt(
+        self,
+        source: _Source,
+        part: BlobPart,
+        stored: PartReader,
+        frames: range,
+        room: memoryview,
+    ) -> None:
+        """Fill the room with the content of these frames."""
+        filled = 0
+        for number in frames:
+            count = await stored.read_into(number * SEALED_FRAME_BYTES, source.sealed)
+            if not count:
+                break
+            if not filled:
                 await self.transfers.turn()
+            frame = source.sealed[:count]
+            try:
+                filled += source.cipher.open_into(part.name, number, frame, room[filled:])
+            except ValueError as error:
+                _report(source.attachment_id, str(error))
+                raise AttachmentLost from error
+        if filled < len(room):
+            _report(source.attachment_id, f"part {part.name} is missing or too short")
+            raise AttachmentLost
 
     # Links.
 
@@ -252,26 +278,9 @@ async def _with(
 ) -> AsyncIterator[memoryview]:
     async with aclosing(rest):
         yield first
+        del first  # so that its memory is used again
         async for data in rest:
             yield data
-
-
-async def _decrypt(
-    source: _Source, part: BlobPart, stored: PartReader, frames: range, room: memoryview
-) -> None:
-    """Fill the room with the content of these frames."""
-    filled = 0
-    for number in frames:
-        count = await stored.read_into(number * SEALED_FRAME_BYTES, source.sealed)
-        frame = source.sealed[: count or 0]
-        try:
-            filled += source.cipher.open_into(part.name, number, frame, room[filled:])
-        except ValueError as error:
-            _report(source.attachment_id, str(error))
-            raise AttachmentLost from error
-    if filled < len(room):
-        _report(source.attachment_id, f"part {part.name} is missing or too short")
-        raise AttachmentLost
 
 
 def _frame_bytes(parts: tuple[BlobPart, ...]) -> int:

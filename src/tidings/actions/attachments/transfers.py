@@ -35,7 +35,7 @@ class Transfers:
         return _counted(self._downloads, user, USER_DOWNLOADS_AT_ONCE_MAX, DOWNLOADS_AT_ONCE_MAX)
 
     async def turn(self) -> None:
-        """Wait until a download may send its next piece: one piece of one download in each turn of
+        """Wait until a download may decrypt its next piece: at most one download in each turn of
         the event loop.
 
         A client that reads as fast as the server sends would get its whole file in one turn, and
