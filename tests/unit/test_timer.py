@@ -245,6 +245,9 @@ async def test_what_cannot_be_removed_is_tried_again_and_never_given_up(
         for _ in range(FAILURES_MAX + 1):
             await world.pass_time(RETRY_MS_MAX)
     assert len(world.items.items) == 2
+    world.work.fails = {"one": OSError("once")}
+    await world.pass_time(RETRY_MS_MAX)
+    world.work.fails.clear()
     assert world.work.gave_up == []
     await world.pass_time(RETRY_MS_MAX)
     assert world.items.items == {}

@@ -301,11 +301,14 @@ class Timer:
             self._width = max(WIDTH_MIN, self._width / 2)
 
     async def _failed(self, due: Due, *, is_done: bool) -> None:
-        """Try an item again after an unexpected error; after several, give it up, unless its work
-        is done and only its removal fails."""
+        """Try an item again after an unexpected error; after several, give it up. An item whose
+        work is done, and only its removal fails, is never given up."""
         self.failed_attempts += 1
+        if is_done:
+            self._held.pause(due, self._clock.now() + RETRY_MS_MAX)
+            return
         failures = self._held.count_failure(due)
-        if failures < FAILURES_MAX or is_done:
+        if failures < FAILURES_MAX:
             wait_ms = min(RETRY_MS * 2**failures, RETRY_MS_MAX)
             self._held.pause(due, self._clock.now() + wait_ms)
             return
