@@ -258,8 +258,8 @@ async def test_after_a_flush_all_gateways_make_good(tmp_path: Path, own_redis: R
         one, other = await gateways.open("g1"), await gateways.open("g2")
         chat = await bench.group(ANN, BOB)
         ann, bob = await one.line().live(ANN), await other.line().live(BOB)
+        await bench.post(ANN, chat, 2)  # nobody hands the entries over
         await one.registry._link.redis.flushall()
-        await bench.post(ANN, chat, 2)
 
         await ann.until_entries(chat, 3)
         await bob.until_entries(chat, 3)

@@ -63,12 +63,12 @@ async def test_an_operator_looks_after_jobs_by_command(
         0,
         f"{name(jobs[1])} is dropped.\n",
     )
-    assert (await command(server, "replay", name(jobs[2])))[0] == 0
     for word in ("drop", "replay"):
         code, said, complained = await command(server, word, name(jobs[1]))
         assert (code, said) == (2, "")
         assert "No such job" in complained
-    assert (await command(server, "drop", name(jobs[0])))[0] == 0
+    for job in (jobs[0], jobs[2]):
+        assert (await command(server, "drop", name(job)))[0] == 0
     assert (await command(server, "list"))[1] == "There are no dead letters.\n"
 
 
@@ -94,6 +94,9 @@ async def test_a_job_that_is_tried_again_is_done(server: ServerProcess, jobs: li
         answer = await town.http.post(f"{where}/{name(jobs[0])}/replay", headers=root)
         assert (answer.status_code, answer.json()["id"]) == (202, name(jobs[0]))
         await until(lambda: _total(inbox, ann.token), equals=1)
+        assert (await command(server, "replay", name(jobs[1])))[0] == 0
+        left = (await town.http.get(where, headers=root)).json()["data"]
+        assert [one["id"] for one in left] == [name(jobs[2])]
 
         for wrong, status, code in (
             (await town.http.get(f"{where}?cursor=x", headers=root), 400, "cursor.invalid"),
