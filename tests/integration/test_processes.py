@@ -121,6 +121,19 @@ async def test_a_front_dies_and_only_its_sockets_do(server: ManyProcesses, town:
         await until_entries(again, chat, 2)
 
 
+async def test_a_block_ends_on_a_socket_that_was_opened_during_it(town: Town) -> None:
+    chat, (ann, ben) = await friends(town, "ann", "ben")
+    await ann.call("PUT", f"/v1/me/blocks/{ben.user_id}")
+    async with ann.device() as device:
+        await ben.send(chat)
+        await until_entries(device, chat, 2)
+        await ann.call("DELETE", f"/v1/me/blocks/{ben.user_id}")
+        await ben.send(chat)
+        await until_entries(device, chat, 3)
+        before, after = told(device, "entry", chat=chat, kind="message")
+        assert ("content" in before, "content" in after) == (False, True)
+
+
 async def test_a_signal_to_stop_lets_everybody_go(tmp_path: Path) -> None:
     async with ManyProcesses(tmp_path / "data") as server:
         async with Town(server.url, server.root_key) as town, group(town, "a", "b") as (_, devices):

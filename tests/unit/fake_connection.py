@@ -2,7 +2,7 @@
 """A connection without a socket: its client hears into a list."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -157,6 +157,9 @@ class FakeConnection:
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         self.send(encode(refused(refusal, request)))
+
+    def set_blocked(self, users: Collection[str]) -> None:
+        self.conversation.blocked = users
 
     async def drained(self) -> None:
         await self.until(lambda: not self.progress.is_paused)

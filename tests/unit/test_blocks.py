@@ -2,11 +2,12 @@
 """Blocks: who learns what, how many there may be, and how a process learns of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.users import ANN, BOB, CAT
@@ -20,7 +21,7 @@ from tidings.model import limits
 from tidings.model.blocks import Block, BlockList
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, SendOptions
-from tidings.model.ids import ChatId, tenant_itself, tenant_of
+from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of
 from tidings.model.refusals import LimitReached, Refusal, StoreUnavailable, UserNotAddable
 from tidings.ports.bus import ChatChanged
 from tidings.wire.codes import Close
@@ -204,6 +205,18 @@ async def test_blocks_of_a_deleted_user_are_removed(opened: Deployment) -> None:
 
     assert not (await part.find(ANN)).names
     assert await store.blocks.of(CAT) == BlockList()
+
+
+async def test_a_change_of_blocks_during_hello_is_newer_than_what_was_read(
+    bench: GatewayBench,
+) -> None:
+    async def read_before_a_change(_: UserKey) -> Collection[str]:
+        line.set_blocked(())
+        return {"bob"}
+
+    line = bench.line(context=replace(bench.context, blocked_of=read_before_a_change))
+    await line.live(ANN)
+    assert line.conversation.blocked == ()
 
 
 async def test_connections_follow_the_feed_and_close_if_blocks_cannot_be_read(

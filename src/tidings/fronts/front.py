@@ -247,7 +247,7 @@ class Front:
                 self._context.write_lease.is_blind = False
             case Blocked(number, users):
                 if (connection := self._connections.get(number)) is not None:
-                    connection.conversation.blocked = frozenset(users)
+                    connection.set_blocked(frozenset(users))
             case CloseSocket(number, code, retry_after_ms):
                 if (connection := self._connections.get(number)) is not None:
                     connection.close(code, retry_after_ms)

@@ -33,29 +33,15 @@ from tidings.wire.codes import Close
 from tidings.wire.frames import SendFrame
 
 
-class MirrorConversation(Conversation):
-    """The part of a conversation that the owner needs; its front has the whole."""
-
-    def __init__(self, opened: Opened, link: FrontLink, now: int) -> None:
-        self._link = link
-        self._socket = opened.socket
-        self._blocked: Collection[str] = ()
-        super().__init__(now)
-        self.state = State.OPEN
-        self.user, self.device, self.caller = opened.caller.user, opened.device, opened.caller
-        self.connection, self.client = opened.connection, opened.client
-        self.is_away = opened.is_away
-
-    @property
-    def blocked(self) -> Collection[str]:
-        """Ids of the users whom the user blocks; a change is passed on to the front."""
-        return self._blocked
-
-    @blocked.setter
-    def blocked(self, users: Collection[str]) -> None:
-        if users != self._blocked:
-            self._blocked = users
-            self._link.send(Blocked(self._socket, list(users)))
+def mirrored_conversation(opened: Opened, now: int) -> Conversation:
+    """Return the part of a conversation that the owner needs; its front has the whole."""
+    conversation = Conversation(now)
+    conversation.state = State.OPEN
+    conversation.caller, conversation.user = opened.caller, opened.caller.user
+    conversation.device, conversation.client = opened.device, opened.client
+    conversation.connection = opened.connection
+    conversation.is_away = opened.is_away
+    return conversation
 
 
 class ConnectionMirror:
@@ -70,7 +56,7 @@ class ConnectionMirror:
         self.address = address
         self.has_place = False
         """Whether the hub counts the connection under its user."""
-        self.conversation = MirrorConversation(opened, link, self.now())
+        self.conversation = mirrored_conversation(opened, self.now())
         self._requests: WritingRequests | None = None
         self._followed: set[ChatId]
         """Chats in which the client has written and which the connection follows. The set is made
@@ -125,6 +111,9 @@ class ConnectionMirror:
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
         self._link.send(NoticeFrame(self.socket, chat, frame))
+
+    def set_blocked(self, users: Collection[str]) -> None:
+        self._link.send(Blocked(self.socket, list(users)))
 
     async def drained(self) -> None:
         try:

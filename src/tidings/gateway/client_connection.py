@@ -6,7 +6,7 @@ client writes, is the same in both cases. Only the process that has the socket k
 were sent, and which may be sent next.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tidings.gateway.conversation import Conversation
@@ -49,6 +49,10 @@ class ClientConnection(Protocol):
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Send a refusal."""
+        ...
+
+    def set_blocked(self, users: Collection[str]) -> None:
+        """Send the entries of the users with these ids without content from now on."""
         ...
 
     async def drained(self) -> None:

@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
@@ -297,6 +297,9 @@ class Connection(WSListener):
     def wake(self) -> None:
         """Continue to read from the log if the window has room."""
         self.stream.wake()
+
+    def set_blocked(self, users: Collection[str]) -> None:
+        self.conversation.blocked = users
 
     async def drained(self) -> None:
         """Wait until the socket accepts more bytes."""

@@ -83,8 +83,9 @@ class Conversation:
         """Whether the client gets the heads of its chats, and follows single chats on request."""
         self.is_away = False
         """Whether the client said that nobody looks at the device."""
-        self.blocked: Collection[str] = ()
-        """Ids of the users whom the user blocks. Their entries are sent without content."""
+        self.blocked: Collection[str] | None = None
+        """Ids of the users whom the user blocks. Their entries are sent without content. None until
+        the ids are read or a change of them is received."""
         self.follows_erasures = False
         """Whether the device gets new erasures."""
         self.used_at = now

@@ -250,7 +250,7 @@ class BlockedSenders:
 
     def _apply(self, user: UserKey, blocked: Collection[str]) -> None:
         for connection in self._hub.of(user):
-            connection.conversation.blocked = blocked
+            connection.set_blocked(blocked)
 
 
 def _ids(found: BlockList) -> Collection[str]:

@@ -111,7 +111,9 @@ class Stream:
             if not await self._register(caller.user, device, connection_id):
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
-            self._connection.conversation.blocked = await self._context.blocked_of(caller.user)
+            blocked = await self._context.blocked_of(caller.user)
+            if self._conversation.blocked is None:  # a change that came meanwhile is newer
+                self._conversation.blocked = blocked
             chats = await self._context.chats_of(caller.user)
             totals = self._totals(chats) if hello.totals else None
             await self._catch_up_at_hello(chats, hello)
