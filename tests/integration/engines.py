@@ -6,12 +6,20 @@ And for those that do more than anyone honest: `from ... import no_limits as no_
 
 import pytest
 
-from tests.support.engine import ENGINES
+from tests.support.engine import ENGINES, FRONTS
 
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     """Each engine in turn, in place of the one that other suites run on."""
+    return str(request.param)
+
+
+@pytest.fixture(
+    scope="module", name="engine", params=[*ENGINES, pytest.param(FRONTS, marks=pytest.mark.soak)]
+)
+def socket_engine(request: pytest.FixtureRequest) -> str:
+    """The same for suites that use sockets, which several processes may hold: in the long run."""
     return str(request.param)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.socket_town import (
     friends,
     people,

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.login_world import phones as phones
 from tests.integration.socket_town import closed_with, code_of_hello, people, settled, troubles
 from tests.support.client_socket import Socket

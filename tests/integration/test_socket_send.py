@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cores import all_of
-from tests.integration.engines import engine as engine
+from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.socket_town import (
     friends,
     people,

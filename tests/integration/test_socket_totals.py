@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.socket_town import friends, settled, told
 from tests.support.client_socket import Frame, Socket
 from tests.support.people import Person, Town
