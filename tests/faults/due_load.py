@@ -83,22 +83,33 @@ class DueLoad:
             yield Planned(person, number % 2 == 0, f"due-{number}", at)
 
     async def _schedule(self, session: aiohttp.ClientSession, key: str, plan: Planned) -> None:
-        """Schedule something. If its time has passed before it is stored, choose a later one."""
-        while not await self._is_stored(session, key, plan):
-            plan = plan._replace(at=now_ms() + LATER_MS)
-        self.planned.append(plan)
+        """Schedule something. If its time has passed before it is stored, choose a later one.
 
-    async def _is_stored(self, session: aiohttp.ClientSession, key: str, plan: Planned) -> bool:
+        A store that answers too late may have stored an earlier choice, though. Then the server
+        refuses every other choice, and accepts that one again.
+        """
+        choices = [plan]
+        for choice in choices:
+            status = await self._status(session, key, choice)
+            if status < 300:
+                self.planned.append(choice)
+                return
+            if status == 409:
+                choices += dict.fromkeys(one for one in choices if one != choice)
+            else:
+                choices.append(plan._replace(at=now_ms() + LATER_MS))
+
+    async def _status(self, session: aiohttp.ClientSession, key: str, plan: Planned) -> int:
+        """Return the status of the answer, which is not 503."""
         path, body, token = self._request(plan, key)
-        headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"{plan.name}-{plan.at}"}
+        headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": plan.name}
         while True:
             async with session.post(path, json=body, headers=headers) as answer:
-                if answer.status < 300:
-                    return True
-                told = await answer.json()
-            if answer.status == 400 and now_ms() >= plan.at:
-                return False
-            assert answer.status == 503, told
+                said = await answer.json()
+            if answer.status != 503:
+                is_late = answer.status == 400 and now_ms() >= plan.at
+                assert answer.status < 300 or answer.status == 409 or is_late, said
+                return answer.status
 
     def _request(self, plan: Planned, key: str) -> tuple[str, Json, str]:
         """Return the path and body of the request for a plan, and who makes it."""
