@@ -88,6 +88,17 @@ async def test_a_user_of_a_busy_chat_is_notified_when_the_first_message_is_due()
         assert queue.depths()["messages"] <= MESSAGES_MAX
 
 
+async def test_messages_that_are_offered_in_another_order_are_one_notice_of_the_newest() -> None:
+    recorder = Recorder()
+    async with open_queue(recorder, wait=0.0, gather=0.0) as queue:
+        for sequence in (3, 5, 4):
+            offer(queue, sequence)
+        assert [queue._waits(BOB, CHAT, sequence) for sequence in (2, 3, 5, 6)] == [
+            False, True, True, False,
+        ]  # fmt: skip
+        await until(lambda: recorder.sequences, equals=[[5, 4, 3]])
+
+
 async def test_of_many_messages_those_that_mention_the_user_are_remembered() -> None:
     recorder = Recorder()
     async with open_queue(recorder, wait=0, gather=0.1) as queue:

@@ -213,13 +213,15 @@ class PushQueue:
 
     async def _left(self, key: _Key, due: list[_Due], *, is_small: bool) -> WaitingMessages:
         """Return the messages that are not on any device that somebody looks at, newest first.
+        They may have been offered in another order.
 
         A receipt covers all earlier messages. The newest message therefore decides whether receipts
         prove anything.
         """
         user, chat = key
         taken = await self._looking.taken_up_to(user, chat, is_small=is_small)
-        left = [one for one in reversed(due) if one.message.sequence > taken]
+        left = [one for one in due if one.message.sequence > taken]
+        left.sort(key=lambda one: one.message.sequence, reverse=True)
         declared.push_messages.counts["taken"] += len(due) - len(left)
         on_device = [one for one in due if one.message.sequence <= taken]
         self._journal.skipped((user,), chat, _sequences(on_device), "taken")

@@ -193,9 +193,9 @@ class MakeNotice(msgspec.Struct, frozen=True):
 
 
 def span(messages: Sequence[ArrivedMessage]) -> range:
-    """Return the sequences from the oldest to the newest of some messages, in either order."""
-    ends = sorted((messages[0].sequence, messages[-1].sequence))
-    return range(ends[0], ends[1] + 1)
+    """Return the sequences from the oldest to the newest of some messages, in any order."""
+    sequences = [message.sequence for message in messages]
+    return range(min(sequences), max(sequences) + 1)
 
 
 def clearing(chat: ChatId, read: int, badge: int | None) -> PushNotice:
