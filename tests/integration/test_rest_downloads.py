@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attachments over REST: whole and partial reads, links, limits, and damaged files."""
 
-import asyncio
-from collections.abc import AsyncIterator
-
 import pytest
 
 from tests.integration.attachments import PNG, Talk, blobs_of, of, sent, some_bytes, upload
 from tests.integration.attachments import talk as talk
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Rest, problem
+from tests.support.turns import counted_turns
 from tidings.actions.attachments.downloading import CHECKED_MS, FRAMES_AT_ONCE, FilePlace
 from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES
 from tidings.model.attachments import FRAME_BYTES, PART_BYTES
@@ -141,29 +139,17 @@ async def test_reading_ends_when_the_reader_is_removed(rest: Rest, talk: Talk) -
     assert read == FRAMES_AT_ONCE * FRAME_BYTES
 
 
-async def test_others_have_their_turn_while_fast_readers_get_a_file(rest: Rest, talk: Talk) -> None:
+async def test_others_have_their_turn_while_a_fast_reader_gets_a_file(
+    rest: Rest, talk: Talk
+) -> None:
     chat, ann, _ = talk
     file = await upload(ann, some_bytes(PART_BYTES))
     message = await sent(ann, chat, "m1", file)
     place = FilePlace(UserKey("acme:ben"), ChatId(chat), message["sequence"], file)
-    turns, turns_at = [0], list[int]()
-
-    async def take_turns() -> None:
-        while True:
-            turns[0] += 1
-            await asyncio.sleep(0)
-
-    async def read_all(data: AsyncIterator[memoryview]) -> None:
-        await anext(data)
-        async for _ in data:
-            turns_at.append(turns[0])
-
-    readers = [await rest.core.files.read(place) for _ in range(3)]  # their first pieces are ready
-    other = asyncio.create_task(take_turns())
-    await asyncio.gather(*(read_all(reader.data) for reader in readers))
-    other.cancel()
-    pieces = PART_BYTES // (FRAMES_AT_ONCE * FRAME_BYTES) - 1
-    assert len(turns_at) == 3 * pieces
+    found = await rest.core.files.read(place)
+    async with counted_turns() as turns:
+        turns_at = [turns[0] async for _ in found.data]
+    assert len(turns_at) == PART_BYTES // (FRAMES_AT_ONCE * FRAME_BYTES)
     assert sorted(set(turns_at)) == turns_at
 
 
