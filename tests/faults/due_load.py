@@ -98,6 +98,7 @@ class DueLoad:
                 choices += dict.fromkeys(one for one in choices if one != choice)
             else:
                 choices.append(plan._replace(at=now_ms() + LATER_MS))
+        raise AssertionError(f"{plan} is refused, though nothing else was tried")
 
     async def _status(self, session: aiohttp.ClientSession, key: str, plan: Planned) -> int:
         """Return the status of the answer, which is not 503."""

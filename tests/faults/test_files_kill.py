@@ -136,6 +136,7 @@ async def swept(folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_a_killed_server_shows_no_half_file(tmp_path: Path, say: Say) -> None:
     await kill_run(tmp_path / "data", say, seed=5, kills=6)
 
@@ -147,6 +148,7 @@ async def test_no_file_is_lost_in_a_hundred_kills(tmp_path: Path, say: Say, seed
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_an_upload_that_is_cut_off_a_hundred_times_ends_whole(tmp_path: Path) -> None:
     data = random.Random(3).randbytes((CUTS + 1) * PIECE)
     async with ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server:

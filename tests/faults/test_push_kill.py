@@ -166,6 +166,7 @@ async def pushing_server(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_killed_server_pushes_no_message_twice(
     tmp_path: Path, say: Say, request: pytest.FixtureRequest, engine: str
@@ -175,6 +176,7 @@ async def test_a_killed_server_pushes_no_message_twice(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_what_waits_in_a_killed_server_is_pushed_by_the_next_one(
     tmp_path: Path, request: pytest.FixtureRequest, engine: str

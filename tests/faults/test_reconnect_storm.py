@@ -182,6 +182,7 @@ async def test_five_hundred_are_dropped_and_come_back(tmp_path: Path, say: Say) 
 
 @pytest.mark.attack("C18")
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_five_thousand_are_dropped_and_come_back(
     tmp_path: Path, say: Say, engine: str, request: pytest.FixtureRequest

@@ -73,6 +73,7 @@ def is_past(at: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_killed_server_delivers_what_is_due_once(
     tmp_path: Path, say: Say, request: pytest.FixtureRequest, engine: str

@@ -118,6 +118,7 @@ def has_taken(endpoint: BadEndpoint, count: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_a_killed_server_delivers_every_event_in_order(tmp_path: Path, say: Say) -> None:
     async with ServerProcess(tmp_path / "data", environment=ALLOWED, waits="webhooks") as server:
         town_of = partial(Town, server.url, server.root_key)

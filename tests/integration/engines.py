@@ -6,7 +6,7 @@ And for those that do more than anyone honest: `from ... import no_limits as no_
 
 import pytest
 
-from tests.support.engine import ENGINES, FRONTS
+from tests.support.engine import ENGINES, WITH_FRONTS
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -16,7 +16,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(
-    scope="module", name="engine", params=[*ENGINES, pytest.param(FRONTS, marks=pytest.mark.soak)]
+    scope="module",
+    name="engine",
+    params=[*ENGINES, pytest.param(WITH_FRONTS, marks=pytest.mark.soak)],
 )
 def socket_engine(request: pytest.FixtureRequest) -> str:
     """The same for suites that use sockets, which several processes may hold: in the long run."""

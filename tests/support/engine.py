@@ -9,7 +9,7 @@ from tests.support.dynamo_tables import REGION
 from tests.support.spare_tables import spare_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
-FRONTS: Final = "fronts"
+WITH_FRONTS: Final = "fronts"
 """The embedded store with several processes, for suites that use sockets."""
 
 Settings = dict[str, str]
@@ -34,8 +34,8 @@ async def some_engine(
 
     A core alone does without the streams of tables, which a server reads.
     """
-    if engine in ("sqlite", FRONTS):
-        yield {"processes": "2"} if engine == FRONTS else {}
+    if engine in ("sqlite", WITH_FRONTS):
+        yield {"processes": "2"} if engine == WITH_FRONTS else {}
         return
     where = endpoint()
     async with spare_tables(where, streams=streams, is_shared=True) as prefix:

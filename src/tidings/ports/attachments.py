@@ -123,8 +123,8 @@ class PartReader(Protocol):
 
     async def read_into(self, start: int, buffer: bytearray | memoryview) -> int | None:
         """Fill a buffer with the bytes of the part from `start` on; return their number, or None if
-        there is no such part. The number is smaller than the buffer only where the part ends, or
-        where nobody reads on.
+        there is no such part. The number is smaller than the buffer only at the end of the part,
+        or at the place up to which it was opened.
 
         Raises:
             StoreUnavailable: The part cannot be read now.
@@ -155,8 +155,7 @@ class Blobs(Protocol):
         ...
 
     def part(self, attachment_id: str, name: str, stop: int) -> AbstractContextManager[PartReader]:
-        """Open a part that is read piece by piece, and of which nobody reads what begins at `stop`
-        or after it."""
+        """Open a part that is read piece by piece, at most up to `stop`."""
         ...
 
     async def names(self, attachment_id: str) -> list[str]:

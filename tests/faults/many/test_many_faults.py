@@ -122,6 +122,7 @@ def no_exceptions(fleet: Fleet) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_nothing_is_lost_or_leaked_whatever_fails(
     tmp_path: Path,
     say: Say,
