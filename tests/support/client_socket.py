@@ -10,6 +10,7 @@ import msgspec
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from tests.support.waiting import WAIT_SECONDS, until
+from tidings_client.tcp import TcpConnection
 
 Frame = dict[str, Any]
 
@@ -51,7 +52,8 @@ class Socket:
 
     async def open(self) -> None:
         """Open the socket without sending a frame."""
-        await ws_connect(lambda: _Ear(self), self._url)
+        tcp = TcpConnection()
+        await tcp.run(ws_connect(lambda: _Ear(self), self._url, socket_factory=tcp.connect))
 
     async def drop(self) -> None:
         """Drop the connection without a close frame."""

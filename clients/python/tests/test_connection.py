@@ -2,6 +2,7 @@
 """The socket: frames in pieces, and every way in which it can end."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
 
 from tidings_client import Backoff, Client, ClientStopped, Disconnected
 from tidings_client.backoff import Ended, Stop
-from tidings_client.connection import Connection, TurnedAway
+from tidings_client.connection import CONNECT_SECONDS_MAX, Connection, TurnedAway
 from tidings_client.frames import Bye, Hello, Pong, ServerFrame, encode
 
 Act = Callable[[WSTransport], None]
@@ -123,6 +124,43 @@ async def test_whoever_does_not_shake_hands_is_no_server(answer: bytes) -> None:
             )
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+async def test_a_handshake_that_is_given_up_leaves_no_connection(scheme: str) -> None:
+    """The server would count it as one of the user's until it gives up waiting for a hello."""
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        asked.set()
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    async with server, asyncio.timeout(60):
+        url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        opening = asyncio.create_task(Connection(lambda _: None).open(url))
+        await asked.wait()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        async with asyncio.timeout(CONNECT_SECONDS_MAX / 2):  # before picows gives up by itself
+            await ended.wait()
+
+
+async def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def addresses(host: str, port: int, **_: object) -> list[object]:
+        nobody, there = ("127.0.0.2", port), ("127.0.0.1", port)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", at) for at in (nobody, there)]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+    server = await ws_create_server(lambda _: Peer(closing(1000)), "127.0.0.1", 0)
+    connection = Connection(lambda _: None)
+    await connection.open(f"ws://two.example:{server.sockets[0].getsockname()[1]}/")
+    await connection.close()
+    server.close()
 
 
 async def test_nobody_is_there() -> None:

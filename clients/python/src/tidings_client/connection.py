@@ -20,6 +20,7 @@ from picows import (
 
 from tidings_client.backoff import PAUSE_SECONDS_MAX, WORDS, Close, Ended, retry_after_seconds
 from tidings_client.frames import Bye, ClientFrame, ServerFrame, decode, encode
+from tidings_client.tcp import TcpConnection
 
 CONNECT_SECONDS_MAX: Final = 15.0
 CLOSE_SECONDS_MAX: Final = 2.0
@@ -60,18 +61,21 @@ class Connection(WSListener):
             TurnedAway: The server, or a proxy before it, refuses the socket for now.
             OSError: There was no answer, or not from a WebSocket server.
         """
+        tcp = TcpConnection()
+        # Follow no redirects, because the token is only for the named server.
+        handshake = ws_connect(
+            lambda: self,
+            url,
+            ssl_context=ssl_context,
+            max_redirects=0,
+            max_frame_size=FRAME_BYTES_MAX,
+            websocket_handshake_timeout=CONNECT_SECONDS_MAX,
+            logger_name=_picows_log,
+            socket_factory=tcp.connect,
+        )
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                # Follow no redirects, because the token is only for the named server.
-                await ws_connect(
-                    lambda: self,
-                    url,
-                    ssl_context=ssl_context,
-                    max_redirects=0,
-                    max_frame_size=FRAME_BYTES_MAX,
-                    websocket_handshake_timeout=CONNECT_SECONDS_MAX,
-                    logger_name=_picows_log,
-                )
+                await tcp.run(handshake)
         except TimeoutError:
             raise OSError("no answer in time") from None
         except WSHandshakeError as error:

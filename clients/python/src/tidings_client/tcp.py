@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TCP connection under a socket, which is closed if the handshake is cancelled.
+
+picows leaves the connection open in that case. It would count as a connection of the user until the
+server gives up waiting for the first frame.
+"""
+
+import asyncio
+import socket
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from picows import WSParsedURL
+
+
+class TcpConnection:
+    """Connects to the host of a URL, and runs one handshake over that connection."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+
+    async def connect(self, url: WSParsedURL) -> socket.socket:
+        """Connect to the first address of the host that accepts.
+
+        Raises:
+            OSError: The host is unknown, or none of its addresses accepts.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+        failure = OSError(f"{url.host} has no address")
+        for family, kind, protocol, _, address in found:
+            try:
+                self._socket = await _connected(socket.socket(family, kind, protocol), address)
+            except OSError as error:
+                failure = error
+            else:
+                return self._socket
+        raise failure
+
+    async def run(self, handshake: Coroutine[Any, Any, object]) -> None:
+        """Wait for a handshake that uses this connection; if cancelled, close the connection."""
+        running = asyncio.ensure_future(handshake)
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._socket is None:
+                running.cancel()
+            else:
+                with suppress(OSError):  # it is closed already
+                    self._socket.shutdown(socket.SHUT_RDWR)
+            await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # it was looked at, so asyncio does not report it
+            raise
+
+
+async def _connected(made: socket.socket, address: Any) -> socket.socket:  # noqa: ANN401 - by family
+    made.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(made, address)
+    except BaseException:
+        made.close()
+        raise
+    return made
