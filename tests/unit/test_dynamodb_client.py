@@ -192,6 +192,19 @@ async def test_a_store_that_is_not_there_is_unavailable(monkeypatch: pytest.Monk
             await nowhere.get(patterns.READ_ENTRY, ENTRY)
 
 
+async def test_why_a_request_was_given_up_is_logged_now_and_then(
+    dynamo: Dynamo, proxy: DynamoProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    throttled = {"__type": ERROR + "ThrottlingException"}
+    proxy.plan("GetItem", *[throttled] * 2 * retrying.ATTEMPTS_MAX)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await dynamo.get(patterns.READ_ENTRY, ENTRY)
+    (line,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "ThrottlingException" in line.getMessage()
+    assert vars(line)["pattern"] == patterns.READ_ENTRY.name
+
+
 async def test_without_credentials_aws_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
         monkeypatch.delenv(name, raising=False)

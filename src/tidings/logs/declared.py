@@ -113,6 +113,11 @@ ACTIONS: Final[dict[str, Action]] = {
     "store_refuses": Action(
         "DynamoDB refuses requests, for example for lack of a permission.", ("code", "pattern")
     ),
+    "store_unavailable": Action(
+        "A request to DynamoDB was given up, after retries; the message says why. Its caller got "
+        "503. At most every 10 seconds.",
+        ("pattern",),
+    ),
     "write_failed": Action("An unexpected error undid one write. Its sender got 503."),
     "prepare_failed": Action("An unexpected error prevented a write. Its sender got 503."),
     "run_failed": Action("An unexpected error prevented the append of some entries."),

@@ -52,6 +52,8 @@ _CONFLICTED: Final = frozenset({"TransactionConflictException", "ReplicatedWrite
 log = logging.getLogger("tidings.dynamodb")
 
 BACKGROUND_MAX: Final = 16
+LOG_SECONDS_MIN: Final = 10.0
+"""Minimum interval between log messages about requests without an answer."""
 _MISTAKES: Final = frozenset({"ValidationException", "ValidationError", "SerializationException"})
 
 
@@ -141,6 +143,7 @@ class Calls:
         self._transport = transport
         self._record = record
         self._scheduler = RequestScheduler(connections, retrying, chance)
+        self._logged_at = -LOG_SECONDS_MIN
 
     async def call(
         self,
@@ -176,10 +179,24 @@ class Calls:
                 extra={"action": "store_refuses", "code": rejected.code, "pattern": pattern.name},
             )
             raise StoreUnavailable from rejected
+        except StoreUnavailable as unavailable:
+            self._warn(pattern, unavailable)
+            raise
         finally:
             declared.store_seconds.of[pattern.name].observe(monotonic() - began)
         self._note(pattern, tables, request, answer)
         return answer
+
+    def _warn(self, pattern: Pattern, unavailable: StoreUnavailable) -> None:
+        """Log why a request was given up; during an outage, only some of them."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= LOG_SECONDS_MIN:
+            self._logged_at = now
+            log.warning(
+                "a request to the store was given up: %r",
+                unavailable.__cause__,
+                extra={"action": "store_unavailable", "pattern": pattern.name},
+            )
 
     async def pause_before_rest(self, attempt: int) -> None:
         """Wait before repeating the part of a batch that the store did not process.
