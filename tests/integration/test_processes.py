@@ -2,10 +2,11 @@
 """One server as several processes: the owner with the store, and fronts with the sockets."""
 
 import asyncio
+import fcntl
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.integration.cores import all_of
+from tests.integration.cores import all_of, open_deployment
 from tests.integration.socket_town import closed_with, friends, told, until_entries
 from tests.support.cluster import ROOT_KEY, Services, many_processes
 from tests.support.device import Device
@@ -23,6 +24,9 @@ from tests.support.many_processes import FRONTS, ManyProcesses, children_of
 from tests.support.people import Town
 from tests.support.server import NO_LIMITS, ServerProcess
 from tests.support.waiting import WAIT_SECONDS, until
+from tidings.data_folder import LOCK
+from tidings.model.blocks import Block
+from tidings.model.ids import user_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -132,6 +136,41 @@ async def test_a_block_ends_on_a_socket_that_was_opened_during_it(town: Town) ->
         await until_entries(device, chat, 3)
         before, after = told(device, "entry", chat=chat, kind="message")
         assert ("content" in before, "content" in after) == (False, True)
+
+
+def is_free(data: Path) -> bool:
+    """Whether no process holds the lock of a data folder."""
+    with (data / LOCK).open() as lock, suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+async def test_a_block_of_an_owner_that_died_before_it_told_of_it_is_in_force(
+    server: ManyProcesses, town: Town
+) -> None:
+    chat, (ann, ben) = await friends(town, "ann", "ben")
+    async with ann.device() as device:
+        dead = server.owner
+        assert dead is not None
+        os.kill(server.pid, signal.SIGSTOP)  # the supervisor must not start another owner yet
+        os.kill(dead, signal.SIGKILL)
+        await until(lambda: is_free(server.data))
+        async with open_deployment(server.data) as stored:
+            user, other = (user_key(town.tenant, one.user_id) for one in (ann, ben))
+            block = Block(user=user, blocked=other, created_at=stored.clock.now())
+            await stored.core.store.blocks.put(block)
+        os.kill(server.pid, signal.SIGCONT)
+        await until(lambda: server.owner not in (None, dead))
+        await server.start()
+
+        async def is_hidden() -> bool:
+            sent = await ben.send(chat)
+            await until_entries(device, chat, sent["sequence"])
+            return "content" not in told(device, "entry", chat=chat, kind="message")[-1]
+
+        await until(is_hidden)
+        assert device.closes == [], "it is the same socket"
 
 
 async def test_a_signal_to_stop_lets_everybody_go(tmp_path: Path) -> None:

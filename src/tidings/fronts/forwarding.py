@@ -142,3 +142,16 @@ class FrontConnection(Connection):
             for chat, received in self.progress.confirmed():
                 self._context.receipts.note(Move(user, chat, received, 0, now))
         self.requests.repeat()
+
+    async def reload_blocked(self) -> None:
+        """Ask the owner whom the user blocks, unless the owner tells of a change meanwhile.
+
+        Raises:
+            Refusal: The owner cannot tell.
+        """
+        user, before = self.conversation.user, self.conversation.blocked
+        if user is None:
+            return
+        found = await self._context.blocked_of(user)
+        if self.conversation.blocked is before:
+            self.set_blocked(found)

@@ -43,13 +43,14 @@ from tidings.gateway.http.handshake import make_socket_protocol
 from tidings.gateway.looking import ConnectedDevices
 from tidings.gateway.registration import HeadReconciler
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import Refusal
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 
 log = logging.getLogger("tidings.fronts")
 
 PASSED_AT_ONCE: Final = 64
+ASKED_AT_ONCE: Final = 64
 
 GatewayAnswers = Mapping[str, Callable[[bytes], bytes]]
 """What a gateway answers about its memory, by subject."""
@@ -168,15 +169,23 @@ class Front:
         self._owner.attach(link)
         for connection, _ in open_connections:
             connection.resume()
-            if connection.erasures is not None:
-                self._tasks.start(self._tell_erasures(connection, connection.erasures))
+        self._tasks.start(self._tell_missed([connection for connection, _ in open_connections]))
         self._reconciler.request(is_thorough=True)
 
-    async def _tell_erasures(self, connection: FrontConnection, place: int) -> None:
-        asked = connection.socket, place, self._context.epoch
+    async def _tell_missed(self, connections: list[FrontConnection]) -> None:
+        """Apply changes that the last owner stored, but died before it told this front of them."""
+        for first in range(0, len(connections), ASKED_AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for connection in connections[first : first + ASKED_AT_ONCE]:
+                    group.create_task(self._tell_missed_by(connection))
+
+    async def _tell_missed_by(self, connection: FrontConnection) -> None:
         try:
-            await self._owner.ask(questions.TELL_ERASURES, *asked)
-        except StoreUnavailable:
+            await connection.reload_blocked()
+            if connection.erasures is not None:
+                asked = connection.socket, connection.erasures, self._context.epoch
+                await self._owner.ask(questions.TELL_ERASURES, *asked)
+        except Refusal:
             connection.close(Close.OVERLOADED)
 
     def _end(self) -> None:
