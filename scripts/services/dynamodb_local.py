@@ -3,8 +3,9 @@
 
 import sqlite3
 import tarfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import ClassVar, Final
 
 from scripts.services import json_protocol
@@ -22,6 +23,9 @@ SHA512: Final = (
 
 _DATABASE: Final = "shared-local-instance.db"
 _LOCKED_SECONDS_MAX: Final = 60.0
+_COPY_SECONDS: Final = 10.0
+_COPIES_AT_ONCE: Final = 20
+_FRAMES_FEW: Final = 10_000
 # For each request to a table with a stream, DynamoDB Local looks for the first record of that
 # stream, and for each write to any table for its stream and the shard of that. Without these
 # indexes it reads the records of all older streams, deleted ones included.
@@ -31,10 +35,8 @@ CREATE INDEX IF NOT EXISTS sm_by_table ON sm (TableName, CreationDateTime);
 CREATE INDEX IF NOT EXISTS ss_by_stream ON ss (StreamID);
 """
 
-# DynamoDB Local contains an old SQLite, which by default caches 2 MB. For a page that is not in the
-# cache it searches the whole write-ahead log, which grows as long as there are requests. These
-# settings are stored in the file, which it opens afterwards: a cache of up to 256 MB, and fewer
-# writes for each commit.
+# These settings are stored in the file, which DynamoDB Local opens afterwards: larger pages and a
+# larger cache than its old SQLite has by default, and fewer writes for each commit.
 _SETTINGS: Final = """
 PRAGMA page_size = 2048;
 PRAGMA default_cache_size = 131072;
@@ -83,6 +85,7 @@ class DynamoDBLocal(ServiceProcess):
     ) -> None:
         super().__init__(folder, port, guarded=guarded)
         self.is_durable = durable
+        self._ended = Event()
 
     @property
     def address(self) -> str:
@@ -116,6 +119,14 @@ class DynamoDBLocal(ServiceProcess):
         super().start()
         if self.is_durable:
             self._execute(_INDEXES)
+            self._ended = Event()
+            path = self.folder / _DATABASE
+            Thread(target=_keep_log_short, args=(path, self._ended), daemon=True).start()
+
+    def kill(self) -> None:
+        """Kill the process with SIGKILL."""
+        self._ended.set()
+        super().kill()
 
     def _execute(self, script: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -127,6 +138,27 @@ class DynamoDBLocal(ServiceProcess):
         """Return whether the service can list its tables."""
         headers = {"Authorization": _AUTHORIZATION}
         return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", headers)
+
+
+def _keep_log_short(path: Path, ended: Event) -> None:
+    while not ended.wait(_COPY_SECONDS):
+        with suppress(sqlite3.Error):  # the file is locked, or was deleted
+            shorten_log(path)
+
+
+def shorten_log(path: Path) -> None:
+    """Let the next write to a database start its write-ahead log anew, if the log is long.
+
+    That is possible in a moment in which the whole log has been copied into the database. Without a
+    pause between the requests, DynamoDB Local never finds one. Its old SQLite searches the whole
+    log for a page that it reads; after hundreds of thousands of requests it did a sixth of the
+    work.
+    """
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as database:
+        for _ in range(_COPIES_AT_ONCE):
+            [(_, frames, _)] = database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if frames < _FRAMES_FEW:
+                return
 
 
 def _build(folder: Path) -> None:

@@ -2,8 +2,10 @@
 """Services as processes: they end when they should, and only those end that are ours."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,6 +13,7 @@ import pytest
 
 from scripts.services import __main__ as services
 from scripts.services import running
+from scripts.services.dynamodb_local import shorten_log
 from scripts.services.process import HOST, ServiceDied, ServiceProcess, free_port
 from tests.support.waiting import until
 
@@ -193,3 +196,21 @@ def test_without_a_service_its_tests_are_skipped_aloud_or_fail_where_all_must_ru
     )
     assert "NOT TESTED: all that needs DynamoDB Local: `java` is not installed" in ended.stdout
     assert ended.returncode == code
+
+
+def test_a_long_write_ahead_log_is_started_anew(tmp_path: Path) -> None:
+    path = tmp_path / "tables.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as service:
+        service.execute("PRAGMA page_size = 512")
+        service.execute("PRAGMA journal_mode = WAL")
+        service.execute("PRAGMA wal_autocheckpoint = 0")  # as if there was never time for it
+        service.execute("CREATE TABLE items (item)")
+
+        def write(pages: int) -> int:
+            service.execute("INSERT INTO items VALUES (zeroblob(?))", (pages * 512,))
+            return (tmp_path / "tables.db-wal").stat().st_size
+
+        long = write(12_000)
+        shorten_log(path)
+        assert write(6_000) == long, "the log has room, because it began anew"
+        assert write(12_000) > long
