@@ -48,7 +48,7 @@ async def stop_producer(producer: Any) -> None:  # noqa: ANN401 - the library ha
     except TimeoutError:
         # The producer still waits for unsent events, and would try to send them forever.
         await producer._sender.close()
-        await producer.client.close()
+        await _close_client(producer.client)
     except (KafkaError, OSError):
         pass
 
@@ -64,7 +64,17 @@ async def stop_consumer(consumer: Any) -> None:  # noqa: ANN401
             await consumer._coordinator._stop_heartbeat_task()
             await consumer._coordinator._stop_commit_offsets_refresh_task()
             await consumer._fetcher.close()
-        await consumer._client.close()
+        await _close_client(consumer._client)
+
+
+async def _close_client(client: Any) -> None:  # noqa: ANN401
+    """Close every connection of a client, even if closing them was cancelled before."""
+    try:
+        await client.close()
+    except asyncio.CancelledError:
+        # The library waits for futures, and those that were cancelled stay cancelled.
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
 
 
 @dataclass(frozen=True, slots=True)
