@@ -3,16 +3,18 @@
 
 import asyncio
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
+from picows import WSFrame, WSListener, WSMsgType, WSParsedURL, WSTransport, ws_create_server
 
 from tidings_client import Backoff, Client, ClientStopped, Disconnected
 from tidings_client.backoff import Ended, Stop
 from tidings_client.connection import CONNECT_SECONDS_MAX, Connection, TurnedAway
 from tidings_client.frames import Bye, Hello, Pong, ServerFrame, encode
+from tidings_client.tcp import TcpConnection
 
 Act = Callable[[WSTransport], None]
 
@@ -148,6 +150,30 @@ async def test_a_handshake_that_is_given_up_leaves_no_connection(scheme: str) ->
             await opening
         async with asyncio.timeout(CONNECT_SECONDS_MAX / 2):  # before picows gives up by itself
             await ended.wait()
+
+
+async def test_a_server_that_dies_after_it_accepted_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[socket.socket] = []
+    connect = TcpConnection.connect
+
+    async def connect_and_reset(tcp: TcpConnection, url: WSParsedURL) -> socket.socket:
+        made.append(await connect(tcp, url))
+        accepted, _ = listening.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()  # resets the connection
+        listening.close()
+        while made[0].getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+            await asyncio.sleep(0)
+        return made[0]
+
+    monkeypatch.setattr(TcpConnection, "connect", connect_and_reset)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"ws://127.0.0.1:{listening.getsockname()[1]}/"
+        with pytest.raises(OSError):
+            await Connection(lambda _: None).open(url)
+    assert made[0].fileno() == -1
 
 
 async def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

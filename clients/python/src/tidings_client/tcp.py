@@ -14,6 +14,24 @@ from typing import Any
 from picows import WSParsedURL
 
 
+class _Connected(socket.socket):
+    """A socket that counts as connected also after the server has reset it.
+
+    picows connects a socket that has no peer. It would connect one again that was reset a moment
+    ago, and leave it open if that fails. Taken as connected, it is read, fails, and is closed.
+    """
+
+    peer: Any = None
+
+    def getpeername(self) -> Any:  # noqa: ANN401 - by family
+        try:
+            return super().getpeername()
+        except OSError:
+            if self.peer is None:
+                raise
+            return self.peer
+
+
 class TcpConnection:
     """Connects to the host of a URL, and runs one handshake over that connection."""
 
@@ -31,7 +49,7 @@ class TcpConnection:
         failure = OSError(f"{url.host} has no address")
         for family, kind, protocol, _, address in found:
             try:
-                self._socket = await _connected(socket.socket(family, kind, protocol), address)
+                self._socket = await _connected(_Connected(family, kind, protocol), address)
             except OSError as error:
                 failure = error
             else:
@@ -55,11 +73,12 @@ class TcpConnection:
             raise
 
 
-async def _connected(made: socket.socket, address: Any) -> socket.socket:  # noqa: ANN401 - by family
+async def _connected(made: _Connected, address: Any) -> socket.socket:  # noqa: ANN401 - by family
     made.setblocking(False)
     try:
         await asyncio.get_running_loop().sock_connect(made, address)
     except BaseException:
         made.close()
         raise
+    made.peer = address
     return made
