@@ -279,7 +279,7 @@ export class ChatView extends View {
   async #loadReceipts() {
     const record = this.#core.views.chats.record(this.id);
     if (!record || record.member_count > 64) return;
-    const { data } = await this.#core.rest.request("GET", `/v1/chats/${this.id}/receipts`);
+    const { data } = await this.#core.request("GET", `/v1/chats/${this.id}/receipts`);
     for (const { user_id, delivered, read } of data) this.receipt(user_id, delivered, read);
   }
 
@@ -373,7 +373,7 @@ export class ChatView extends View {
    * @param {unknown} [body]
    */
   #request(method, path, body) {
-    return this.#core.rest.request(method, `/v1/chats/${this.id}/messages/${path}`, body);
+    return this.#core.request(method, `/v1/chats/${this.id}/messages/${path}`, body);
   }
 }
 

@@ -87,8 +87,7 @@ export class ChatsView extends View {
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
   async #load(cursor) {
     const path = `/v1/chats?limit=${PAGE_CHATS}${cursor}`;
-    const { data, next_cursor } = await this.#core.rest.request("GET", path);
-    if (!this.#core.user) return; // signed out meanwhile
+    const { data, next_cursor } = await this.#core.request("GET", path);
     if (cursor || this.#cursor === undefined) this.#cursor = next_cursor;
     this.take(data);
     // The list has ended, and did not replace a kept record: the user has left that chat.
@@ -148,7 +147,7 @@ export class ChatsView extends View {
    */
   async #create(body) {
     const key = { "idempotency-key": crypto.randomUUID() };
-    const record = await this.#core.rest.request("POST", "/v1/chats", body, key);
+    const record = await this.#core.request("POST", "/v1/chats", body, key);
     this.#put([record]);
     return record;
   }
@@ -161,7 +160,7 @@ export class ChatsView extends View {
    * @param {object} body
    */
   async set(chat, setting, body) {
-    await this.#core.rest.request("PUT", `/v1/chats/${chat}/${setting}`, body);
+    await this.#core.request("PUT", `/v1/chats/${chat}/${setting}`, body);
     this.stale(chat);
   }
 
@@ -238,7 +237,7 @@ export class ChatsView extends View {
     this.#stale.clear();
     for (const chat of chats) {
       try {
-        this.#put([await this.#core.rest.request("GET", `/v1/chats/${chat}`)]);
+        this.#put([await this.#core.request("GET", `/v1/chats/${chat}`)]);
       } catch (/** @type {any} */ error) {
         if (error.status === 404) this.forgotten(chat);
       }

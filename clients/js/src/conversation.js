@@ -263,12 +263,12 @@ export class Conversation {
    * @param {number} now
    */
   #welcome(frame, now) {
-    if (this.user !== null && this.user !== frame.user) throw new WrongUser();
+    if (this.user && this.user !== frame.user) throw new WrongUser();
     const isNew = frame.epoch !== this.epoch;
     if (isNew) {
       // A restored server may use the ids of notifications again.
       this.#inboxes = new InboxEvents();
-      if (this.epoch !== null) {
+      if (this.epoch) {
         this.#view.restarted();
         this.#receipts = new Receipts([]);
       }

@@ -43,6 +43,8 @@ export class Core {
   #starting = /** @type {Promise<void> | null} */ (null);
   /** Number of times that the client was stopped. */
   #runs = 0;
+  /** What requests of views belong to; null while the user is signed out. @type {object | null} */
+  #session = {};
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #sweeping;
   /** Erasures whose content may still be on its way. @type {Erased[]} */
@@ -106,6 +108,7 @@ export class Core {
     const run = this.#runs;
     const saved = await this.#storage.load();
     if (this.#runs !== run) return; // stopped meanwhile
+    this.#session ??= {};
     this.#meta = saved.meta;
     this.user = saved.meta.user;
     this.#error = null;
@@ -192,7 +195,7 @@ export class Core {
     this.#end();
     this.sending.forget();
     for (const part of [this.cache.ranges, this.drafts, this.views]) part.clear();
-    this.user = null;
+    this.user = this.#session = null;
     this.#erasures = [];
     await this.#journal.drop();
     await this.#storage.wipe();
@@ -284,10 +287,7 @@ export class Core {
     };
   }
 
-  /**
-   * @param {string} chat
-   * @param {number} start
-   */
+  /** @param {string} chat @param {number} start */
   #restarted(chat, start) {
     this.cache.drop(chat);
     this.broadcast({ op: "resync", chat, head: start - 1 });
@@ -336,10 +336,7 @@ export class Core {
     return this.#conversation?.at(chat);
   }
 
-  /**
-   * @param {string} chat
-   * @param {number} [head]
-   */
+  /** @param {string} chat @param {number} [head] */
   follow(chat, head) {
     this.#conversation?.follow(chat, head);
   }
@@ -356,16 +353,21 @@ export class Core {
     });
   }
 
+  /** Ask for a view; reject if the user is signed out, or signs out before the answer. */
+  async request(/** @type {Parameters<Rest["request"]>} */ ...given) {
+    const session = this.#session;
+    const answer = session && (await this.rest.request(...given));
+    if (session && session === this.#session) return answer;
+    throw new SignedOut();
+  }
+
   /** @param {string} chat */
   chatChanged(chat) {
     this.views.changed(chat);
     this.state.changed();
   }
 
-  /**
-   * @param {string} chat
-   * @param {number} sequence
-   */
+  /** @param {string} chat @param {number} sequence */
   read(chat, sequence) {
     if (!this.#conversation?.read(chat, sequence)) return;
     this.#journal.changes.reads.set(chat, sequence);
@@ -378,10 +380,7 @@ export class Core {
     this.#conversation?.typing(chat, this.clock.now());
   }
 
-  /**
-   * @param {string} chat
-   * @param {string} text
-   */
+  /** @param {string} chat @param {string} text */
   draft(chat, text) {
     if (text) this.drafts.set(chat, text);
     else this.drafts.delete(chat);

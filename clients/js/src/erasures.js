@@ -27,8 +27,7 @@ export async function erasedBy({ salt = "", authors = [] }, senders) {
   for (const sender of senders) {
     const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(sender));
     const name = new DataView(digest).getBigUint64(0).toString(16).padStart(16, "0");
-    const end = before.get(name);
-    if (end !== undefined) ends.set(sender, end);
+    ends.set(sender, before.get(name) ?? -1);
   }
-  return (row) => row.at <= (ends.get(row.sender) ?? -1);
+  return (row) => row.at <= /** @type {number} */ (ends.get(row.sender));
 }

@@ -81,7 +81,7 @@ export class InboxView extends View {
       news = this.#news;
       const [list, counts] = await Promise.all([
         this.#list(""),
-        this.#core.rest.request("GET", `${this.#path}/unread`),
+        this.#core.request("GET", `${this.#path}/unread`),
       ]);
       this.#items = new Map();
       this.#isLoaded = true;
@@ -105,13 +105,13 @@ export class InboxView extends View {
 
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
   #list(cursor) {
-    return this.#core.rest.request("GET", `${this.#path}/notifications?limit=${PAGE}${cursor}`);
+    return this.#core.request("GET", `${this.#path}/notifications?limit=${PAGE}${cursor}`);
   }
 
   /** @param {string[]} ids */
   async read(ids) {
     const at = new Date(this.#core.clock.wall()).toISOString();
-    this.#mark(await this.#core.rest.request("PUT", `${this.#path}/read`, { ids }), ids, at);
+    this.#mark(await this.#core.request("PUT", `${this.#path}/read`, { ids }), ids, at);
   }
 
   /** Mark all notifications that are shown now as read. */
@@ -120,7 +120,7 @@ export class InboxView extends View {
     const newest = this.snapshot().notifications[0];
     if (!newest) return;
     const before = new Date(Date.parse(newest.received_at) + 1).toISOString();
-    this.#mark(await this.#core.rest.request("PUT", `${this.#path}/read`, { before }), ids, before);
+    this.#mark(await this.#core.request("PUT", `${this.#path}/read`, { before }), ids, before);
   }
 
   /**

@@ -126,8 +126,11 @@ export class Keeper {
     } catch (error) {
       return this.#fail(error);
     }
-    if (frame.op === "welcome") this.#heartbeatMs = frame.heartbeat_ms;
-    if (frame.op === "pong" || frame.op === "welcome") this.#arm();
+    if (frame.op === "welcome") {
+      this.#heartbeatMs = frame.heartbeat_ms;
+      this.#arm();
+    }
+    if (frame.op === "pong") this.#arm();
     if (frame.op === "live") this.#become("live");
   }
 

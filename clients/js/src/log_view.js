@@ -44,7 +44,7 @@ class ChatState {
   }
 
   get isBehind() {
-    return this.restartHead !== null || (this.have !== null && this.seen > this.have);
+    return this.restartHead !== null || this.seen > (this.have ?? Infinity);
   }
 }
 
@@ -167,7 +167,7 @@ export class LogView {
         ...this.#apply(chat, entry),
       ];
     }
-    if (chat.have !== null && entry.sequence <= chat.have) return [];
+    if (entry.sequence <= (chat.have ?? 0)) return [];
     if (this.#isNext(chat, entry.sequence)) return this.#apply(chat, entry);
     this.#keepAhead(chat, entry);
     this.#look(chat);
@@ -183,7 +183,7 @@ export class LogView {
    */
   takeOwn(entry) {
     const chat = this.#chat(entry.chat);
-    if (chat.have !== null && entry.sequence <= chat.have) return [];
+    if (entry.sequence <= (chat.have ?? 0)) return [];
     if (this.#isNext(chat, entry.sequence)) return this.take(entry);
     this.#keepAhead(chat, entry);
     this.told(entry.chat, entry.sequence);
@@ -271,8 +271,7 @@ export class LogView {
     if (!chat) return [];
     /** @type {Step[]} */
     const steps = [];
-    if (want.before !== undefined)
-      steps.push(this.#restart(chat, entries[0]?.sequence ?? head + 1));
+    if (want.before) steps.push(this.#restart(chat, entries[0]?.sequence ?? head + 1));
     if (chat.restartHead === null) {
       for (const entry of entries) {
         if (this.#isNext(chat, entry.sequence)) steps.push(...this.#apply(chat, entry));

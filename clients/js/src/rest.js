@@ -34,15 +34,15 @@ export class Rest {
    * @returns {Promise<any>}
    */
   async request(method, path, body, headers = {}) {
-    const init = /** @type {RequestInit} */ ({ method, body: JSON.stringify(body) });
     let trouble = "";
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const token = this.#tokens.current();
       const authorization = `Bearer ${await token}`;
       const all = { ...headers, authorization, "content-type": "application/json" };
+      const init = { method, body: JSON.stringify(body), headers: all };
       let wait = 0;
       try {
-        const answer = await this.#fetch(this.#url + path, { ...init, headers: all });
+        const answer = await this.#fetch(this.#url + path, init);
         if (answer.ok) return answer.status === 204 ? null : await answer.json();
         const { code = "", detail = "" } = await answer.json().catch(() => ({}));
         const { status } = answer;

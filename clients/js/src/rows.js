@@ -69,19 +69,28 @@ const GONE = /** @type {const} */ (["redacted", "expired", "erased", "blocked"])
  * @returns {Row}
  */
 export function rowOf(entry, asOf) {
-  const { created_at, client_message_id, content_type, expires_at, edited_at, ...rest } = entry;
-  const { reply_to, reply_count, reactions, ...same } = rest;
+  const {
+    created_at,
+    client_message_id: id,
+    content_type: contentType,
+    expires_at,
+    edited_at,
+    reply_to: replyTo,
+    reply_count: replyCount,
+    reactions,
+    ...same
+  } = entry;
   /** @type {(at: any) => any} */
   const time = (at) => at && Date.parse(at);
   return {
     ...same,
     at: time(created_at),
-    id: client_message_id,
-    contentType: content_type,
+    id,
+    contentType,
     expiresAt: time(expires_at),
     editedAt: time(edited_at),
-    replyTo: reply_to,
-    ...(asOf && { reactions, replyCount: reply_count }),
+    replyTo,
+    ...(asOf && { reactions, replyCount }),
     gone: GONE.find((why) => entry[why]),
     asOf: asOf ?? entry.sequence,
   };
@@ -111,7 +120,7 @@ export function patched(row, entry) {
   }
   const asOf = entry.sequence;
   if (entry.reply_to) return { ...row, replyCount: (row.replyCount ?? 0) + 1, asOf };
-  if (entry.emoji === undefined) return row;
+  if (!entry.emoji) return row;
   const { [entry.emoji]: count = 0, ...reactions } = row.reactions ?? {};
   const now = count + (entry.kind === "reacted" ? 1 : -1);
   if (now > 0) reactions[entry.emoji] = now;

@@ -8,6 +8,7 @@
  * memory.
  */
 
+import { inTime } from "./in_time.js";
 import { patched, targetOf } from "./rows.js";
 
 /** @typedef {import("./frames.js").Outgoing} Outgoing */
@@ -101,14 +102,24 @@ const storageOf = (kind, run, wipe, close) => ({
   load: () =>
     run(async (store) => {
       const found = await store("meta").get("meta");
-      const meta = found ?? { user: null, epoch: null, device: newDevice(), erasures: 0 };
+      const meta = found ?? {
+        user: null,
+        epoch: null,
+        device: `web-${crypto.randomUUID().slice(0, 8)}`,
+        erasures: 0,
+      };
       if (!found) store("meta").put("meta", meta);
       const [ranges, outbox, drafts, reads] = /** @type {[Pairs, Pairs, Pairs, Pairs]} */ (
         await Promise.all(LISTS.map((name) => store(name).all()))
       );
       const values = (/** @type {Pairs} */ pairs) => pairs.map(([, value]) => value);
-      const messages = values(outbox).sort((a, b) => a.createdAt - b.createdAt);
-      return { meta, ranges: values(ranges), outbox: messages, drafts, reads };
+      return {
+        meta,
+        ranges: values(ranges),
+        outbox: values(outbox).sort((a, b) => a.createdAt - b.createdAt),
+        drafts,
+        reads,
+      };
     }),
   save: (changes) =>
     run(async (store) => {
@@ -135,8 +146,6 @@ const storageOf = (kind, run, wipe, close) => ({
     }),
   sweep: (change) => run((store) => store("rows").walk(change)),
 });
-
-const newDevice = () => `web-${crypto.randomUUID().slice(0, 8)}`;
 
 /**
  * Return a storage that lasts as long as the page.
@@ -188,7 +197,7 @@ export function memory() {
 const done = (request) =>
   new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    request.onerror = reject;
   });
 
 /**
@@ -206,10 +215,10 @@ const storeOf = (store) => ({
     new Promise((resolve, reject) => {
       const part = before ? IDBKeyRange.bound([chat, 0], [chat, before], false, true) : null;
       const request = store.openCursor(part, "prev");
-      request.onerror = () => reject(request.error);
+      request.onerror = reject;
       request.onsuccess = () => {
         const cursor = request.result;
-        const next = cursor ? visit(cursor.value) : false;
+        const next = cursor && visit(cursor.value);
         if (!cursor || next === false) return resolve();
         if (!next) cursor.delete();
         else if (next !== cursor.value) cursor.update(next);
@@ -244,7 +253,7 @@ export function indexedDb(name = "tidings") {
   const shut = async () => {
     const closing = opening;
     opening = null; // whoever comes now opens it again
-    (await closing?.catch(() => null))?.close();
+    await closing?.then((database) => database.close()).catch(() => {});
   };
   return storageOf(
     "indexeddb",
@@ -252,7 +261,7 @@ export function indexedDb(name = "tidings") {
       const transaction = (await open()).transaction(STORES, "readwrite");
       const ended = new Promise((resolve, reject) => {
         transaction.oncomplete = resolve;
-        transaction.onabort = () => reject(transaction.error);
+        transaction.onabort = reject;
       });
       ended.catch(() => {}); // reported below, unless the work fails first
       const result = await work((store) => storeOf(transaction.objectStore(store)));
@@ -263,12 +272,13 @@ export function indexedDb(name = "tidings") {
       await shut();
       await done(indexedDB.deleteDatabase(name));
     },
-    () => shut(),
+    shut,
   );
 }
 
 /**
- * Return a storage that uses another one until it fails, then memory.
+ * Return a storage that uses another one until it fails or does not answer, then memory. A
+ * transaction of a database that the browser deletes may never end.
  *
  * @param {Storage} first
  * @param {() => void} onChange - Called when the storage has failed.
@@ -285,7 +295,7 @@ export function reserve(first, onChange) {
     async (...given) => {
       const used = /** @type {any} */ (storage);
       try {
-        return await used[name](...given);
+        return await inTime(used[name](...given));
       } catch (error) {
         if (used.kind === "memory") throw error;
         if (storage === used) {

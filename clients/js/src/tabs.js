@@ -143,7 +143,7 @@ export class Tabs {
 
   /** @param {Letter} letter */
   #take({ from, to, up, down, about, discarded }) {
-    if (to !== undefined && to !== this.#id) return;
+    if (to && to !== this.#id) return;
     if (about === "signed-out") this.#events.signedOut();
     else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {

@@ -2,10 +2,10 @@
 /** Keep the user's token, and ask the application for the next one before it expires. */
 
 import { SignedOut, Unavailable } from "./errors.js";
+import { ANSWER_MS_MAX, inTime } from "./in_time.js";
 
 const RENEW_MS_BEFORE = 60_000;
 const RENEW_MS_MIN = 1_000;
-const ANSWER_MS_MAX = 30_000;
 
 export class Tokens {
   #provider;
@@ -47,21 +47,11 @@ export class Tokens {
   async #fetch() {
     // Callers meanwhile wait for the same token. If it does not come, it is asked for again then.
     this.#until = this.#clock() + ANSWER_MS_MAX;
-    const token = await this.#ask();
+    const provide = async () => this.#provider(); // it may throw at once, or never answer
+    const token = await inTime(provide());
     const left = expiryOf(token) - this.#clock();
     this.#until = this.#clock() + Math.max(left - RENEW_MS_BEFORE, left / 2, RENEW_MS_MIN);
     return token;
-  }
-
-  /** Ask the application, which may never answer. @returns {Promise<string>} */
-  #ask() {
-    return new Promise((resolve, reject) => {
-      /** @type {any} */
-      const timer = setTimeout(reject, ANSWER_MS_MAX, new Unavailable("timeout"));
-      timer.unref?.(); // Node need not wait for it
-      const provide = async () => resolve(await this.#provider());
-      provide().catch(reject);
-    });
   }
 }
 

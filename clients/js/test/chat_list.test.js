@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { memory, Tidings } from "../src/index.js";
+import { memory, SignedOut, Tidings } from "../src/index.js";
 import { FakeServer, until } from "./fake_server.js";
 
 /** @type {Tidings[]} */
@@ -63,6 +63,6 @@ test("a list that comes after signing out is not shown", async () => {
   const loading = tidings.chats.reload();
   await tidings.signOut();
   letThrough();
-  await loading;
+  await assert.rejects(loading, SignedOut);
   assert.deepEqual(tidings.chats.records, []);
 });

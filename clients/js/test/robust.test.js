@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { memory, Refused } from "../src/index.js";
+import { memory, Refused, SignedOut } from "../src/index.js";
 import { client, live, texts, twoMessages } from "./clients.js";
 import { FakeLocks, until } from "./fake_server.js";
 
@@ -74,6 +74,35 @@ test("signing out empties every view", async () => {
   assert.deepEqual(texts(tidings), []);
   assert.deepEqual(inbox.snapshot().notifications, []);
   assert.deepEqual(tidings.chats.snapshot().chats, []);
+});
+
+test("what views ask for is not shown after signing out, and again after the next start", async () => {
+  const server = twoMessages();
+  /** @type {(() => void)[]} */
+  const held = [];
+  const hold = (/** @type {object} */ answer) => async () => {
+    await new Promise((resolve) => held.push(() => resolve(null)));
+    return answer;
+  };
+  server.routes["/v1/chats/c"] = hold(server.record("c"));
+  server.routes["/v1/inboxes/news/unread"] = hold({ total: 3, categories: {} });
+  const tidings = client(server);
+  await tidings.start();
+  await live(tidings);
+  await until(() => tidings.chats.records.length === 1);
+  const inbox = tidings.inbox("news");
+  const loading = inbox.reload();
+  tidings.chats.stale("c");
+  await until(() => held.length === 2);
+  await tidings.signOut();
+  for (const go of held) go();
+  await assert.rejects(loading, SignedOut);
+  await assert.rejects(inbox.reload(), SignedOut);
+  assert.equal(inbox.snapshot().unread, 0);
+  assert.deepEqual(tidings.chats.records, []);
+  server.routes = {};
+  await tidings.start();
+  await until(() => tidings.chats.records.length === 1);
 });
 
 test("signing out deletes what was kept before the storage failed", async () => {

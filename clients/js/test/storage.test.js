@@ -49,6 +49,17 @@ test("a storage that fails is replaced by memory, and nothing is lost of what co
   assert.equal((await storage.page("c", 9, 9)).rows.length, 1);
 });
 
+test("a storage that never answers is given up", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const silent = { ...memory(), kind: "silent", save: () => new Promise(() => {}) };
+  const storage = reserve(/** @type {any} */ (silent), () => {});
+  const saved = storage.save({ rows: rows(1) });
+  context.mock.timers.tick(30_000);
+  await saved;
+  assert.equal(storage.kind, "memory");
+  assert.equal((await storage.page("c", 9, 9)).rows.length, 1);
+});
+
 test("erased authors are found by their digests, up to the moment of the erasure", async () => {
   const salt = "00ff10";
   const key = Buffer.from(salt, "hex");

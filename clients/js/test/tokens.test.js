@@ -42,7 +42,7 @@ test("requests that are refused together ask for one new token", async () => {
 });
 
 test("an application that never answers is asked again", async (context) => {
-  context.mock.timers.enable({ apis: ["setTimeout"] });
+  context.mock.timers.enable({ apis: ["setInterval"] });
   let asked = 0;
   const provider = () => ((asked += 1) === 1 ? new Promise(() => {}) : "t");
   const tokens = new Tokens(provider, () => 0);
