@@ -17,11 +17,12 @@ from tests.support.clock import ManualClock
 from tests.support.dynamo_tables import REGION
 from tests.support.settings import config_of
 from tests.support.waiting import until
+from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.identity.audit import Intent
 from tidings.actions.identity.blocks import BlockLists, NoBlocks
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.webhooks.directory import WebhookDirectory
-from tidings.assembly import Core, open_core
+from tidings.assembly import Core, foundation, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.delivery.local_delivery import LocalDelivery
 from tidings.model import limits
@@ -39,6 +40,7 @@ _READERS_AT_ONCE: Final = 64
 _NEVER_FREE: Final = frozenset({"GetItem", "Query", "BatchGetItem"})
 """What finds nothing is billed as the smallest item; DynamoDB Local says it costs nothing."""
 _ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
+_LEASES: Final = partial(KeyLeases, open_seconds=3_600, seal_seconds=3_600)
 
 _numbers = itertools.count(1)
 
@@ -228,6 +230,8 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
     async with AsyncExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store_module, "open_store", metered)
+            # The feed of revocations, which is not read here, keeps the data keys usable.
+            patch.setattr(foundation, "KeyLeases", _LEASES)
             core = await stack.enter_async_context(open_core(config, _never, clock=clock))
         # A process reads the blocks of a user once, and learns of changes from the feed.
         patch = stack.enter_context(pytest.MonkeyPatch.context())

@@ -154,13 +154,15 @@ async def test_a_block_of_an_owner_that_died_before_it_told_of_it_is_in_force(
         dead = server.owner
         assert dead is not None
         os.kill(server.pid, signal.SIGSTOP)  # the supervisor must not start another owner yet
-        os.kill(dead, signal.SIGKILL)
-        await until(lambda: is_free(server.data))
-        async with open_deployment(server.data) as stored:
-            user, other = (user_key(town.tenant, one.user_id) for one in (ann, ben))
-            block = Block(user=user, blocked=other, created_at=stored.clock.now())
-            await stored.core.store.blocks.put(block)
-        os.kill(server.pid, signal.SIGCONT)
+        try:
+            os.kill(dead, signal.SIGKILL)
+            await until(lambda: is_free(server.data))
+            async with open_deployment(server.data) as stored:
+                user, other = (user_key(town.tenant, one.user_id) for one in (ann, ben))
+                block = Block(user=user, blocked=other, created_at=stored.clock.now())
+                await stored.core.store.blocks.put(block)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
         await until(lambda: server.owner not in (None, dead))
         await server.start()
 
