@@ -70,18 +70,18 @@ MODULES = {
 def test_a_module_comes_after_what_it_imports() -> None:
     assert bundle(MODULES, "app/app.js") == (
         "const m0_=(()=>{\nglobalThis.first=true;\nreturn{};\n})();\n"
-        "const m1_=(()=>{\nconst unit=1;\nreturn{unit:unit};\n})();\n"
+        "const m1_=(()=>{\nconst unit=1;\nreturn{unit};\n})();\n"
         "const m2_=(()=>{\nconst{unit}=m1_;\nconst one=unit;\nconst two=2 * unit;\n\n"
         "function f(){}\nasync function g(){}\nclass C{}\n"
-        "return{two:two,one:one,f:f,g:g,C:C};\n})();\n"
+        "return{two,one,f,g,C};\n})();\n"
         "\nconst{one,two:zwei}=m2_;\nconst all=m2_;\nconst sum=one + zwei;\n\n"
-        "export{all as everything,sum as sum};\n"
+        "export{all as everything,sum};\n"
     )
 
 
 def test_what_is_exported_again_is_exported() -> None:
     joined = bundle(MODULES, "lib/all.js")
-    assert joined.endswith("const{one,two:deux}=m1_;\nexport{one as one,deux as deux};\n")
+    assert joined.endswith("const{one,two:deux}=m1_;\nexport{one,deux};\n")
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,8 @@ class _Bundle:
 
     def of(self, entry: str) -> str:
         code, exports = self._read(entry)
-        names = ",".join(f"{local} as {name}" for name, local in exports.items())
-        end = f"export{{{names}}};\n" if exports else ""
+        pairs = [(local, name) for name, local in exports.items()]
+        end = f"export{_braced(pairs, ' as ')};\n" if exports else ""
         return "".join([*self._parts, code, end])
 
     def _require(self, path: str) -> str:
@@ -174,8 +174,8 @@ class _Bundle:
         self._names[path] = None
         code, exports = self._read(path)
         name = self._names[path] = f"m{len(self._parts)}_"
-        returned = ",".join(f"{name}:{local}" for name, local in exports.items())
-        self._parts.append(f"const {name}=(()=>{{\n{code}return{{{returned}}};\n}})();\n")
+        returned = _braced(list(exports.items()), ":")
+        self._parts.append(f"const {name}=(()=>{{\n{code}return{returned};\n}})();\n")
         return name
 
     def _read(self, path: str) -> tuple[str, dict[str, str]]:
@@ -234,5 +234,10 @@ def _pairs(names: str) -> list[tuple[str, str]]:
 
 
 def _unpacked(pairs: list[tuple[str, str]], module: str) -> str:
-    names = ",".join(f"{name}:{alias}" if name != alias else name for name, alias in pairs)
-    return f"const{{{names}}}={module};"
+    return f"const{_braced(pairs, ':')}={module};"
+
+
+def _braced(pairs: list[tuple[str, str]], separator: str) -> str:
+    """Return the pairs in braces; of a pair of equal names only one."""
+    items = (f"{left}{separator}{right}" if left != right else left for left, right in pairs)
+    return f"{{{','.join(items)}}}"
