@@ -30,6 +30,7 @@ from tidings.model.chats import Move
 from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import Refusal
+from tidings.stores.dynamodb import formats
 from tidings.stores.dynamodb import store as store_module
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore
@@ -232,6 +233,8 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
             patch.setattr(store_module, "open_store", metered)
             # The feed of revocations, which is not read here, keeps the data keys usable.
             patch.setattr(foundation, "KeyLeases", _LEASES)
+            # A process reads once a minute which format it may write; a test may have set one.
+            patch.setattr(formats, "REFRESH_SECONDS", 3_600)
             core = await stack.enter_async_context(open_core(config, _never, clock=clock))
         # A process reads the blocks of a user once, and learns of changes from the feed.
         patch = stack.enter_context(pytest.MonkeyPatch.context())
