@@ -21,6 +21,7 @@ from tidings.model.scheduled import USER_SCHEDULED_MAX
 
 REQUESTS_AT_ONCE: Final = 32
 PAGE: Final = 100
+TRIES_MAX: Final = 50
 LATER_MS: Final = 30 * SECOND_MS
 """How far ahead something is scheduled whose first time has passed too soon."""
 LATE_SECONDS: Final = (1, 2, 5, 15, 30, 60, 120, 300)
@@ -86,13 +87,18 @@ class DueLoad:
         """Schedule something. If its time has passed before it is stored, choose a later one.
 
         A store that answers too late may have stored an earlier choice, though. Then the server
-        refuses every other choice, and accepts that one again.
+        refuses every other choice, and accepts that one again. If it accepts none, an earlier one
+        has only claimed the key, and another key is needed.
         """
         choices = [plan]
-        for choice in choices:
+        for number, choice in enumerate(choices):
             status = await self._status(session, key, choice)
             if status < 300:
                 self.planned.append(choice)
+                return
+            if number == TRIES_MAX:
+                another = plan._replace(name=f"{plan.name}-again", at=now_ms() + LATER_MS)
+                await self._schedule(session, key, another)
                 return
             if status == 409:
                 choices += dict.fromkeys(one for one in choices if one != choice)

@@ -173,6 +173,9 @@ async def test_a_repeat_is_the_same_notification(rest: Rest, uids: list[str] | N
     late = await room.try_post(body, {"Idempotency-Key": "k2"})
     assert late.status_code == 400, "its time is over"
     assert await ann.titles() == ["once"]
+    later = {**body, "deliver_at": in_minutes(rest, 1)}
+    second = await room.post(later, {"Idempotency-Key": "k2"})
+    assert await room.post(later, {"Idempotency-Key": "k2"}) == second
 
 
 @pytest.mark.parametrize("uids", [["ann"], None])

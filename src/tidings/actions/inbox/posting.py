@@ -177,11 +177,15 @@ class PostNotification(msgspec.Struct, frozen=True):
         """Store everything that is needed at the time of delivery. The notification comes last:
         once it is stored, nothing is missing."""
         now = self.clock.now()
-        if request.key is None or deliver_at > now:
+        is_late = deliver_at <= now
+        if request.key is None or not is_late:
             # After that time, a repeat may still ask for the answer of the first request.
             check_delivery(deliver_at, now)
         own_id = ulid(deliver_at, self.chance.token(10))
-        claim = await self._claim(request, own_id, 0)
+        # A first request that comes too late is refused, and leaves its key to another one.
+        claim = await self._claim(
+            request, own_id, 0, valid_ms=0 if is_late else limits.REQUEST_KEY_MS
+        )
         assert claim.notification_id is not None, "the digest depends on the time of delivery"
         is_replay = claim.notification_id != own_id
         notification = await self._find(request, claim.notification_id) if is_replay else None
@@ -291,14 +295,21 @@ class PostNotification(msgspec.Struct, frozen=True):
 
     # --- Idempotency ----------------------------------------------------------------------
 
-    async def _claim(self, request: _Request, notification_id: str | None, hint: int) -> PostKey:
+    async def _claim(
+        self,
+        request: _Request,
+        notification_id: str | None,
+        hint: int,
+        *,
+        valid_ms: int = limits.REQUEST_KEY_MS,
+    ) -> PostKey:
         now = self.clock.now()
         claim = PostKey(
             digest=request.digest,
             notification_id=notification_id,
             hint=hint,
             claimed_at=now,
-            expires_at=now + limits.REQUEST_KEY_MS,
+            expires_at=now + valid_ms,
         )
         if request.key is None:
             return claim
