@@ -22,6 +22,7 @@ from tidings.model.scheduled import USER_SCHEDULED_MAX
 REQUESTS_AT_ONCE: Final = 32
 PAGE: Final = 100
 TRIES_MAX: Final = 50
+"""After so many refusals under one key, no choice will be accepted under it."""
 LATER_MS: Final = 30 * SECOND_MS
 """How far ahead something is scheduled whose first time has passed too soon."""
 LATE_SECONDS: Final = (1, 2, 5, 15, 30, 60, 120, 300)

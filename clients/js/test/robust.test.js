@@ -76,7 +76,7 @@ test("signing out empties every view", async () => {
   assert.deepEqual(tidings.chats.snapshot().chats, []);
 });
 
-test("what views ask for is not shown after signing out, and again after the next start", async () => {
+test("an answer that comes after signing out is not shown, and the next start shows it again", async () => {
   const server = twoMessages();
   /** @type {(() => void)[]} */
   const held = [];
