@@ -9,6 +9,7 @@ import { View } from "./view.js";
 /** @typedef {import("./core.js").Core} Core */
 
 /** @typedef {import("./rows.js").ChatSnapshot} ChatSnapshot */
+/** @typedef {{delivered: number, read: number}} Receipt */
 
 /**
  * @typedef {object} SendOptions
@@ -28,6 +29,8 @@ const WINDOW_ROWS_MAX = 400;
 const TYPING_MS = 6_000;
 const DAY_MS = 86_400_000;
 const LATE_MAX = 100;
+/** Members of larger chats do not see each other's receipts. */
+const SMALL_MEMBERS_MAX = 64;
 const SEQUENCE_MAX = 2 ** 53 - 1;
 
 /** @extends {View<ChatSnapshot>} */
@@ -43,7 +46,7 @@ export class ChatView extends View {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #expiring;
   #typing = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
-  #receipts = /** @type {Map<string, {delivered: number, read: number}>} */ (new Map());
+  #receipts = /** @type {Map<string, Receipt>} */ (new Map());
   /** The last changes of messages, because rows that are loaded meanwhile may be older. */
   #late = /** @type {Entry[]} */ ([]);
 
@@ -60,7 +63,7 @@ export class ChatView extends View {
     this.#awaitExpiry(wall);
     const others = [...this.#receipts].filter(([user]) => user !== this.#core.user);
     /** @param {"delivered" | "read"} mark */
-    const all = (mark) => (others.length ? Math.min(...others.map(([, one]) => one[mark])) : 0);
+    const all = (mark) => others.length && Math.min(...others.map(([, one]) => one[mark]));
     return {
       id: this.id,
       record: this.#core.views.chats.record(this.id),
@@ -78,8 +81,10 @@ export class ChatView extends View {
     };
   }
 
-  watched() {
+  /** @param {boolean} [isLive] - Whether frames may have been lost with a connection. */
+  watched(isLive) {
     if (!this.#isLoaded) this.latest().catch(() => {});
+    else if (isLive) this.#loadReceipts().catch(() => {});
   }
 
   /** Forget everything, because the user has signed out. */
@@ -232,6 +237,7 @@ export class ChatView extends View {
     this.#stopTyping(entry.sender);
     if (targetOf(entry)) this.#late = [...this.#late, entry].slice(-LATE_MAX);
     if (!this.#isLoaded) return;
+    if (entry.kind === "removed") for (const user of entry.users ?? []) this.#receipts.delete(user);
     this.#patch(entry);
     if (!entry.target && this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry)];
@@ -244,9 +250,7 @@ export class ChatView extends View {
   /** Change the row of an entry's target, if it is shown. @param {Entry} entry */
   #patch(entry) {
     const target = targetOf(entry);
-    const index = this.#rows.findIndex((row) => row.sequence === target);
-    const row = this.#rows[index];
-    if (row) this.#rows = this.#rows.with(index, patched(row, entry));
+    this.#rows = this.#rows.map((row) => (row.sequence === target ? patched(row, entry) : row));
   }
 
   /** The senders of all rows. */
@@ -263,24 +267,24 @@ export class ChatView extends View {
   /** Begin again, because the entries so far are not valid any more. */
   restarted() {
     this.#late = [];
+    this.#receipts.clear();
     if (this.#isLoaded) this.latest().catch(() => {});
   }
 
-  /**
-   * @param {string} user
-   * @param {number} delivered
-   * @param {number} read
-   */
-  receipt(user, delivered, read) {
-    this.#receipts.set(user, { delivered, read });
+  /** @param {string} user @param {Receipt} receipt */
+  receipt(user, receipt) {
+    const known = this.#receipts.get(user);
+    // The answer to a request may be older than a frame that has overtaken it.
+    if (known && known.delivered + known.read > receipt.delivered + receipt.read) return;
+    this.#receipts.set(user, receipt);
     this.changed();
   }
 
   async #loadReceipts() {
     const record = this.#core.views.chats.record(this.id);
-    if (!record || record.member_count > 64) return;
+    if (record && record.member_count > SMALL_MEMBERS_MAX) return;
     const { data } = await this.#core.request("GET", `/v1/chats/${this.id}/receipts`);
-    for (const { user_id, delivered, read } of data) this.receipt(user_id, delivered, read);
+    for (const receipt of data) this.receipt(receipt.user_id, receipt);
   }
 
   /** @param {string} user */

@@ -86,8 +86,10 @@ export class ChatsView extends View {
 
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
   async #load(cursor) {
-    const path = `/v1/chats?limit=${PAGE_CHATS}${cursor}`;
-    const { data, next_cursor } = await this.#core.request("GET", path);
+    const { data, next_cursor } = await this.#core.request(
+      "GET",
+      `/v1/chats?limit=${PAGE_CHATS}${cursor}`,
+    );
     if (cursor || this.#cursor === undefined) this.#cursor = next_cursor;
     this.take(data);
     // The list has ended, and did not replace a kept record: the user has left that chat.

@@ -109,10 +109,8 @@ export class Conversation {
    * @param {number} wall - Milliseconds since 1970.
    */
   tick(now, wall) {
-    for (const message of this.#outbox.expired(wall)) {
-      const failed = { code: "send.expired", detail: "" };
-      this.#listener.failed({ ...message, failed });
-    }
+    for (const message of this.#outbox.expired(wall))
+      this.#listener.failed({ ...message, failed: { code: "send.expired", detail: "" } });
     if (!this.#say) return false;
     if (this.#requests.isOld(now) || !this.#beat(now)) return true;
     this.leaving();
@@ -371,8 +369,12 @@ export class Conversation {
   /** @param {number} now */
   #fetch(now) {
     for (const want of this.#view.wants()) {
-      const limit = FETCH_ENTRIES;
-      this.#say?.({ op: "fetch", id: this.#requests.ask({ want }, now), ...want, limit });
+      this.#say?.({
+        ...want,
+        limit: FETCH_ENTRIES,
+        op: "fetch",
+        id: this.#requests.ask({ want }, now),
+      });
       if (this.#requests.fetches >= FETCHES_MAX) return;
     }
   }

@@ -22,12 +22,12 @@ export async function erasedBy({ salt = "", authors = [] }, senders) {
   const bytes = Uint8Array.from(salt.match(/../g) ?? [], (pair) => parseInt(pair, 16));
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
-  /** @type {Map<string, number>} */
+  /** @type {Map<string, number | undefined>} */
   const ends = new Map();
   for (const sender of senders) {
     const digest = await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(sender));
     const name = new DataView(digest).getBigUint64(0).toString(16).padStart(16, "0");
-    ends.set(sender, before.get(name) ?? -1);
+    ends.set(sender, before.get(name));
   }
   return (row) => row.at <= /** @type {number} */ (ends.get(row.sender));
 }

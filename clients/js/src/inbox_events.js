@@ -28,6 +28,6 @@ export class InboxEvents {
       const [oldest = ""] = this.#told.keys();
       this.#told.delete(oldest);
     }
-    return told !== true && told !== isRetracted;
+    return !told && told !== isRetracted;
   }
 }

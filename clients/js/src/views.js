@@ -59,7 +59,7 @@ export class Views {
   /** Load the views again, because they may have changed while there was no connection. */
   live() {
     void this.chats.reload().catch(() => {});
-    for (const view of this.#all) if (view.isWatched) view.watched();
+    for (const view of this.#all) if (view.isWatched) view.watched(true);
   }
 
   /**
@@ -97,7 +97,7 @@ export class Views {
   notice(frame) {
     switch (frame.op) {
       case "receipt":
-        this.#chats.get(frame.chat)?.receipt(frame.user, frame.delivered, frame.read);
+        this.#chats.get(frame.chat)?.receipt(frame.user, frame);
         break;
       case "typing":
         this.chat(frame.chat).types(frame.user);

@@ -203,3 +203,53 @@ test("a listener that throws does not keep others from hearing", async (context)
   assert(errors.length >= 2);
   for (const end of ends) end();
 });
+
+/** How far everyone else has received and read a chat. @param {any} tidings */
+const marks = (tidings) => {
+  const { delivered, read } = tidings.chat("c").snapshot();
+  return [delivered, read];
+};
+
+const RECEIPTS = "/v1/chats/c/receipts";
+const CAROL = { user_id: "carol", delivered: 1, read: 1 };
+
+test("receipts that were asked for do not replace newer ones", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  server.routes[RECEIPTS] = async () => {
+    server.say({ op: "receipt", chat: "c", user: "bob", delivered: 2, read: 2 });
+    await until(() => marks(tidings)[1] === 2);
+    return { data: [{ user_id: "bob", delivered: 1, read: 0 }, CAROL] };
+  };
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => marks(tidings)[1] < 2 && marks(tidings)[0] > 0);
+  assert.deepEqual(marks(tidings), [1, 1], "Carol's");
+  server.say({ op: "receipt", chat: "c", user: "carol", delivered: 2, read: 2 });
+  await until(() => marks(tidings)[1] === 2);
+});
+
+test("receipts that came while there was no connection are asked for", async () => {
+  const server = twoMessages();
+  const bob = { user_id: "bob", delivered: 1, read: 1 };
+  server.routes[RECEIPTS] = () => ({ data: [bob] });
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => marks(tidings)[1] === 1);
+  bob.read = bob.delivered = 2;
+  server.cut();
+  await until(() => marks(tidings)[1] === 2);
+});
+
+test("members who have left do not hold up the others' receipts", async () => {
+  const server = twoMessages();
+  const bob = { user_id: "bob", delivered: 2, read: 2 };
+  server.routes[RECEIPTS] = () => ({ data: [bob, CAROL] });
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => marks(tidings)[1] === CAROL.read);
+  server.append("c", { kind: "removed", users: ["carol"] });
+  await until(() => marks(tidings)[1] === 2);
+});
