@@ -86,12 +86,10 @@ export class ChatsView extends View {
 
   /** @param {string} cursor - The part of the query that names the page; empty for the first. */
   async #load(cursor) {
-    const { data, next_cursor } = await this.#core.request(
-      "GET",
-      `/v1/chats?limit=${PAGE_CHATS}${cursor}`,
-    );
-    if (cursor || this.#cursor === undefined) this.#cursor = next_cursor;
-    this.take(data);
+    const before = new Map(this.#records);
+    const page = await this.#core.request("GET", `/v1/chats?limit=${PAGE_CHATS}${cursor}`);
+    if (cursor || this.#cursor === undefined) this.#cursor = page.next_cursor;
+    this.take(page.data, before);
     // The list has ended, and did not replace a kept record: the user has left that chat.
     if (this.#cursor === null)
       for (const kept of this.#kept)
@@ -103,10 +101,13 @@ export class ChatsView extends View {
     return [...this.#records.values()];
   }
 
-  /** @param {ChatRecord[]} records - The records that this tab or the leading tab has loaded. */
-  take(records) {
+  /**
+   * @param {ChatRecord[]} records - The records that this tab or the leading tab has loaded.
+   * @param {Map<string, ChatRecord>} [before] - The records when this tab asked for them.
+   */
+  take(records, before) {
     this.#isLoaded = true;
-    this.#put(records);
+    this.#put(records, before);
   }
 
   /** @param {ChatRecord[]} records - The records of an earlier run. */
@@ -114,12 +115,15 @@ export class ChatsView extends View {
     this.take((this.#kept = records));
   }
 
-  /** @param {ChatRecord[]} records */
-  #put(records) {
+  /** @param {ChatRecord[]} records @param {Map<string, ChatRecord>} [before] */
+  #put(records, before = this.#records) {
     this.#core.broadcast({ op: "records", records });
     for (const record of records) {
-      this.#core.follow(record.chat_id);
-      this.#set(record);
+      const chat = record.chat_id;
+      this.#core.follow(chat);
+      // A record that has changed meanwhile may be newer than the answer.
+      if (this.#records.get(chat) === before.get(chat)) this.#set(record);
+      else this.stale(chat);
     }
     this.changed();
   }
@@ -239,7 +243,8 @@ export class ChatsView extends View {
     this.#stale.clear();
     for (const chat of chats) {
       try {
-        this.#put([await this.#core.request("GET", `/v1/chats/${chat}`)]);
+        const before = new Map(this.#records);
+        this.#put([await this.#core.request("GET", `/v1/chats/${chat}`)], before);
       } catch (/** @type {any} */ error) {
         if (error.status === 404) this.forgotten(chat);
       }

@@ -50,13 +50,16 @@ import { Core } from "./core.js";
 
 /** @typedef {{user: string, online: boolean, lastSeen: string | null}} Presence */
 
+/** Events after which a lost connection is opened again at once: the network or the page is back. */
+const WAKES = ["online", "pageshow", "visibilitychange"];
+
 /**
  * A client of one user. Creating it has no effects: `start` connects, `stop` disconnects, and both
  * may be called any number of times, in any order.
  */
 export class Tidings {
   #core;
-  #wakers = /** @type {AbortController | null} */ (null);
+  #wake = () => this.#core.woken();
 
   /**
    * @param {string} url - The server, such as `https://chat.example.org`.
@@ -68,7 +71,7 @@ export class Tidings {
 
   /** Load the saved state, connect, and reconnect whenever the connection is lost. */
   start() {
-    this.#listen();
+    for (const name of WAKES) globalThis.addEventListener?.(name, this.#wake);
     return this.#core.start();
   }
 
@@ -85,8 +88,7 @@ export class Tidings {
   }
 
   #ignore() {
-    this.#wakers?.abort();
-    this.#wakers = null;
+    for (const name of WAKES) globalThis.removeEventListener?.(name, this.#wake);
   }
 
   /** The state of the connection, as a live view. */
@@ -202,15 +204,5 @@ export class Tidings {
    */
   events() {
     return this.#core.events.all();
-  }
-
-  /** Reconnect at once when the network or the page returns. */
-  #listen() {
-    if (this.#wakers || !globalThis.addEventListener) return;
-    this.#wakers = new AbortController();
-    const { signal } = this.#wakers;
-    const wake = () => this.#core.woken();
-    for (const name of ["online", "pageshow", "visibilitychange"])
-      globalThis.addEventListener(name, wake, { signal });
   }
 }

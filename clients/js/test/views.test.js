@@ -210,6 +210,7 @@ const marks = (tidings) => {
   return [delivered, read];
 };
 
+const CHANGED = { op: "chat_changed", chat: "c" };
 const RECEIPTS = "/v1/chats/c/receipts";
 const CAROL = { user_id: "carol", delivered: 1, read: 1 };
 
@@ -253,3 +254,27 @@ test("members who have left do not hold up the others' receipts", async () => {
   server.append("c", { kind: "removed", users: ["carol"] });
   await until(() => marks(tidings)[1] === 2);
 });
+
+for (const [what, path, cause] of [
+  ["a chat", "/v1/chats/c", (/** @type {FakeServer} */ one) => one.say(CHANGED)],
+  ["the chat list", "/v1/chats", (/** @type {FakeServer} */ one) => one.cut()],
+]) {
+  test(`an answer about ${what} does not replace what came after it`, async () => {
+    const server = twoMessages();
+    const tidings = client(server);
+    const preview = () => tidings.chats.record("c")?.last_message?.preview;
+    await tidings.start();
+    await until(() => preview() === "two");
+    server.routes[path] = async () => {
+      const old = server.record("c");
+      server.append("c", { content: "three" });
+      await until(() => preview() === "three");
+      delete server.routes[path];
+      return path.endsWith("c") ? old : { data: [old], next_cursor: null };
+    };
+    const asked = server.requests.length;
+    cause(server);
+    await until(() => server.requests.slice(asked + 1).includes("GET /v1/chats/c"));
+    assert.equal(preview(), "three");
+  });
+}
