@@ -3,6 +3,7 @@
 
 import gc
 import logging
+import os
 import sys
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -52,6 +53,8 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 copy_schema_into_new_stores()
 give_credentials_at_once()
+# A command that runs inside of a test must not lower the priority of all tests after it.
+os.nice = lambda _: 0
 if find_spec("sniffio") is None:
     # For every request, httpx tries to import this package, which is slower if it is not there.
     sys.modules["sniffio"] = None  # type: ignore[assignment]

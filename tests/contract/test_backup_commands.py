@@ -106,11 +106,8 @@ def test_at_least_one_backup_is_kept(command: str, keep: str, tmp_path: Path) ->
     assert end.value.code == 2
 
 
-def test_the_age_of_a_backup_is_right_after_the_clock_was_wrong(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_age_of_a_backup_is_right_after_the_clock_was_wrong(bench: Bench) -> None:
     folder = bench.store.folder
-    monkeypatch.setattr(os, "nice", lambda _: 0)
     asyncio.run(FileKeyring(folder, SystemChance()).ensure())
     bench.clock.time = SystemClock().now() + DAY_MS
     bench.back_up()

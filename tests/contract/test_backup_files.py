@@ -173,9 +173,7 @@ def test_the_commands_carry_files(
     bench: FileBench,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.nice", lambda _: 0)
     folder, place = bench.store.folder, str(bench.place.folder)
     upload, *_ = asyncio.run(bench.fill())
     asyncio.run(FileKeyring(folder, SystemChance()).ensure())

@@ -59,7 +59,6 @@ async def test_files_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 async def test_a_backup_from_a_bucket_to_a_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("os.nice", lambda _: 0)
     live, backups, elsewhere = a_bucket_url(), a_bucket_url("backups"), a_bucket_url()
     data, folder = some_bytes(PART_BYTES + 5), str(tmp_path / "data")
     async with open_rest(Path(folder), settings={"blobs": live}) as rest:
