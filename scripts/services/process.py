@@ -25,10 +25,14 @@ _LINE_CHARACTERS_MAX: Final = 300
 # These ports are below the range for outgoing connections. Otherwise a client that repeatedly tries
 # to connect to a stopped service could get the service's port for itself, and connect to itself.
 _PORTS: Final = range(20_000, 30_000)
+# Test processes that run side by side rarely use the same ports: another one could get a port
+# after `free_port` has found it free, and before the service listens on it.
+_STRIDE: Final = 16
+_OWN_PORTS: Final = _PORTS[os.getpid() % _STRIDE :: _STRIDE]
 # Ports are used in order, from a random start, so that the port of a service that restarts is not
 # given to another service.
-_first: Final = random.randrange(len(_PORTS))
-_next_ports: Final[Iterator[int]] = itertools.cycle((*_PORTS[_first:], *_PORTS[:_first]))
+_first: Final = random.randrange(len(_OWN_PORTS))
+_next_ports: Final[Iterator[int]] = itertools.cycle((*_OWN_PORTS[_first:], *_OWN_PORTS[:_first]))
 # A killed test run cannot clean up. This shell waits for the end of its input, which ends with the
 # test run in any case, and then kills the service.
 _GUARD: Final = 'read -r _; kill -9 "$1"'
@@ -40,7 +44,7 @@ class ServiceDied(Exception):
 
 def free_port() -> int:
     """Return a port that nobody listens on, and that no outgoing connection gets."""
-    for port in itertools.islice(_next_ports, len(_PORTS)):
+    for port in itertools.islice(_next_ports, len(_OWN_PORTS)):
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))
