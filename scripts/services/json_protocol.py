@@ -5,7 +5,7 @@ import http.client
 from collections.abc import Mapping
 from typing import Final
 
-from scripts.services.process import HOST
+from scripts.services.ports import HOST
 
 _ANSWER_SECONDS_MAX: Final = 5.0
 

@@ -10,13 +10,8 @@ from typing import ClassVar, Final
 
 from scripts.services.maven import copy_jars, java_with_jars, version_of
 from scripts.services.obtaining import FOLDER, kept, run
-from scripts.services.process import (
-    HOST,
-    START_SECONDS_MAX,
-    ServiceDied,
-    ServiceProcess,
-    free_port,
-)
+from scripts.services.ports import HOST, free_port
+from scripts.services.process import START_SECONDS_MAX, ServiceDied, ServiceProcess
 
 POM: Final = Path(__file__).with_name("kafka.pom.xml")
 DIGESTS: Final = Path(__file__).with_name("kafka.sha256")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from scripts.services.kafka_broker import KafkaBroker, format_data
-from scripts.services.process import HOST, free_port
+from scripts.services.ports import HOST, free_port
 
 _SASL: Final = "org.apache.kafka.common.security"
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

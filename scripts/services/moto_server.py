@@ -6,7 +6,8 @@ import sys
 from typing import ClassVar
 
 from scripts.services import json_protocol
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 
 class MotoServer(ServiceProcess):

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a service as a process: starts it and waits for its answer, stops, kills and pauses it."""
 
-import itertools
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self
 
-HOST: Final = "127.0.0.1"
+from scripts.services.ports import free_port
+
 LOG_FILE: Final = "service.log"
 START_SECONDS_MAX: Final = 120.0
 """Maximum time of a start. The first start of a Java service on a busy machine takes long."""
@@ -22,17 +20,6 @@ STOP_SECONDS_MAX: Final = 20.0
 
 _POLL_SECONDS: Final = 0.02
 _LINE_CHARACTERS_MAX: Final = 300
-# These ports are below the range for outgoing connections. Otherwise a client that repeatedly tries
-# to connect to a stopped service could get the service's port for itself, and connect to itself.
-_PORTS: Final = range(20_000, 30_000)
-# Test processes that run side by side rarely use the same ports: another one could get a port
-# after `free_port` has found it free, and before the service listens on it.
-_STRIDE: Final = 16
-_OWN_PORTS: Final = _PORTS[os.getpid() % _STRIDE :: _STRIDE]
-# Ports are used in order, from a random start, so that the port of a service that restarts is not
-# given to another service.
-_first: Final = random.randrange(len(_OWN_PORTS))
-_next_ports: Final[Iterator[int]] = itertools.cycle((*_OWN_PORTS[_first:], *_OWN_PORTS[:_first]))
 # A killed test run cannot clean up. This shell waits for the end of its input, which ends with the
 # test run in any case, and then kills the service.
 _GUARD: Final = 'read -r _; kill -9 "$1"'
@@ -40,18 +27,6 @@ _GUARD: Final = 'read -r _; kill -9 "$1"'
 
 class ServiceDied(Exception):
     """The process ended, or did not start or stop in time; the text names its log."""
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on, and that no outgoing connection gets."""
-    for port in itertools.islice(_next_ports, len(_OWN_PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no port is free")
 
 
 class Service(ABC):

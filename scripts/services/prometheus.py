@@ -13,7 +13,8 @@ from urllib.request import urlopen
 import yaml
 
 from scripts.services import promtool
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 PROGRAM: Final = "prometheus"
 ANSWER_SECONDS_MAX: Final = 10.0

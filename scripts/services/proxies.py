@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from scripts.services.debian import library_path, obtain_program
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 FILES: Final = Path(__file__).resolve().parents[2] / "deploy" / "proxies"
 UPSTREAM: Final = "127.0.0.1:8080"

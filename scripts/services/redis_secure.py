@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from scripts.services.process import HOST, START_SECONDS_MAX, Service, ServiceDied, free_port
+from scripts.services.ports import HOST, free_port
+from scripts.services.process import START_SECONDS_MAX, Service, ServiceDied
 from scripts.services.redis_server import RedisServer
 
 SLOTS: Final = 16_384

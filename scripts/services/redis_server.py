@@ -8,7 +8,8 @@ from typing import ClassVar, Final
 
 from scripts.services.debian import library_path, obtain_program
 from scripts.services.obtaining import FOLDER
-from scripts.services.process import HOST, ServiceProcess
+from scripts.services.ports import HOST
+from scripts.services.process import ServiceProcess
 
 PROGRAM: Final = "redis-server"
 

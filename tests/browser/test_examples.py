@@ -18,7 +18,7 @@ from playwright.async_api import Page, expect
 
 from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
-from scripts.services.process import free_port
+from scripts.services.ports import free_port
 from tests.browser.visitors import Visitors
 from tests.support.inbox import Inbox
 from tests.support.node import run_in

@@ -22,7 +22,7 @@ import pytest
 
 from scripts.observability.pictures import draw_dashboard
 from scripts.observability.rules import RULES
-from scripts.services.process import HOST, free_port
+from scripts.services.ports import HOST, free_port
 from scripts.services.prometheus import PrometheusServer, sped_up
 from scripts.write_generated import ROOT
 from tests.faults.faulty_server import FAULTY, switch

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.observability.rules import RULES
-from scripts.services.process import HOST, free_port
+from scripts.services.ports import HOST, free_port
 from scripts.services.prometheus import PrometheusServer, sped_up
 from scripts.write_generated import ROOT
 from tests.faults.test_alerts_fire import Watching, working

@@ -14,7 +14,7 @@ import pytest
 
 from scripts.services import node_tools
 from scripts.services.obtaining import Unavailable
-from scripts.services.process import free_port
+from scripts.services.ports import free_port
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tests.support.services import do_without

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from scripts import base_image
-from scripts.services.process import free_port
+from scripts.services.ports import free_port
 from tests.support.waiting import WAIT_SECONDS, until
 from tidings import __version__
 

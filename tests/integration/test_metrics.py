@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from scripts.services.process import free_port
+from scripts.services.ports import free_port
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, refusal, settled, until_entries
 from tests.support.client_socket import Socket

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from scripts.services.process import free_port
+from scripts.services.ports import free_port
 from tests.support.server_fork import ForkedProcess, start_server
 from tests.support.short_waits import SHORT_WAITS
 from tests.support.waiting import WAIT_SECONDS, until

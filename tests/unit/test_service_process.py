@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services as processes: they end when they should, and only those end that are ours."""
 
+import ast
 import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +16,8 @@ import pytest
 from scripts.services import __main__ as services
 from scripts.services import running
 from scripts.services.dynamodb_local import shorten_log
-from scripts.services.process import HOST, ServiceDied, ServiceProcess, free_port
+from scripts.services.ports import HOST, free_port
+from scripts.services.process import ServiceDied, ServiceProcess
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +129,22 @@ def test_a_paused_service_can_be_stopped(tmp_path: Path) -> None:
     assert not is_alive(pid)
 
 
+@contextmanager
+def other_process(script: str, *arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a script that prints a line and waits for the end of its input."""
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process, process.stdout.readline()
+        process.stdin.close()
+
+
 async def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
@@ -133,15 +152,8 @@ async def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> N
         "service = Sleeper(Path(sys.argv[1])); service.start()\n"
         "print(service.pid, flush=True); sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as starter:
-        assert starter.stdout is not None
-        pid = int(starter.stdout.readline())
+    with other_process(script, tmp_path) as (starter, line):
+        pid = int(line)
         assert is_alive(pid)
         starter.kill()
     await until(lambda: not is_alive(pid))
@@ -155,6 +167,16 @@ def test_a_free_port_is_not_one_that_clients_are_given() -> None:
 def test_a_port_is_handed_out_once() -> None:
     ports = [free_port() for _ in range(500)]
     assert len(set(ports)) == 500
+
+
+def test_processes_that_run_side_by_side_never_get_the_same_port() -> None:
+    script = (
+        "import sys; from scripts.services.ports import free_port\n"
+        "print({free_port() for _ in range(624)}, flush=True); sys.stdin.read()\n"
+    )
+    with other_process(script) as (_, line):
+        ours = {free_port() for _ in range(600)}
+    assert not ours & ast.literal_eval(line)
 
 
 def test_what_was_started_is_found_again_and_stopped_once(tmp_path: Path) -> None:
