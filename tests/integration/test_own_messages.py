@@ -4,12 +4,16 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from tests.integration.cores import Deployment
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
+from tidings.actions.chat import coalesced_receipts
 from tidings.actions.chat.coalesced_receipts import OWN_SPANS_MAX, CoalescedReceipts
 from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.ids import ChatId
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.chats import Receipts
 
 
@@ -21,6 +25,8 @@ class Watched:
         self.asked: list[Move | OwnSends] = []
         self.moved: list[Receipt] = []
         self.calls = 0
+        self.failures = 0
+        """How many of the next calls fail."""
         self.advance = receipts.advance
         self.of_chat = receipts.of_chat
         self.find = receipts.find
@@ -31,6 +37,9 @@ class Watched:
         self.hide = receipts.hide
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable
         moved = await self._receipts.move(moves)
         self.asked += moves
         self.moved += [receipt for _, receipt in moved]
@@ -107,3 +116,59 @@ async def test_of_many_spans_the_first_and_the_last_are_kept(deployment: Deploym
     numbers = [span.to_number for span in spans]
     assert numbers == sorted(numbers)
     assert numbers[0] < numbers[1] - 2, "what is left out stood behind the first"
+
+
+async def test_moves_that_fail_are_written_again(deployment: Deployment) -> None:
+    chat = await deployment.group(ANN, BOB)
+    watched = Watched(deployment.core.store.receipts)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus)
+    watched.failures = 1
+    sent = (await deployment.writing.send(ANN, chat)).sequence
+    await until(lambda: watched.failures == 0)
+    await watched.called(1)
+    (sends,) = watched.asked
+    assert isinstance(sends, OwnSends)
+    assert (sends.user, [span.to_sequence for span in sends.spans]) == (ANN, [sent])
+
+    watched.failures = 1
+    coalesced.note(Move(BOB, chat, read=sent))
+    await until(lambda: watched.failures == 0)
+    await watched.called(2)
+    assert watched.asked[1:] == [Move(BOB, chat, read=sent)]
+    await coalesced.close()
+
+
+async def test_moves_that_fail_are_combined_with_later_ones(deployment: Deployment) -> None:
+    chat = await deployment.group(ANN, BOB)
+    send = deployment.writing.send
+    watched = Watched(deployment.core.store.receipts)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus)
+    watched.failures = 1_000
+    first = (await send(ANN, chat)).sequence
+    await coalesced.settle(ANN, chat)
+    coalesced.note(Move(BOB, chat, delivered=first))
+    await coalesced.settle(BOB, chat)
+    last = (await send(ANN, chat)).sequence
+    coalesced.note(Move(BOB, chat, read=first))
+    watched.failures = 0
+    await coalesced.close()
+    (move,) = [one for one in watched.asked if isinstance(one, Move)]
+    assert (move.user, move.delivered, move.read) == (BOB, first, first)
+    (sends,) = [one for one in watched.asked if isinstance(one, OwnSends)]
+    assert [(span.from_number, span.to_sequence) for span in sends.spans] == [(0, last)]
+
+
+async def test_moves_that_fail_are_bounded(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coalesced_receipts, "RETRIED_MAX", 1)
+    chat = await deployment.group(ANN, BOB)
+    sent = (await deployment.writing.send(ANN, chat)).sequence
+    watched = Watched(deployment.core.store.receipts)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus)
+    watched.failures = 1
+    for user in (ANN, BOB):
+        coalesced.note(Move(user, chat, read=sent))
+    await until(lambda: watched.failures == 0)
+    await coalesced.close()
+    assert [one.user for one in watched.asked] == [ANN]

@@ -18,6 +18,8 @@ OWN_SPANS_MAX: Final = 16
 """Maximum number of spans that wait for the next write, per user and chat. A span is a group of
 consecutive messages by the same user."""
 BEHIND_MAX: Final = 50_000
+RETRIED_MAX: Final = 50_000
+"""Maximum number of moves that wait when a failed write adds its moves again."""
 
 _Key = tuple[UserKey, ChatId]
 
@@ -25,8 +27,10 @@ _Key = tuple[UserKey, ChatId]
 class CoalescedReceipts:
     """Writes receipts from sockets, at most once a second per user and chat.
 
-    The first move is written at once; later moves wait and are combined. A crash loses at most the
-    moves of the last second. Clients send these receipts again when they reconnect.
+    The first move is written at once; later moves wait and are combined. If the store is
+    unavailable, the moves are written again later. A crash loses at most the moves of the last
+    second, or of the time since the store was available. Clients send these receipts again when
+    they reconnect.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus, *, is_alone: bool = True) -> None:
@@ -51,6 +55,7 @@ class CoalescedReceipts:
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
+        self._is_closed = False
         self._forgotten_at = 0.0
         bus.subscribe(self._note_own, Appended)
         bus.subscribe(self._on_moved, ReceiptMoved)
@@ -101,20 +106,15 @@ class CoalescedReceipts:
                 )
                 self._schedule(key, interval)
             spans = self._own[key] = []
-        first = entry.number - 1
-        if spans and spans[-1].to_number == first:
-            first = spans.pop().from_number
-        elif len(spans) == OWN_SPANS_MAX:
-            # Drop a middle span: the read mark is in the first span if the user reads nothing, and
-            # in one of the last spans otherwise.
-            del spans[1]
-        spans.append(OwnSpan(first, entry.number, entry.sequence))
+        _add_span(spans, entry.number - 1, entry.number, entry.sequence)
         if state.type == "direct" and state.head == entry.sequence:
             # Within a pack, this sequence is not a head, because the other messages may not be
             # delivered.
             self._last[key] = entry
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:
+        if self._is_closed:
+            return  # `close` writes what is left
         now = self._loop.time()
         due = now
         if (written_at := self._written_at.get(key)) is not None:
@@ -160,6 +160,7 @@ class CoalescedReceipts:
         try:
             moved = await self._receipts.move(moves)
         except StoreUnavailable:
+            self._retry(moves)
             return
         finally:
             done.set_result(None)
@@ -171,6 +172,29 @@ class CoalescedReceipts:
         for chat, receipt in moved:
             by_reading = (receipt.user, chat) in readers
             self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
+
+    def _retry(self, moves: list[Move | OwnSends]) -> None:
+        """Add moves that could not be written to those that wait, up to a bound."""
+        now = self._loop.time()
+        for move in moves:
+            key = (move.user, move.chat)
+            if len(self._moves) + len(self._own) >= RETRIED_MAX:
+                return
+            self._written_at[key] = now  # the attempt may have taken longer than the interval
+            if isinstance(move, Move):
+                self.note(move)
+            else:
+                self._note_own_again(key, move)
+
+    def _note_own_again(self, key: _Key, sends: OwnSends) -> None:
+        later = self._own.get(key)
+        if later is None and key not in self._moves:
+            self._schedule(key, limits.RECEIPT_FRAME_MS)
+        spans = self._own[key] = list(sends.spans)
+        for span in later or ():
+            _add_span(spans, span.from_number, span.to_number, span.to_sequence)
+        if later is None and sends.last is not None:
+            self._last[key] = sends.last
 
     def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
         self._behind -= moved
@@ -205,10 +229,23 @@ class CoalescedReceipts:
 
     async def close(self) -> None:
         """Write all moves that are still waiting."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+        await self._tasks.finish()
         waiting: list[Move | OwnSends] = list(self._moves.values())
         waiting.extend(self._own_sends(key, spans) for key, spans in self._own.items())
-        await self._tasks.finish()
         if waiting:
             await self._write(waiting)
+
+
+def _add_span(spans: list[OwnSpan], first: int, last: int, sequence: int) -> None:
+    """Add the messages after number `first`, up to number `last` at this sequence. If they follow
+    the last span directly, they become part of it."""
+    if spans and spans[-1].to_number == first:
+        first = spans.pop().from_number
+    elif len(spans) == OWN_SPANS_MAX:
+        # Drop a middle span: the read mark is in the first span if the user reads nothing, and in
+        # one of the last spans otherwise.
+        del spans[1]
+    spans.append(OwnSpan(first, last, sequence))
