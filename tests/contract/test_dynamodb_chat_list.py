@@ -19,9 +19,11 @@ from tests.contract.fleets import KINDS, Fleet, a_fleet, own, shown
 from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.actions.chat.chats import ListChats
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.blocks import NoBlocks
 from tidings.assembly.system import SystemChance
+from tidings.buses.in_process import InProcessBus
 from tidings.model.chats import ChatState, ChatType, Move, Receipt
 from tidings.model.entries import Head, head_of
 from tidings.model.formats import NEWEST
@@ -347,7 +349,8 @@ async def test_a_chat_that_becomes_active_does_not_start_the_list_anew(fleet: Fl
     readable, cursors = Readable(), Cursors(b"k" * 32, SystemChance())
     async with fleet.another() as store:
         shown: Any = readable
-        lists = ListChats(store.chats, shown, shown, cursors, ManualClock(), NoBlocks())
+        waiting = CoalescedReceipts(store.receipts, InProcessBus())
+        lists = ListChats(store.chats, shown, shown, cursors, ManualClock(), NoBlocks(), waiting)
         (row,), cursor = await lists(ANN, None, 1)
         assert row.chat_id == first
         await append(fleet.writer, states[1], message(CAT), now=NOW + 9)

@@ -132,16 +132,25 @@ async def test_marked_as_unread(talk: Talk) -> None:
     assert (await ben.ok("PUT", path, {"from": None}))["unread"] == 0
 
     await ben.ok("PUT", path, {"from": 2})
-    await ben.send(chat, "own")
-    await ben.ok("PUT", f"/v1/chats/{chat}/receipt", {"delivered": 1})
-    ended = await record(ben, chat)
-    assert (ended["marked_unread"], ended["unread"]) == (False, 0)
-
-    await ben.ok("PUT", path, {"from": 2})
     sent = await ann.send(chat, "news")
     assert (await record(ben, chat))["unread"] == 4
     await read(ben, chat, sent["sequence"])
     assert (await record(ben, chat))["marked_unread"] is False
+
+
+async def test_every_answer_includes_what_the_user_has_just_sent(talk: Talk) -> None:
+    chat, _, ben = talk
+    await read(ben, chat, 4)
+    total = await ben.ok("GET", "/v1/unread")
+    for number, path in enumerate((f"/v1/chats/{chat}", "/v1/chats", "/v1/unread")):
+        await ben.ok("PUT", f"/v1/chats/{chat}/unread", {"from": 2})
+        await ben.send(chat, f"own-{number}")  # this ends the mark
+        answer = await ben.ok("GET", path)
+        if path == "/v1/unread":
+            assert answer == total
+            continue
+        (found,) = [one for one in answer.get("data", [answer]) if one["chat_id"] == chat]
+        assert (found["marked_unread"], found["unread"]) == (False, 0)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def _make_core(
         base, chats, blobs, deletions_of(config), bytes_max, identity.credential_status
     )
     escalation = make_escalation(base, inbox, config)
-    push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total)
+    push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total.stored)
     return Core(
         store=base.store,
         deliveries=base.deliveries,

@@ -5,6 +5,7 @@ from collections.abc import Container, Sequence
 
 import msgspec
 
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.actions.chat.members import check_name
 from tidings.actions.chat.unread import subtract_invisible
@@ -246,6 +247,7 @@ class ListChats(msgspec.Struct, frozen=True):
     cursors: Cursors
     clock: Clock
     blocks: BlockLists
+    waiting: CoalescedReceipts
 
     async def __call__(
         self,
@@ -263,6 +265,7 @@ class ListChats(msgspec.Struct, frozen=True):
         if own_message is not None:
             await self.chats.look(*own_message)
         below = self._below(user, cursor)
+        await self.waiting.settle(user)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
         await self.vault.open([row.last for row in page if row.last], now)
@@ -325,9 +328,11 @@ class GetChat(msgspec.Struct, frozen=True):
     vault: Vault
     clock: Clock
     blocks: BlockLists
+    waiting: CoalescedReceipts
 
     async def __call__(self, user: UserKey, chat: ChatId) -> ChatRow:
         now = self.clock.now()
+        await self.waiting.settle(user, chat)
         row = await self.chats.row(user, chat, now)
         if row is None:
             raise ChatNotFound

@@ -49,6 +49,8 @@ class CoalescedReceipts:
         """Users who sent a message while older messages were unread. Their own messages must not
         advance their read mark. With several processes, a user may be in this set although another
         process has moved the mark."""
+        self._unwritten: dict[UserKey, dict[ChatId, None]] = {}
+        """The chats in which a move of each user waits or is being written."""
         self._written_at: dict[_Key, float] = {}
         self._under_way: dict[_Key, asyncio.Future[None]] = {}
         """For each receipt whose move is being written now, a future that is done afterwards."""
@@ -113,6 +115,7 @@ class CoalescedReceipts:
             self._last[key] = entry
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:
+        self._unwritten.setdefault(key[0], {})[key[1]] = None
         if self._is_closed:
             return  # `close` writes what is left
         now = self._loop.time()
@@ -143,7 +146,8 @@ class CoalescedReceipts:
             moves += self._taken(key)
         if self._due:
             self._wake_at_next()
-        self._tasks.start(self._write(moves))
+        if moves:
+            self._tasks.start(self._write(moves))
         self._forget_old(now)
 
     def _forget_old(self, now: float) -> None:
@@ -164,14 +168,24 @@ class CoalescedReceipts:
             return
         finally:
             done.set_result(None)
-            for key in keys:
-                if self._under_way.get(key) is done:
-                    del self._under_way[key]
+            self._forget_written(keys, done)
         readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
         self._note_behind(moves, readers | {(receipt.user, chat) for chat, receipt in moved})
         for chat, receipt in moved:
             by_reading = (receipt.user, chat) in readers
             self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
+
+    def _forget_written(self, keys: set[_Key], done: asyncio.Future[None]) -> None:
+        for key in keys:
+            if self._under_way.get(key) is not done:
+                continue  # a later move of this receipt is being written
+            del self._under_way[key]
+            if key not in self._moves and key not in self._own:
+                user, chat = key
+                chats = self._unwritten.get(user, {})
+                chats.pop(chat, None)
+                if not chats:
+                    self._unwritten.pop(user, None)
 
     def _retry(self, moves: list[Move | OwnSends]) -> None:
         """Add moves that could not be written to those that wait, up to a bound."""
@@ -206,12 +220,22 @@ class CoalescedReceipts:
             if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
                 self._behind.add(key)
 
-    async def settle(self, user: UserKey, chat: ChatId) -> None:
-        """Write the user's waiting moves in this chat; wait for moves that are already being
-        written."""
-        if (under_way := self._under_way.get((user, chat))) is not None:
-            await asyncio.shield(under_way)
-        if moves := self._taken((user, chat)):
+    async def settle(self, user: UserKey, chat: ChatId | None = None) -> None:
+        """Write the user's waiting moves in this chat, or in all chats; wait for moves that are
+        already being written.
+
+        After this, the user reads what the user has done over sockets of this process.
+        """
+        chats = list(self._unwritten.get(user, ())) if chat is None else [chat]
+        for one in chats:
+            if (under_way := self._under_way.get((user, one))) is not None:
+                await asyncio.shield(under_way)
+        moves: list[Move | OwnSends] = []
+        for one in chats:
+            if taken := self._taken((user, one)):
+                self._written_at[user, one] = self._loop.time()
+                moves += taken
+        if moves:
             await self._write(moves)
 
     def _taken(self, key: _Key) -> list[Move | OwnSends]:

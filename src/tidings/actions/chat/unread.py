@@ -194,14 +194,19 @@ class CountTotal(msgspec.Struct, frozen=True):
     """Count everything that a user has not read, with a bounded amount of work."""
 
     chats: Chats
-    receipts: Receipts
+    waiting: CoalescedReceipts
     count: UnreadCounter
     list_inboxes: ListInboxes
     count_inbox: CountUnread
     clock: Clock
 
     async def __call__(self, user: UserKey) -> UnreadTotal:
-        """Return the total over all chats and inboxes."""
+        """Return the total over all chats and inboxes, after what the user has just read."""
+        await self.waiting.settle(user)
+        return await self.stored(user)
+
+    async def stored(self, user: UserKey) -> UnreadTotal:
+        """Return the total as it is stored; receipts of the last second may be missing."""
         return total_of((await self.of_chats(user)).values(), await self.of_inboxes(user))
 
     async def of_chats(self, user: UserKey) -> dict[ChatId, Unread]:
@@ -229,7 +234,7 @@ class CountTotal(msgspec.Struct, frozen=True):
             is_looked_at = len(counts) <= TOTAL_CHATS_MAX
             if is_looked_at and entries <= TOTAL_ENTRIES_MAX:
                 to_count.append(chat)
-        found = await self.receipts.count(to_count, self.clock.now()) if to_count else []
+        found = await self.count.receipts.count(to_count, self.clock.now()) if to_count else []
         for chat, one in zip(to_count, found, strict=True):
             counts[chat.chat_id] = await self.count.visible(chat.receipt.user, chat.chat_id, one)
         return counts
