@@ -10,12 +10,13 @@ import pytest
 
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.users import ANN, BOB, CAT
+from tests.support.waiting import until
 from tidings.actions.chat import unread
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.model.chats import Move, OwnSends, Receipt, Unread
 from tidings.model.ids import ChatId
-from tidings.model.refusals import ChatNotFound
+from tidings.model.refusals import ChatNotFound, StoreUnavailable
 
 
 @pytest.fixture
@@ -42,11 +43,11 @@ async def test_settling_waits_for_what_is_being_written(opened: Deployment) -> N
     chat = await opened.group(ANN, BOB)
     store: Any = SlowReceipts()
     receipts = CoalescedReceipts(store, opened.core.bus)
-    first = asyncio.ensure_future(receipts._write([Move(BOB, chat, read=1)]))
+    first = receipts._start_write([Move(BOB, chat, read=1)])
     await asyncio.sleep(0)
     receipts.note(Move(BOB, chat, delivered=2))
     settled = [asyncio.ensure_future(receipts.settle(BOB, chat)) for _ in range(2)]
-    other = asyncio.ensure_future(receipts._write([Move(BOB, chat, read=2)]))
+    other = receipts._start_write([Move(BOB, chat, read=2)])
     await asyncio.sleep(0)
     assert len(store.asked) == 2, "what waits is written after what is under way"
     store.goes_on.set()
@@ -58,6 +59,43 @@ async def test_settling_waits_for_what_is_being_written(opened: Deployment) -> N
     ]
     await receipts.settle(BOB, chat)
     assert len(store.asked) == 3
+    await receipts.close()
+
+
+async def test_moves_are_written_although_who_settles_them_gives_up(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    store: Any = SlowReceipts()
+    receipts = CoalescedReceipts(store, opened.core.bus)
+    receipts.note(Move(BOB, chat, read=1))
+    settling = asyncio.ensure_future(receipts.settle(BOB))
+    await until(lambda: store.asked)
+    settling.cancel()
+    receipts.note(Move(BOB, chat, delivered=2))
+    settled = asyncio.ensure_future(receipts.settle(BOB))
+    await asyncio.sleep(0)
+    store.goes_on.set()
+    assert await settled
+    assert [list(moves) for moves in store.asked] == [
+        [Move(BOB, chat, read=1)],
+        [Move(BOB, chat, delivered=2)],
+    ]
+    await receipts.close()
+
+
+async def test_a_chat_is_marked_as_unread_only_after_waiting_moves(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    core = opened.core
+
+    class Failing:
+        async def move(self, moves: Sequence[Move | OwnSends]) -> None:
+            raise StoreUnavailable
+
+    store: Any = Failing()
+    receipts = CoalescedReceipts(store, core.bus)
+    mark = unread.MarkUnread(core.store.receipts, receipts, core.verbs.count_unread, core.bus)
+    receipts.note(Move(BOB, chat, read=1))
+    with pytest.raises(StoreUnavailable):
+        await mark(BOB, chat, 1)
     await receipts.close()
 
 

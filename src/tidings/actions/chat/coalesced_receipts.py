@@ -52,8 +52,9 @@ class CoalescedReceipts:
         self._unwritten: dict[UserKey, dict[ChatId, None]] = {}
         """The chats in which a move of each user waits or is being written."""
         self._written_at: dict[_Key, float] = {}
-        self._under_way: dict[_Key, asyncio.Future[None]] = {}
-        """For each receipt whose move is being written now, a future that is done afterwards."""
+        self._under_way: dict[_Key, asyncio.Future[bool]] = {}
+        """For each receipt whose move is being written now, a future that tells afterwards whether
+        it is written."""
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -147,7 +148,7 @@ class CoalescedReceipts:
         if self._due:
             self._wake_at_next()
         if moves:
-            self._tasks.start(self._write(moves))
+            _ = self._start_write(moves)
         self._forget_old(now)
 
     def _forget_old(self, now: float) -> None:
@@ -157,31 +158,41 @@ class CoalescedReceipts:
             self._forgotten_at = now
             self._written_at = {k: t for k, t in self._written_at.items() if now - t < longest}
 
-    async def _write(self, moves: list[Move | OwnSends]) -> None:
-        keys = {(move.user, move.chat) for move in moves}
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._under_way.update(dict.fromkeys(keys, done))
+    def _start_write(self, moves: list[Move | OwnSends]) -> asyncio.Future[bool]:
+        """Write moves in the background, so that no caller who gives up takes them along.
+
+        The future tells whether they are written.
+        """
+        done: asyncio.Future[bool] = self._loop.create_future()
+        for move in moves:
+            self._under_way[move.user, move.chat] = done
+        self._tasks.start(self._write(moves, done))
+        return done
+
+    async def _write(self, moves: list[Move | OwnSends], done: asyncio.Future[bool]) -> None:
+        is_written = False
         try:
             moved = await self._receipts.move(moves)
+            is_written = True
         except StoreUnavailable:
             self._retry(moves)
             return
         finally:
-            done.set_result(None)
-            self._forget_written(keys, done)
+            done.set_result(is_written)
+            self._forget_written(moves, done)
         readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
         self._note_behind(moves, readers | {(receipt.user, chat) for chat, receipt in moved})
         for chat, receipt in moved:
             by_reading = (receipt.user, chat) in readers
             self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
 
-    def _forget_written(self, keys: set[_Key], done: asyncio.Future[None]) -> None:
-        for key in keys:
+    def _forget_written(self, moves: list[Move | OwnSends], done: asyncio.Future[bool]) -> None:
+        for user, chat in {(move.user, move.chat) for move in moves}:
+            key = (user, chat)
             if self._under_way.get(key) is not done:
                 continue  # a later move of this receipt is being written
             del self._under_way[key]
             if key not in self._moves and key not in self._own:
-                user, chat = key
                 chats = self._unwritten.get(user, {})
                 chats.pop(chat, None)
                 if not chats:
@@ -220,11 +231,12 @@ class CoalescedReceipts:
             if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
                 self._behind.add(key)
 
-    async def settle(self, user: UserKey, chat: ChatId | None = None) -> None:
+    async def settle(self, user: UserKey, chat: ChatId | None = None) -> bool:
         """Write the user's waiting moves in this chat, or in all chats; wait for moves that are
         already being written.
 
-        After this, the user reads what the user has done over sockets of this process.
+        After this, the user reads what the user has done over sockets of this process. Returns
+        False if the store is unavailable, so that the moves are written later.
         """
         chats = list(self._unwritten.get(user, ())) if chat is None else [chat]
         for one in chats:
@@ -235,8 +247,7 @@ class CoalescedReceipts:
             if taken := self._taken((user, one)):
                 self._written_at[user, one] = self._loop.time()
                 moves += taken
-        if moves:
-            await self._write(moves)
+        return await asyncio.shield(self._start_write(moves)) if moves else True
 
     def _taken(self, key: _Key) -> list[Move | OwnSends]:
         """Remove the waiting moves of one user in one chat, and return them in order."""
@@ -260,7 +271,8 @@ class CoalescedReceipts:
         waiting: list[Move | OwnSends] = list(self._moves.values())
         waiting.extend(self._own_sends(key, spans) for key, spans in self._own.items())
         if waiting:
-            await self._write(waiting)
+            await self._start_write(waiting)
+            await self._tasks.finish()
 
 
 def _add_span(spans: list[OwnSpan], first: int, last: int, sequence: int) -> None:

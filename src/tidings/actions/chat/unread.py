@@ -30,7 +30,7 @@ from tidings.model.chats import (
 )
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound, InboxNotFound
+from tidings.model.refusals import ChatNotFound, InboxNotFound, StoreUnavailable
 from tidings.model.unread_counts import unread_without_a_look
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.bus import Bus, ChatChanged, ReceiptMoved
@@ -168,8 +168,10 @@ class MarkUnread(msgspec.Struct, frozen=True):
         Raises:
             Invalid: Unread messages cannot be counted from this sequence.
             ChatNotFound: The user is not a member.
+            StoreUnavailable: Such a move could not be written.
         """
-        await self.waiting.settle(user, chat)
+        if not await self.waiting.settle(user, chat):
+            raise StoreUnavailable
         receipt = await self.receipts.mark_unread(user, chat, first)
         unread = None if receipt is None else await self.count(user, chat)
         if receipt is None or unread is None:
