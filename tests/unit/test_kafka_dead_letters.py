@@ -28,6 +28,10 @@ class Kafka:
         self.dead: list[bytes] = []
         self.is_broken = False
         self.committed = 0
+        self.stops = 0
+
+    async def stop(self) -> None:
+        self.stops += 1
 
     async def getmany(self, *, timeout_ms: int, max_records: int) -> dict[int, list[Any]]:
         some, self.records = self.records[:max_records], self.records[max_records:]
@@ -42,7 +46,11 @@ class Kafka:
         self.dead.append(value)
 
 
-def a_feed(kafka: Kafka) -> KafkaFeed:
+def a_feed(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> KafkaFeed:
+    async def start_producer(_: KafkaServers) -> Kafka:
+        return kafka
+
+    monkeypatch.setattr(kafka_feed, "start_producer", start_producer)
     feed = KafkaFeed(
         servers=KafkaServers("localhost:9"),
         topics=TOPICS,
@@ -59,9 +67,11 @@ def job(number: int) -> bytes:
 
 
 @pytest.mark.attack("S13")
-async def test_a_forged_record_that_cannot_be_put_aside_takes_no_other_with_it() -> None:
+async def test_a_forged_record_that_cannot_be_put_aside_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kafka = Kafka(job(1), b"forged", job(2), job(3))
-    feed = a_feed(kafka)
+    feed = a_feed(kafka, monkeypatch)
     kafka.is_broken = True
 
     first = await feed.take(3)
@@ -72,6 +82,7 @@ async def test_a_forged_record_that_cannot_be_put_aside_takes_no_other_with_it()
     await feed._commit()
     assert (kafka.dead, kafka.committed) == ([], 1), "what is nowhere else comes again"
 
+    assert kafka.stops, "a producer that failed is replaced"
     kafka.is_broken = False
     await feed.take(3)
     await feed._commit()
@@ -84,7 +95,7 @@ async def test_a_record_as_large_as_may_be_is_put_aside_in_part(
 ) -> None:
     monkeypatch.setattr(kafka_feed, "DEAD_LETTER_BYTES_MAX", 10)
     kafka = Kafka(b"x" * 11)
-    feed = a_feed(kafka)
+    feed = a_feed(kafka, monkeypatch)
     for _ in range(2):
         assert await feed.take(1) == []
     assert kafka.dead == [b"x" * 10]
@@ -96,7 +107,7 @@ async def test_forged_records_that_cannot_be_put_aside_do_not_pile_up(
 ) -> None:
     monkeypatch.setattr(kafka_feed, "DEAD_LETTERS_WAITING_MAX", 2)
     kafka = Kafka(b"a", b"b", job(1))
-    feed = a_feed(kafka)
+    feed = a_feed(kafka, monkeypatch)
     kafka.is_broken = True
     assert await feed.take(2) == []
     with pytest.raises(FeedUnavailable):

@@ -29,7 +29,7 @@ from tidings.metrics.counts import report_counts
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, FeedUnavailable
-from tidings.tasks import Backlog
+from tidings.tasks import Backlog, Tasks
 from tidings.tracing.spans import (
     DESTINATION,
     MESSAGE_ID,
@@ -101,7 +101,9 @@ class KafkaPublisher:
         self._waiting: deque[_Event] = deque()
         self._is_waiting = asyncio.Event()
         self._producer: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self._unanswered: set[asyncio.Future[Any]] = set()
+        """The answers of Kafka that the producer waits for."""
+        self._tasks = Tasks("kafka publisher")
         self._logged_at = -LOG_SECONDS_MIN
         self.published = 0
         self.dropped = 0
@@ -111,22 +113,18 @@ class KafkaPublisher:
 
     def start(self) -> None:
         """Start to publish. Kafka need not be reachable yet."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._tasks.repeat(self._publish)
 
     async def close(self) -> None:
         """Send the waiting events, for at most `PRODUCER_SECONDS_MAX`, and stop."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await self._tasks.close()
         if self._producer is not None:
             with suppress(TimeoutError, KafkaError):
                 async with asyncio.timeout(PRODUCER_SECONDS_MAX):
                     while self._waiting:
                         await self._send(self._waiting.popleft())
                     await self._producer.flush()
-            await stop_producer(self._producer)
+        await self._stop_producer()
 
     async def hint(self, chat: ChatId, sequence: int) -> bool:
         """Send the workers the head of a chat; return True only if Kafka confirmed it."""
@@ -170,18 +168,28 @@ class KafkaPublisher:
     def _sealed(self, event: bytes) -> bytes:
         return self._cipher.seal(self._topics.messages, event)
 
-    async def _run(self) -> None:
-        while True:
-            self._producer = await self._connected()
-            self._failures = 0
-            while self._failures < FAILURES_MAX:
-                while self._waiting and self._failures < FAILURES_MAX:
-                    await self._send(self._waiting.popleft())
-                if not self._waiting:
-                    self._is_waiting.clear()
-                    await self._is_waiting.wait()
-            failed, self._producer = self._producer, None
-            await stop_producer(failed)
+    async def _publish(self) -> None:
+        """Publish with a new producer, until it has failed too often."""
+        await self._stop_producer()
+        self._producer = await self._connected()
+        self._failures = 0
+        while self._failures < FAILURES_MAX:
+            while self._waiting and self._failures < FAILURES_MAX:
+                await self._send(self._waiting.popleft())
+            if not self._waiting and self._failures < FAILURES_MAX:
+                self._is_waiting.clear()
+                await self._is_waiting.wait()
+
+    async def _stop_producer(self) -> None:
+        """Stop the producer, and drop the events that Kafka has not confirmed.
+
+        A producer that is stopped while it cannot reach Kafka never ends their futures.
+        """
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await stop_producer(producer)
+        for answer in self._unanswered:
+            answer.cancel()
 
     async def _connected(self) -> Any:  # noqa: ANN401 - the library has no types
         attempt = 0
@@ -210,9 +218,11 @@ class KafkaPublisher:
             self._failures += 1
             self._drop(event, str(error))
         else:
+            self._unanswered.add(sent)
             sent.add_done_callback(partial(self._answered, event))
 
     def _answered(self, event: _Event, sent: "asyncio.Future[Any]") -> None:
+        self._unanswered.discard(sent)
         if sent.cancelled():
             self._drop(event, "closed before Kafka answered")
         elif (error := sent.exception()) is not None:

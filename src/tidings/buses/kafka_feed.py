@@ -211,6 +211,7 @@ class KafkaFeed:
             value = received.value[:DEAD_LETTER_BYTES_MAX]
             await self._producer.send_and_wait(dead, value, headers=headers)
         except (KafkaError, OSError) as error:
+            await self._stop_producer()  # some errors of a producer are for ever
             raise FeedUnavailable(str(error)) from error
 
     def lag(self) -> list[Reading]:
@@ -232,6 +233,9 @@ class KafkaFeed:
             await self._commit()
             consumer, self._consumer = self._consumer, None
             await stop_consumer(consumer)
+        await self._stop_producer()
+
+    async def _stop_producer(self) -> None:
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await stop_producer(producer)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The publisher replaces a producer that does not recover, and goes on after any error."""
+
+import asyncio
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from tests.support.delivery import at_once
+from tests.support.message_cipher import a_cipher
+from tests.support.waiting import until
+from tidings import tasks
+from tidings.buses import kafka
+from tidings.buses.in_process import InProcessBus
+from tidings.buses.kafka import KafkaPublisher
+from tidings.buses.kafka_clients import KafkaServers, Topics
+from tidings.model.ids import ChatId, ulid
+from tidings.tasks import Backlog
+
+CHAT = ChatId(ulid(0, bytes(10)))
+
+
+class Producer:
+    """Answers nothing, then fails; or answers everything."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+        self.unanswered: list[asyncio.Future[None]] = []
+        self.is_failing = False
+
+    async def send(self, *_: object, **__: object) -> "asyncio.Future[None]":
+        if self.is_failing:
+            raise KafkaError
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._answers:
+            sent.set_result(None)
+        else:
+            self.unanswered.append(sent)
+        return sent
+
+    async def flush(self) -> None:
+        """All was answered."""
+
+    async def stop(self) -> None:
+        """Like a producer that cannot reach Kafka: the unanswered futures stay as they are."""
+
+
+@pytest.fixture
+def producers(monkeypatch: pytest.MonkeyPatch) -> list[Producer | Exception]:
+    """The producers that are started, in order, or the errors of starting one."""
+    waiting: list[Producer | Exception] = []
+
+    async def start_producer(_: KafkaServers) -> Producer:
+        found = waiting.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def ensure_topics(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(kafka, "start_producer", start_producer)
+    monkeypatch.setattr(kafka, "ensure_topics", ensure_topics)
+    return waiting
+
+
+def a_publisher() -> KafkaPublisher:
+    return KafkaPublisher(
+        InProcessBus(),
+        servers=KafkaServers("localhost:9"),
+        topics=Topics(),
+        cipher=a_cipher(),
+        back_off=at_once,
+        backlog=Backlog(),
+    )
+
+
+async def test_events_without_an_answer_are_dropped_with_their_producer(
+    producers: list[Producer | Exception],
+) -> None:
+    silent = Producer(answers=False)
+    producers += [silent, Producer(answers=True)]
+    publisher = a_publisher()
+    publisher.start()
+    publisher.cleaned(CHAT, (1,))
+    await until(lambda: silent.unanswered)
+    silent.is_failing = True
+    for _ in range(kafka.FAILURES_MAX):
+        publisher.cleaned(CHAT, (2,))
+    await until(lambda: publisher.dropped == kafka.FAILURES_MAX + 1)
+    publisher.cleaned(CHAT, (3,))
+    await until(lambda: publisher.published == 1)
+    await publisher.close()
+
+
+async def test_an_unexpected_error_does_not_end_the_publisher(
+    producers: list[Producer | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "BACK_OFF_SECONDS", 0.0)
+    producers += [RuntimeError("unexpected"), Producer(answers=True)]
+    publisher = a_publisher()
+    publisher.start()
+    publisher.cleaned(CHAT, (1,))
+    await until(lambda: publisher.published == 1)
+    await publisher.close()
