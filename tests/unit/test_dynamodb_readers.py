@@ -11,6 +11,7 @@ from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.support.dynamo_tables import open_tables
 from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState
+from tidings.stores.dynamodb.chat import heads
 from tidings.stores.dynamodb.store import DynamoStore
 
 Read = Callable[[DynamoStore, ChatState], Awaitable[object]]
@@ -59,8 +60,13 @@ async def proxy(dynamodb_endpoint: str) -> AsyncIterator[DynamoProxy]:
 
 @pytest.mark.parametrize("what", READS)
 async def test_the_removed_get_nothing_that_was_read_for_them(
-    dynamodb_endpoint: str, module_tables: str, proxy: DynamoProxy, what: str
+    dynamodb_endpoint: str,
+    module_tables: str,
+    proxy: DynamoProxy,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(heads, "WRITE_SECONDS_MIN", 600.0)  # a list shows what is in the log
     read, operation, table = READS[what]
     async with (
         open_tables(proxy.address, module_tables) as store,
