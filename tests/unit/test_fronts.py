@@ -44,6 +44,7 @@ from tidings.gateway.context import Admission
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.registration import HeadReconciler
 from tidings.model import limits
+from tidings.ports.store import current_requester
 from tidings.wire.codes import Close
 
 _decode = msgspec.msgpack.Decoder(OwnerMessage).decode
@@ -227,6 +228,16 @@ async def test_a_front_does_not_keep_chats_that_a_client_only_names(
         says(client, op="typing", chat=chat)
     typed = [one.frame.chat for one in forwarded.sent if isinstance(one, Perform)]
     assert typed == ["ch_1", "ch_2", "ch_2"], "only a chat that is followed is remembered"
+
+
+async def test_a_question_whose_answer_fails_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("unexpected")
+
+    ask = LinkQuestion(7, "drained", msgspec.Raw(msgspec.msgpack.encode((1,))), current_requester())
+    answer = await questions.answer_to(ask, questions.answering((questions.DRAINED, fail)))
+    assert (answer.number, answer.refusal) == (7, "StoreUnavailable")
+    assert "a question of another process failed" in caplog.text
 
 
 async def test_a_front_that_is_given_up_ends(

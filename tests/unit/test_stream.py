@@ -264,9 +264,12 @@ async def test_a_chat_left_during_hello_is_gone(bench: GatewayBench) -> None:
     assert line.ops == ["welcome", "gone", "live"]
 
 
-async def test_a_hello_that_cannot_be_answered_is_for_later(bench: GatewayBench) -> None:
+@pytest.mark.parametrize("error", [StoreUnavailable(), RuntimeError("unexpected")])
+async def test_a_hello_that_cannot_be_answered_is_for_later(
+    bench: GatewayBench, error: Exception
+) -> None:
     async def fail() -> None:
-        raise StoreUnavailable
+        raise error
 
     line = bench.line(context=bench.desk_with_held(fail))
     line.say("hello", token=BOB, device="phone")

@@ -3,6 +3,7 @@
 
 import asyncio
 import gc
+import itertools
 import json
 import logging
 import signal
@@ -26,6 +27,7 @@ from tidings.assembly.push_queue import run_own_push
 from tidings.assembly.rest import make_identity_verbs, make_rest
 from tidings.assembly.state import StateReporter
 from tidings.assembly.stores import make_local_tables
+from tidings.assembly.system import wait_patiently
 from tidings.assembly.tls import port_certificate
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import SERVER_FILE
@@ -39,7 +41,7 @@ from tidings.gateway.hub import Hub
 from tidings.gateway.journals import ClusterJournals
 from tidings.gateway.looking import ConnectedDevices
 from tidings.gateway.presence import OnlineUsers, ProfileFrames
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.bus import Appended
 from tidings.ports.journals import Journals, PushJournals
 from tidings.ports.processes import Trouble
@@ -180,7 +182,13 @@ class Server:
         fresh.replace(path)
 
     async def _resume_rotation(self) -> None:
-        await self._core.rotate_keys.resume()
+        for attempt in itertools.count(1):
+            try:
+                await self._core.rotate_keys.resume()
+            except Unavailable:
+                await wait_patiently(attempt)
+            else:
+                return
 
     async def close(self) -> None:
         """Close connections gradually, finish open requests, then stop."""

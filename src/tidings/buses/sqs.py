@@ -100,7 +100,7 @@ class SqsJobs:
     async def take(self, most: int) -> Sequence[Taken]:
         if not self._is_hiding:
             self._is_hiding = True
-            self._tasks.start(self._keep_hidden())
+            self._tasks.repeat(self._keep_hidden)
         answer = await self._ask(
             "ReceiveMessage",
             {
@@ -185,9 +185,8 @@ class SqsJobs:
 
     async def _keep_hidden(self) -> None:
         """Keep the taken jobs hidden from other processes until they are finished."""
-        while True:
-            await asyncio.sleep(self._hide_again_seconds)
-            await self._hide(self._visible_seconds)
+        await asyncio.sleep(self._hide_again_seconds)
+        await self._hide(self._visible_seconds)
 
     async def _hide(self, seconds: int) -> None:
         """Hide all taken jobs for this many seconds. If this fails, a job may be done twice."""

@@ -133,7 +133,7 @@ class Subscription:
 
     def start(self) -> None:
         """Start to receive messages; subscribe again after each failure."""
-        self._tasks.start(self._run())
+        self._tasks.repeat(self._receive)
 
     async def up(self) -> None:
         """Wait until all channels are subscribed."""
@@ -143,19 +143,19 @@ class Subscription:
         """Unsubscribe and stop."""
         await self._tasks.close()
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                async with aclosing(await self._link.pubsub()) as pubsub:
-                    await self._listen(pubsub)
-            except TROUBLE as trouble:
-                self._link.failures += 1
-                extra = {"action": "subscription_broke", "error": str(trouble)}
-                log.debug("subscription broke", extra=extra)
-            finally:
-                self._up.clear()
-            raise_swallowed_cancellation()
-            await asyncio.sleep(AGAIN_SECONDS)
+    async def _receive(self) -> None:
+        """Subscribe, and pass on messages until the subscription breaks."""
+        try:
+            async with aclosing(await self._link.pubsub()) as pubsub:
+                await self._listen(pubsub)
+        except TROUBLE as trouble:
+            self._link.failures += 1
+            extra = {"action": "subscription_broke", "error": str(trouble)}
+            log.debug("subscription broke", extra=extra)
+        finally:
+            self._up.clear()
+        raise_swallowed_cancellation()
+        await asyncio.sleep(AGAIN_SECONDS)
 
     async def _listen(self, pubsub: PubSub) -> None:
         """Pass on messages until the connection breaks or Redis no longer answers."""

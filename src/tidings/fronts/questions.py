@@ -2,6 +2,7 @@
 """The questions that fronts and owner ask each other, with the types of arguments and answers."""
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,6 +17,8 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, TooMany
 from tidings.ports.log import Page
 from tidings.ports.store import current_requester, set_requester
+
+log = logging.getLogger("tidings.fronts")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -119,6 +122,11 @@ async def answer_to(ask: LinkQuestion, answers: Answering) -> LinkAnswer:
         return LinkAnswer(
             ask.number, refusal=type(refusal).__name__, detail=refusal.detail, wait_ms=wait_ms
         )
+    except Exception:
+        # The other process waits for an answer, whatever happens here.
+        about = {"action": "question_failed", "subject": ask.subject}
+        log.exception("a question of another process failed", extra=about)
+        return LinkAnswer(ask.number, refusal=StoreUnavailable.__name__)
     return LinkAnswer(ask.number, msgspec.Raw(_encode(found)))
 
 

@@ -128,6 +128,10 @@ class Stream:
             await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
+        except Exception:
+            # A connection that never becomes live would stay silent until its token expires.
+            self._connection.close(Close.OVERLOADED)
+            raise
 
     def _enter_hub(self, user: UserKey, device: str) -> bool:
         hub = self._context.hub

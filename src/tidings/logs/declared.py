@@ -91,6 +91,9 @@ ACTIONS: Final[dict[str, Action]] = {
         "Redis had lost registrations of connections. They were made again.", ("count",)
     ),
     "loop_failed": Action("A background loop failed. It continues after a pause.", ("group",)),
+    "question_failed": Action(
+        "A question between the processes of one machine failed.", ("subject",)
+    ),
     "task_failed": Action("A background task failed.", ("group",)),
     "jobs_dropped": Action(
         "Background work was dropped when the process stopped.", ("group", "dropped")
