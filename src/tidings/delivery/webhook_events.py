@@ -3,15 +3,17 @@
 
 These are read marks, expired messages, and notifications for everyone. They are gathered for some
 seconds, so that many of them cost little. Events that are not stored yet are lost if the process
-dies.
+dies. Tenants take turns, so that the many events of one tenant do not hold up those of others.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
 from tidings.actions.webhooks.events import TenantEvents
+from tidings.metrics.counts import report_counts
 from tidings.model.ids import ChatId, UserKey, rfc3339, tenant_of, user_id
 from tidings.model.refusals import Unavailable
 from tidings.model.webhooks import TenantEventType
@@ -25,7 +27,11 @@ SEQUENCES_MAX: Final = 500
 """Maximum number of expired messages in one event."""
 GATHERED_MAX: Final = 10_000
 """Events that wait; beyond this number, new ones are dropped."""
-_Event = tuple[str, TenantEventType, Mapping[str, object]]
+TENANT_GATHERED_MAX: Final = 2_000
+"""Events of one tenant that wait; beyond this number, new ones are dropped."""
+_Event = tuple[TenantEventType, Mapping[str, object]]
+
+log = logging.getLogger("tidings.webhooks")
 
 
 class BusEvents:
@@ -43,10 +49,16 @@ class BusEvents:
         self._log = log
         self._clock = clock
         self._back_off = back_off
-        self._gathered: dict[tuple[str, ...], _Event] = {}
+        self._gathered: dict[str, dict[tuple[str, ...], _Event]] = {}
+        """The events of each tenant, by what they are about."""
+        self._waiting = 0
         self._expired: dict[ChatId, set[int]] = {}
         self._asked = asyncio.Event()
         self._tasks = Tasks("webhook_events")
+        self.dropped = 0
+        """Number of events that were not raised."""
+        self._logged = 0
+        report_counts(self, "webhook events")
 
     def listen(self, bus: Bus) -> None:
         """Gather what is published on the bus from now on."""
@@ -95,22 +107,32 @@ class BusEvents:
 
     def on_expired(self, event: Expired) -> None:
         """Note messages whose content was removed because their lifetime is over."""
-        if len(self._expired) < GATHERED_MAX:
-            self._expired.setdefault(event.chat, set()).update(event.sequences)
-            self._asked.set()
+        if event.chat not in self._expired and len(self._expired) >= GATHERED_MAX:
+            self.dropped += 1
+            return
+        self._expired.setdefault(event.chat, set()).update(event.sequences)
+        self._asked.set()
 
     def _note(
         self, user: UserKey, kind: TenantEventType, data: Mapping[str, object], subject: str
     ) -> None:
-        tenant = tenant_of(user)
-        if self._events.is_wanted(tenant, kind) and len(self._gathered) < GATHERED_MAX:
-            self._gathered[kind, user, subject] = (tenant, kind, data)
-            self._asked.set()
+        tenant, name = tenant_of(user), (kind, user, subject)
+        if not self._events.is_wanted(tenant, kind):
+            return
+        gathered = self._gathered.setdefault(tenant, {})
+        if name not in gathered:
+            if self._waiting >= GATHERED_MAX or len(gathered) >= TENANT_GATHERED_MAX:
+                self.dropped += 1
+                return
+            self._waiting += 1
+        gathered[name] = (kind, data)
+        self._asked.set()
 
     async def _run(self) -> None:
-        await self._asked.wait()
+        if not self._gathered and not self._expired:
+            self._asked.clear()
+            await self._asked.wait()
         await asyncio.sleep(GATHER_SECONDS)
-        self._asked.clear()
         attempt = 0
         while self._gathered or self._expired:
             try:
@@ -118,6 +140,10 @@ class BusEvents:
             except Unavailable:
                 attempt += 1
                 await self._back_off(attempt)
+        if self.dropped > self._logged:
+            extra = {"action": "events_dropped", "dropped": self.dropped - self._logged}
+            log.warning("events of webhooks were dropped", extra=extra)
+            self._logged = self.dropped
 
     async def raise_all(self) -> None:
         """Raise everything that was gathered.
@@ -126,17 +152,36 @@ class BusEvents:
             Unavailable: The store does not answer. Events that were not raised are still gathered.
         """
         while self._gathered:
-            name, event = next(iter(self._gathered.items()))
-            await self._events(*event)
-            if self._gathered.get(name) is event:  # otherwise there is news of the same
-                del self._gathered[name]
+            for tenant in list(self._gathered):
+                await self._raise_next(tenant, self._gathered[tenant])
         while self._expired:
             chat, sequences = next(iter(self._expired.items()))
             told = sorted(sequences)[:SEQUENCES_MAX]
             entry = await self._log.entry(chat, 1)
             if entry is not None:
                 data = {"chat_id": chat, "sequences": told}
-                await self._events(tenant_of(entry.sender), "message.expired", data)
+                await self._raise(tenant_of(entry.sender), "message.expired", data)
             sequences.difference_update(told)
             if not sequences:
                 del self._expired[chat]
+
+    async def _raise_next(self, tenant: str, gathered: dict[tuple[str, ...], _Event]) -> None:
+        """Raise the first event of a tenant that waits."""
+        if gathered:
+            name, event = next(iter(gathered.items()))
+            await self._raise(tenant, *event)
+            if gathered[name] is event:  # otherwise there is news of the same
+                del gathered[name]
+                self._waiting -= 1
+        if not gathered:
+            del self._gathered[tenant]
+
+    async def _raise(self, tenant: str, kind: TenantEventType, data: Mapping[str, object]) -> None:
+        try:
+            await self._events(tenant, kind, data)
+        except Unavailable:
+            raise
+        except Exception:
+            # An event that cannot be raised must not hold up all others.
+            self.dropped += 1
+            log.exception("event not raised", extra={"action": "event_failed", "tenant": tenant})

@@ -95,6 +95,11 @@ ACTIONS: Final[dict[str, Action]] = {
         "A question between the processes of one machine failed.", ("subject",)
     ),
     "task_failed": Action("A background task failed.", ("group",)),
+    "events_dropped": Action(
+        "More read marks and expired messages than can wait became no events for webhooks.",
+        ("dropped",),
+    ),
+    "event_failed": Action("An event for webhooks could not be stored.", ("tenant",)),
     "jobs_dropped": Action(
         "Background work was dropped when the process stopped.", ("group", "dropped")
     ),

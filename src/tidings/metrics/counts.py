@@ -47,6 +47,7 @@ INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
         "failed_attempts": "attempts that were refused, failed or not answered",
         "set_aside": "events that an endpoint refused too often",
     },
+    "webhook events": {"dropped": "read marks and expired messages that became no event"},
     "push": {"noticed": "push notices that were sent"},
     "profiles": {"dropped": "changes of profiles and presence that were not sent"},
     "notices": {"dropped": "inbox frames that were not sent"},
