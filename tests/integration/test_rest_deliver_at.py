@@ -212,11 +212,10 @@ async def test_a_process_that_dies_in_it_delivers_it_once(
     assert (await ann.unread())["total"] == 1
 
 
-async def test_a_broadcast_is_listed_once_if_a_process_dies_before_its_retraction(
-    rest: Rest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = await open_newsroom(rest, "double")
-    name = await schedule(room, "once")
+async def append_without_note(room: Newsroom, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduled broadcast is due in a minute, and its process dies between the log and the note
+    that the log has it."""
+    rest = room.rest
     (found,) = await rest.core.store.notifications.get(room.tenant, room.inbox, [name])
     rest.clock.time += MINUTE
 
@@ -227,6 +226,14 @@ async def test_a_broadcast_is_listed_once_if_a_process_dies_before_its_retractio
         dying.setattr(type(rest.core.store.scheduled_notifications), "finish", die)
         with pytest.raises(ConnectionError):
             await rest.core.due_work["inbox"].do(due_of_notification(found, rest.clock.time))
+
+
+async def test_a_broadcast_is_listed_once_if_a_process_dies_before_its_retraction(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await open_newsroom(rest, "double")
+    name = await schedule(room, "once")
+    await append_without_note(room, name, monkeypatch)
     await room.redact(name)
     page = await room.actor.ok("GET", f"{room.path}/notifications")
     assert [one["id"] for one in page["data"]] == [name]

@@ -10,7 +10,7 @@ import { Screen } from "./screen.js";
 const UNKNOWN = "unknown";
 /** Number of members who are offered. */
 const CHOICE_MAX = 20;
-const ARRIVED = new Set(["read", "acknowledged", "received", "delivered"]);
+const ARRIVED = new Set(["read", "archived", "snoozed", "acknowledged"]);
 
 export class ExplainScreen extends Screen {
   static path = "tenants/:tenant/explain";

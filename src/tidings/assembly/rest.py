@@ -119,6 +119,7 @@ def make_explain(core: Core, journals: Journals, pushes: PushJournals | None = N
         store.copies,
         store.dead_letters,
         core.inbox.views,
+        core.inbox.unread,
         journals,
         find_pushes,
         core.clock,

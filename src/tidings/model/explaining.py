@@ -2,8 +2,8 @@
 """The answer to the question what became of a message on its way to a user: a verdict and a
 timeline."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -15,13 +15,21 @@ Code = Literal[
     "chat_deleted",
     "removed",
     "redacted",
+    "retracted",
     "expired",
     "erased",
     "blocked",
-    "retracted",
-    "not_addressed",
+    "restored",
+    "failed",
+    "scheduled",
+    "unwanted",
     "queued",
+    "not_addressed",
     "read",
+    "collapsed",
+    "archived",
+    "snoozed",
+    "escalated",
     "acknowledged",
     "deactivated",
     "never_connected",
@@ -35,7 +43,6 @@ Code = Literal[
     "not_followed",
     "not_dispatched",
     "behind",
-    "escalated",
     "unread",
     "unknown",
 ]
@@ -52,14 +59,29 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "removed": "The user left the chat, or was removed, after the message was sent. Receipts end "
     "with the membership, so whether the message arrived before is not known.",
     "redacted": "The content of the message was removed.",
+    "retracted": "The notification was retracted.",
     "expired": "The lifetime of the message or notification has ended.",
     "erased": "The content was erased together with the sender's other content.",
     "blocked": "The user blocks the sender. The message has no content for the user, is not unread "
     "and causes no push.",
-    "retracted": "The notification was retracted.",
+    "restored": "The notification was due before its backup was restored. It is not delivered.",
+    "failed": "The delivery of the notification at its time was given up, so the user has no copy.",
+    "scheduled": "The notification has a time of delivery, which the sentence names. Until then, "
+    "nobody has it.",
+    "unwanted": "The user's preferences, as they are now, leave its category out of the inbox. A "
+    "broadcast is hidden for as long as they do. If the user has no copy, it is not known whether "
+    "the notification was posted to this user.",
+    "queued": "The notification has not been delivered to all its users yet, and this user has no "
+    "copy.",
     "not_addressed": "The notification was not posted to this user.",
-    "queued": "The notification waits in the delivery queue; the user has no copy yet.",
     "read": "The user has read it.",
+    "collapsed": "Lists show a newer notification with the same `collapse_key` instead.",
+    "archived": "The user has archived the notification without reading it.",
+    "snoozed": "The user has snoozed the notification, and not read it. The sentence says until "
+    "when.",
+    "escalated": "The user has not read the notification, and an e-mail about it was decided: the "
+    "event `notification.escalated` has its outcome. If the e-mail was only claimed, it is being "
+    "sent, or the process that was sending it was killed.",
     "acknowledged": "A device of the user has confirmed the message with `received`, and the user "
     "has not read it.",
     "deactivated": "The user is deactivated and cannot connect.",
@@ -77,9 +99,6 @@ MEANINGS: Final[Mapping[Code, str]] = {
     "not_followed": "The device receives only the heads of chats, and does not follow this chat.",
     "not_dispatched": "No worker has delivered the message yet.",
     "behind": "The device is connected, and the server is about to read the message for it.",
-    "escalated": "The user has not read the notification, and an e-mail about it was decided: the "
-    "event `notification.escalated` has its outcome. If the e-mail was only claimed, it is being "
-    "sent, or the process that was sending it was killed.",
     "unread": "The notification is in the user's inbox, and the user has not read it.",
     "unknown": "What became of it is not kept.",
 }
@@ -94,6 +113,10 @@ NEXT_STEPS: Final[Mapping[Code, str]] = {
     "refused.",
     "not_member": "What was sent before a user joined is in the history of the chat.",
     "removed": "Add the user to the chat again, if this was a mistake.",
+    "restored": "Post it again, if it is still wanted.",
+    "failed": "Post it again, if it is still wanted. The log of the server has the reason.",
+    "unwanted": "The user can switch the category on. If all users have to get it, declare it as "
+    "required in the settings of the inbox.",
     "queued": _UNDELIVERED,
     "deactivated": "Activate the user, if this was a mistake.",
     "never_connected": "See whether the app has the address of this server, and gets a token.",
@@ -124,8 +147,13 @@ What = Literal[
     "removed",
     "chat_deleted",
     "posted",
+    "due",
     "retracted",
     "copied",
+    "unwanted",
+    "collapsed",
+    "archived",
+    "snoozed",
     "email_claimed",
     "escalated",
     "handed_to_gateway",
@@ -179,6 +207,17 @@ class Explanation(msgspec.Struct, frozen=True):
 
     verdict: DeliveryVerdict
     timeline: tuple[Moment, ...] = ()
+
+
+Facts = TypeVar("Facts")
+Rule = Callable[[Facts], DeliveryVerdict | None]
+"""A rule looks at the facts, and returns a verdict or None."""
+
+
+def first_verdict(rules: Iterable[Rule[Facts]], facts: Facts) -> DeliveryVerdict:
+    """Return the verdict of the first rule that has one; the last one always has one."""
+    verdicts = (rule(facts) for rule in rules)
+    return next(verdict for verdict in verdicts if verdict is not None)
 
 
 def connection_place(device: str | None, connection: str) -> str:

@@ -127,7 +127,7 @@ def merged(
     copies: Iterable[Copy], broadcasts: Iterable[InboxItem], state: ReadState
 ) -> list[InboxItem]:
     """Return copies and broadcasts as one list, newest first."""
-    items = [*(_from_copy(copy, state) for copy in copies), *broadcasts]
+    items = [*(from_copy(copy, state) for copy in copies), *broadcasts]
     return sorted(items, key=lambda item: item.position, reverse=True)
 
 
@@ -182,6 +182,18 @@ def _unread(
         until = state.broadcasts.get(sent.sequence, NO_STATES).snoozed_until
         if until is None or until <= now:
             yield sent, broadcast_seen_at(sent, state) is not None
+
+
+def is_collapsed(
+    item: InboxItem,
+    view: LogView,
+    copies: Iterable[Copy],
+    broadcasts: Iterable[Broadcast],
+    now: int,
+) -> bool:
+    """Return True if lists show a newer notification with the same collapse key instead."""
+    newest = _newest_by_collapse(view, copies, broadcasts, now)
+    return item.collapse is not None and newest.get(item.collapse, item.position) > item.position
 
 
 def _newest_by_collapse(
@@ -257,7 +269,8 @@ def count_above(
     return sum(not view.hides(item.notification_id, item.expires_at, now) for item in above)
 
 
-def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
+def from_copy(copy: Copy, state: ReadState) -> InboxItem:
+    """Return a copy as a notification in the inbox of the user whose marks are given."""
     return InboxItem(
         position=copy_position(copy),
         category=copy.category,

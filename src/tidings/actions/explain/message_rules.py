@@ -5,7 +5,7 @@ Each rule looks at the same facts, and returns a verdict or None. The first rule
 verdict decides. To add a verdict, add its code to `model/explaining.py`, and its rule to `RULES`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ from tidings.actions.explain.presence import absence, open_connections
 from tidings.actions.explain.pushes import push_sentence
 from tidings.model.chats import ReceiptWithTimes
 from tidings.model.entries import Entry
-from tidings.model.explaining import Code, DeliveryVerdict
+from tidings.model.explaining import Code, DeliveryVerdict, Rule
 from tidings.model.ids import UserKey
 from tidings.model.roles import Member
 from tidings.ports.journals import ConnectionProgress, FoundJournals, Progress, PushRecord
@@ -76,9 +76,6 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True):
     def connections(self) -> list[ConnectionProgress]:
         """The open connections of the user, in all gateways that answered."""
         return open_connections(self.journals)
-
-
-Rule = Callable[[MessageFacts], DeliveryVerdict | None]
 
 
 def _own(facts: MessageFacts) -> DeliveryVerdict | None:
@@ -217,7 +214,7 @@ def _behind(facts: MessageFacts) -> DeliveryVerdict | None:
     return DeliveryVerdict("behind", "The server is about to send the message.", since)
 
 
-RULES: Final[Sequence[Rule]] = (
+RULES: Final[Sequence[Rule[MessageFacts]]] = (
     _deleted,
     _own,
     _not_member,
@@ -231,9 +228,3 @@ RULES: Final[Sequence[Rule]] = (
     _behind,
 )
 """The rules in the order in which they are asked; the last one always has a verdict."""
-
-
-def judge(facts: MessageFacts) -> DeliveryVerdict:
-    """Return the verdict of the first rule that has one."""
-    verdicts = (rule(facts) for rule in RULES)
-    return next(verdict for verdict in verdicts if verdict is not None)

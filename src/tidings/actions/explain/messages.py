@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.actions.explain.gateway_steps import gateway_moments
-from tidings.actions.explain.message_rules import MessageFacts, judge
+from tidings.actions.explain.message_rules import RULES, MessageFacts
 from tidings.actions.explain.pushes import FindPushes, push_moments
 from tidings.actions.identity.blocks import BlockLists
 from tidings.model import limits
@@ -26,6 +26,7 @@ from tidings.model.explaining import (
     Moment,
     What,
     connection_place,
+    first_verdict,
     in_order,
 )
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
@@ -72,7 +73,7 @@ class ExplainMessage(msgspec.Struct, frozen=True):
         if message.kind != "message":
             return Explanation(NEVER_ACCEPTED)
         facts = await self._facts(state, profile, entries, is_complete)
-        return Explanation(judge(facts), in_order(_timeline(facts)))
+        return Explanation(first_verdict(RULES, facts), in_order(_timeline(facts)))
 
     async def _since(
         self, chat: ChatId, sequence: int, *, is_short: bool

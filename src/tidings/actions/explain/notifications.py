@@ -8,32 +8,36 @@ from typing import Final
 import msgspec
 
 from tidings.actions.explain.gateway_steps import gateway_moments
-from tidings.actions.explain.presence import absence, open_connections
-from tidings.actions.explain.pushes import (
-    FindPushes,
-    WithoutDevice,
-    push_moments,
-    push_sentence,
-)
+from tidings.actions.explain.notification_rules import RULES, NotificationFacts
+from tidings.actions.explain.presence import open_connections
+from tidings.actions.explain.pushes import FindPushes, WithoutDevice, push_moments
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.posted import FindNotification, delivered_by
 from tidings.actions.push.journal import notification_subject
 from tidings.model import limits
-from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, in_order
-from tidings.model.ids import tenant_of, user_id
-from tidings.model.inbox_reading import is_for
+from tidings.model.explaining import DeliveryVerdict, Explanation, Moment, first_verdict, in_order
+from tidings.model.ids import rfc3339, tenant_of, user_id
+from tidings.model.inbox_reading import (
+    InboxItem,
+    from_broadcast,
+    from_copy,
+    is_collapsed,
+    is_for,
+)
 from tidings.model.notifications import (
     EMAIL_DECIDED,
     NOTIFICATION,
     Broadcast,
     Copy,
     Notification,
+    ReadState,
 )
+from tidings.model.preferences import is_on
 from tidings.model.refusals import Invalid
-from tidings.model.state_times import broadcast_read_at, copy_read_at
 from tidings.ports.bus import DeadLetters
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
-from tidings.ports.journals import FoundJournals, JournalQuestion, Journals, PushRecord
+from tidings.ports.journals import JournalQuestion, Journals
 from tidings.ports.people import User
 from tidings.ports.world import Clock
 
@@ -45,33 +49,6 @@ _NEVER: Final = DeliveryVerdict(
 )
 
 
-class _Facts(msgspec.Struct, frozen=True, kw_only=True):
-    posted: Notification | Broadcast
-    profile: User
-    is_retracted: bool
-    copy: Copy | None
-    read_at: int | None
-    delivered: int
-    is_dead_letter: bool
-    now: int
-    journals: FoundJournals = FoundJournals()
-    pushes: tuple[PushRecord, ...] = ()
-
-    @property
-    def received_at(self) -> int | None:
-        """When the notification reached the user's inbox; None if it did not."""
-        if isinstance(self.posted, Notification):
-            return None if self.copy is None else self.copy.received_at
-        return self.posted.posted_at if is_for(self.posted, self.profile.created_at) else None
-
-    @property
-    def is_missed(self) -> bool:
-        """Whether a user who could read the notification has not read it."""
-        is_there = self.received_at is not None and self.profile.deactivated_at is None
-        is_gone = self.is_retracted or self.posted.expires_at <= self.now
-        return is_there and not is_gone and self.read_at is None
-
-
 class ExplainNotification(msgspec.Struct, frozen=True):
     """Explain what became of a notification on its way to a user."""
 
@@ -81,6 +58,7 @@ class ExplainNotification(msgspec.Struct, frozen=True):
     copies: Copies
     dead_letters: DeadLetters
     views: LogViews
+    counting: CountUnread
     journals: Journals
     pushes: FindPushes
     clock: Clock
@@ -109,42 +87,65 @@ class ExplainNotification(msgspec.Struct, frozen=True):
         if not found:
             return Explanation(_NEVER)
         facts = await self._facts(found[0], profile)
-        return Explanation(_judge(facts), in_order(_timeline(facts)))
+        return Explanation(first_verdict(RULES, facts), in_order(_timeline(facts)))
 
     async def _inboxes(self, tenant: str) -> tuple[list[str], bool]:
         """Return the first inboxes of the tenant, and True if these are all."""
         page = await self.settings.configs(tenant, after=None, limit=INBOXES_MAX)
         return [name for name, _ in page.rows], page.end is None
 
-    async def _facts(self, posted: Notification | Broadcast, profile: User) -> _Facts:
-        tenant, inbox, user = posted.tenant, posted.inbox, profile.user
-        name = posted.notification_id
-        view = await self.views.get(tenant, inbox)
-        state = await self.copies.read_state(user, inbox)
+    async def _facts(self, found: Notification | Broadcast, profile: User) -> NotificationFacts:
+        view = await self.views.get(found.tenant, found.inbox)
+        state = await self.copies.read_state(profile.user, found.inbox)
+        posted = found
+        if isinstance(found, Notification) and found.everyone:
+            # The note that a scheduled broadcast is in the log comes a moment after its entry.
+            posted = view.broadcast(found.notification_id) or found
         copy, delivered, is_dead = None, 0, False
-        if isinstance(posted, Broadcast):
-            read_at = broadcast_read_at(posted, state)
-        else:
-            # No id sorts between an id and the same id with another character.
-            copies = await self.copies.newest(user, inbox, before=f"{name}0", limit=1)
-            copy = next((one for one in copies if one.notification_id == name), None)
-            read_at = None if copy is None else copy_read_at(copy, state)
-            finished = await self.notifications.finished_jobs(tenant, inbox, name)
-            delivered = delivered_by(finished, posted.recipients)
+        if isinstance(posted, Notification) and not posted.everyone:
+            copy, delivered = await self._copied(posted, profile)
             is_dead = await self._is_dead_letter(posted, profile)
-        facts = _Facts(
+        item = _item(posted, profile, copy, state)
+        facts = NotificationFacts(
             posted=posted,
             profile=profile,
-            is_retracted=posted.box is None or view.is_retracted(name),
-            copy=copy,
-            read_at=read_at,
+            is_retracted=posted.box is None or view.is_retracted(posted.notification_id),
+            item=item,
+            escalated_at=None if copy is None else copy.escalated_at,
+            is_wanted=await self._is_wanted(posted, state),
+            is_collapsed=item is not None and await self._is_collapsed(item, posted, profile),
             delivered=delivered,
             is_dead_letter=is_dead,
             now=self.clock.now(),
         )
         return await self._with_journals(facts)
 
-    async def _with_journals(self, facts: _Facts) -> _Facts:
+    async def _copied(self, posted: Notification, profile: User) -> tuple[Copy | None, int]:
+        """Return the user's copy, and to how many users the notification was delivered."""
+        inbox, name = posted.inbox, posted.notification_id
+        # No id sorts between an id and the same id with another character.
+        copies = await self.copies.newest(profile.user, inbox, before=f"{name}0", limit=1)
+        copy = next((one for one in copies if one.notification_id == name), None)
+        finished = await self.notifications.finished_jobs(posted.tenant, inbox, name)
+        return copy, delivered_by(finished, posted.recipients)
+
+    async def _is_wanted(self, posted: Notification | Broadcast, state: ReadState) -> bool:
+        """Return True if the user's preferences now let the category into the inbox."""
+        if posted.category is None:
+            return True
+        config = await self.find.configs.get(posted.tenant, posted.inbox)
+        return is_on("in_app", posted.category, config.category_rules, state.preferences)
+
+    async def _is_collapsed(
+        self, item: InboxItem, posted: Notification | Broadcast, profile: User
+    ) -> bool:
+        """Return True if lists show a newer notification with the same collapse key instead."""
+        if item.collapse is None:
+            return False
+        look = await self.counting.look(profile.user, posted.inbox)
+        return is_collapsed(item, look.view, look.copies, look.broadcasts, look.now)
+
+    async def _with_journals(self, facts: NotificationFacts) -> NotificationFacts:
         """Return the facts with what processes have in memory. If nothing is known about push
         notices, find out why none can be sent to a user who is not connected."""
         posted, user = facts.posted, facts.profile.user
@@ -169,77 +170,71 @@ class ExplainNotification(msgspec.Struct, frozen=True):
         )
 
 
-def _judge(facts: _Facts) -> DeliveryVerdict:
-    """Return the first verdict that fits."""
-    posted = facts.posted
-    if facts.is_retracted:
-        return DeliveryVerdict("retracted", "The notification was retracted.")
-    if posted.expires_at <= facts.now:
-        return DeliveryVerdict("expired", "The notification has expired.", posted.expires_at)
-    if facts.received_at is None:
-        return _not_received(facts)
-    if facts.read_at is not None:
-        return DeliveryVerdict("read", "The user has read the notification.", facts.read_at)
-    if facts.copy is not None and facts.copy.escalated_at is not None:
-        return _escalated(facts.copy.escalated_at)
-    more = f" {push_sentence(facts.pushes)}"
-    absent = absence(facts.profile, facts.journals, was_active=False, more=more)
-    if absent is not None and absent.code != "offline":
-        return absent
-    if absent is not None and (absent.since or 0) < facts.received_at:
-        return absent
-    text = "The notification is in the user's inbox; the user has not read it."
-    if facts.pushes:
-        text += more
-    return DeliveryVerdict("unread", text, facts.received_at)
+def _item(
+    posted: Notification | Broadcast, profile: User, copy: Copy | None, state: ReadState
+) -> InboxItem | None:
+    """Return the notification in the user's inbox; None if it did not get there."""
+    if copy is not None:
+        return from_copy(copy, state)
+    if isinstance(posted, Broadcast) and is_for(posted, profile.created_at):
+        return from_broadcast(posted, state)
+    return None
 
 
-def _escalated(claimed_at: int) -> DeliveryVerdict:
-    if claimed_at == EMAIL_DECIDED:
-        text = "The user has not read the notification, and it was escalated by e-mail."
-        return DeliveryVerdict("escalated", text)
-    text = "An e-mail about the notification is being sent, or its process was killed meanwhile."
-    return DeliveryVerdict("escalated", text, claimed_at)
-
-
-def _not_received(facts: _Facts) -> DeliveryVerdict:
-    posted = facts.posted
-    if isinstance(posted, Broadcast):
-        text = "The notification was posted before the user was created."
-        return DeliveryVerdict("not_addressed", text, facts.profile.created_at)
-    if facts.is_dead_letter:
-        text = "The delivery to this user failed too often; the operator can repeat it."
-        return DeliveryVerdict("queued", text, posted.posted_at)
-    if facts.delivered < posted.recipients:
-        text = "The notification is still being delivered, and the user has no copy yet."
-        return DeliveryVerdict("queued", text, posted.posted_at)
-    text = "The notification was delivered to all its users, and this user is not one of them."
-    return DeliveryVerdict("not_addressed", text, posted.posted_at)
-
-
-def _timeline(facts: _Facts) -> Iterator[Moment]:
+def _timeline(facts: NotificationFacts) -> Iterator[Moment]:
+    """Yield what is known, in the order of cause and effect."""
     posted = facts.posted
     where = f"inbox {posted.inbox}"
-    yield Moment("posted", posted.posted_at, where)
-    if facts.copy is not None:
-        yield Moment("copied", facts.copy.received_at, where)
-        yield from _email_moments(facts.copy, where)
+    is_later = posted.posted_at > facts.now
+    if not is_later:
+        yield Moment("due" if _was_scheduled(posted) else "posted", posted.posted_at, where)
+    yield from _copy_moments(facts, where)
     if facts.profile.deactivated_at is not None:
         yield Moment("deactivated", facts.profile.deactivated_at)
     for gateway in facts.journals.gateways:
         yield from gateway_moments(gateway, posted.posted_at)
     yield from push_moments(facts.pushes)
-    if facts.read_at is not None:
-        yield Moment("read", facts.read_at, where)
+    yield from _state_moments(facts, where)
     if facts.is_retracted:
         yield Moment("retracted", None, where)
     if posted.expires_at <= facts.now:
         yield Moment("expired", posted.expires_at, where)
+    if is_later:
+        yield Moment("due", posted.posted_at, where)
 
 
-def _email_moments(copy: Copy, where: str) -> Iterator[Moment]:
-    """Yield the claim of an e-mail, or that its outcome is known; its time is in the event."""
-    if copy.escalated_at == EMAIL_DECIDED:
+def _was_scheduled(posted: Notification | Broadcast) -> bool:
+    """Return True if the notification shows that it had a time of delivery. One that was delivered
+    then does not: it has this time as the time of its post."""
+    return isinstance(posted, Notification) and (
+        posted.everyone or posted.restored or posted.failed
+    )
+
+
+def _copy_moments(facts: NotificationFacts, where: str) -> Iterator[Moment]:
+    """Yield when the copy was made, and the claim of an e-mail, or that its outcome is known; its
+    time is in the event."""
+    if isinstance(facts.posted, Notification) and facts.item is not None:
+        yield Moment("copied", facts.item.received_at, where)
+    if facts.escalated_at == EMAIL_DECIDED:
         yield Moment("escalated", None, where)
-    elif copy.escalated_at is not None:
-        yield Moment("email_claimed", copy.escalated_at, where)
+    elif facts.escalated_at is not None:
+        yield Moment("email_claimed", facts.escalated_at, where)
+
+
+def _state_moments(facts: NotificationFacts, where: str) -> Iterator[Moment]:
+    """Yield what the user did with the notification, and what hides it."""
+    item = facts.item
+    if facts.is_left_out:
+        name = user_id(facts.profile.user)
+        yield Moment("unwanted", None, f"preferences of user {name}, {where}")
+    if item is None:
+        return
+    if item.read_at is not None:
+        yield Moment("read", item.read_at, where)
+    if item.archived_at is not None:
+        yield Moment("archived", item.archived_at, where)
+    if item.snoozed_until is not None and item.is_snoozed(facts.now):
+        yield Moment("snoozed", None, f"{where}, until {rfc3339(item.snoozed_until)}")
+    if facts.is_collapsed:
+        yield Moment("collapsed", None, where)
