@@ -22,9 +22,17 @@ from tidings.model.inbox_reading import (
     collapsed,
     first_copy_below,
     from_broadcast,
+    from_copy,
     merged,
 )
-from tidings.model.notifications import Broadcast, Copy, InboxConfig, ReadState, check_category
+from tidings.model.notifications import (
+    Broadcast,
+    Copy,
+    InboxConfig,
+    ReadState,
+    broadcast_sequence,
+    check_category,
+)
 from tidings.model.refusals import CursorInvalid
 from tidings.ports.inboxes import Copies
 from tidings.ports.world import Clock
@@ -184,6 +192,38 @@ class ListNotifications(msgspec.Struct, frozen=True):
             ending = _Start(*last, (start.passed if start else 0) + above)
             cursor = self.cursors.seal(purpose, user, msgspec.json.encode(ending))
         return await self._shown(tenant, inbox, view, page), cursor
+
+    async def everything(
+        self, user: UserKey, inbox: str, after: str | None
+    ) -> tuple[list[ListedNotification], str | None]:
+        """Return some notifications of a user with their states, and the place of the next ones;
+        None at the end.
+
+        In contrast to lists, archived, snoozed and collapsed notifications are included, and also
+        those that preferences or the length of lists hide. Each is returned once: first the copies,
+        then the broadcasts. A place that begins with `b` is a sequence of the inbox's log, every
+        other one the id of a copy.
+
+        Raises:
+            InboxNotFound: There is no such inbox.
+        """
+        tenant, most = tenant_of(user), limits.PAGE_MAX
+        await self.configs.get(tenant, inbox)
+        # Read the log first: notifications that are retracted by now must not be shown.
+        view = await self.views.get(tenant, inbox)
+        state = await self.copies.read_state(user, inbox)
+        items, below = list[InboxItem](), None if after is None else broadcast_sequence(after)
+        if below is None:
+            copies = await self.copies.newest(user, inbox, before=after, limit=most)
+            items += (from_copy(copy, state) for copy in copies)
+            if len(copies) == most:
+                return await self._shown(tenant, inbox, view, items), copies[-1].notification_id
+            below = view.head + 1
+        sent = await broadcasts_for(self.showing, user, view)
+        older = [broadcast for broadcast in reversed(sent) if broadcast.sequence < below]
+        items += (from_broadcast(broadcast, state) for broadcast in older[:most])
+        end = f"b{older[most - 1].sequence}" if len(older) > most else None
+        return await self._shown(tenant, inbox, view, items), end
 
     async def _listed(
         self,

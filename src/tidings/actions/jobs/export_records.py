@@ -12,12 +12,15 @@ from tidings.model.blocks import Block
 from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 from tidings.model.ids import rfc3339, user_id
+from tidings.model.inbox_reading import InboxItem
+from tidings.model.notifications import Text
 from tidings.model.preferences import Preferences
 from tidings.model.push import PushRegistration
 from tidings.model.scheduled import Scheduled
 from tidings.ports.audit import Act, AuditEntry
 from tidings.ports.people import User
 from tidings.ports.sessions import Session
+from tidings.wire.inbox_records import notification_record
 from tidings.wire.records import entry_fields
 
 Record = dict[str, Any]
@@ -114,6 +117,14 @@ def scheduled_record(message: Scheduled, content: str | None) -> Record:
 def preferences_record(inbox: str, chosen: Preferences) -> Record:
     """Return the record of what the user has chosen in an inbox."""
     return {"kind": "preferences", "inbox": inbox, **msgspec.to_builtins(chosen)}
+
+
+def inbox_notification_record(inbox: str, received: InboxItem, text: Text) -> Record:
+    """Return the record of a notification. It does not say how many others it hides in lists,
+    because these have records of their own."""
+    fields = msgspec.structs.asdict(notification_record(received, text))
+    del fields["collapsed"]
+    return {"kind": "notification", "inbox": inbox, **fields}
 
 
 def act_records(entries: Iterable[AuditEntry], user: str) -> Iterator[Record]:

@@ -13,11 +13,12 @@ from typing import Final
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.actions.inbox.reading import ListFilter, ListNotifications
+from tidings.actions.inbox.reading import ListNotifications
 from tidings.actions.jobs.export_records import (
     Record,
     act_records,
     block_record,
+    inbox_notification_record,
     membership_record,
     message_record,
     numbers_of,
@@ -35,7 +36,6 @@ from tidings.model.refusals import InboxNotFound
 from tidings.ports.store import Store, on_behalf_of, user_requester
 from tidings.ports.tenant_jobs import ExportPart, JobSteps, TenantJob
 from tidings.ports.world import Clock
-from tidings.wire.inbox_records import notification_record
 
 PURPOSE: Final = "export"
 
@@ -49,7 +49,7 @@ class ExportPlace(msgspec.Struct, omit_defaults=True):
     after: int = 0
     inbox: str | None = None
     page: str | None = None
-    """Cursor within the inbox."""
+    """Place within the inbox; None if the inbox was read to its end."""
     at: int | None = None
     """Position in the audit trail, together with `entry_id`."""
     entry_id: str = ""
@@ -202,15 +202,13 @@ class ExportPerson:
         assert inbox is not None, "the next inbox was found"
         if place.page is None:
             gathered.records += await self._preferences(user, inbox)
-        wanted = ListFilter(limit=limits.PAGE_MAX, cursor=place.page)
         try:
-            page, place.page = await self._listing(user, inbox, wanted)
+            page, place.page = await self._listing.everything(user, inbox, place.page)
         except InboxNotFound:
             page, place.page = [], None
-        for one in page:
-            record = notification_record(one.received, one.shown.text)
-            fields = msgspec.structs.asdict(record)
-            gathered.records.append({"kind": "notification", "inbox": inbox, **fields})
+        gathered.records += (
+            inbox_notification_record(inbox, one.received, one.shown.text) for one in page
+        )
         return gathered
 
     async def _preferences(self, user: UserKey, inbox: str) -> list[Record]:
