@@ -149,7 +149,8 @@ class DownloadQuery(Query, frozen=True):
 
 class ExportRecords(msgspec.Struct):
     """A part of an export; `next_cursor` is null in the last part. The `kind` of a record is
-    `profile`, `session`, `membership`, `message`, `reaction`, `notification` or `audit`."""
+    `profile`, `session`, `push_device`, `block`, `scheduled`, `membership`, `message`, `reaction`,
+    `preferences`, `notification` or `audit`."""
 
     data: list[msgspec.Raw]
     next_cursor: str | None
