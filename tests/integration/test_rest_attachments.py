@@ -55,6 +55,23 @@ async def test_an_upload_belongs_to_one_send(talk: Talk) -> None:
     assert await ann.refused("POST", f"/v1/chats/{direct}/messages", body("m1", other)) == used
 
 
+async def test_the_preview_of_a_message_with_only_files_is_empty(talk: Talk) -> None:
+    group, ann, ben = talk
+    for chat in (group, await ann.direct("ben")):
+        message = await sent(ann, chat, "m1", await upload(ann, b"x"))
+
+        async def lasts(chat: str = chat) -> list[tuple[int, str | None, str | None]]:
+            listed = (await ben.ok("GET", "/v1/chats"))["data"]
+            rows = [next(row for row in listed if row["chat_id"] == chat)]
+            rows += [await one.ok("GET", f"/v1/chats/{chat}") for one in (ann, ben)]
+            shown = [row["last_message"] for row in rows]
+            return [(last["sequence"], last["preview"], last["gone"]) for last in shown]
+
+        assert await lasts() == [(message["sequence"], "", None)] * 3
+        await ann.ok("DELETE", f"/v1/chats/{chat}/messages/{message['sequence']}")
+        assert await lasts() == [(message["sequence"], None, "redacted")] * 3
+
+
 async def test_two_sends_at_once_do_not_share_an_upload(talk: Talk) -> None:
     chat, ann, _ = talk
     file = await upload(ann, b"x")

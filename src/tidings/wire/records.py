@@ -110,8 +110,8 @@ class PinRecord(MessageRecord, omit_defaults=True, kw_only=True):
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
-    """The newest message of a chat. If its content is gone, the preview is null, and `gone` is the
-    reason."""
+    """The newest message of a chat. The preview is empty if the message has only files. If its
+    content is gone, the preview is null, and `gone` is the reason."""
 
     sequence: int
     sender_id: str
@@ -386,7 +386,7 @@ def _last_message(entry: Entry) -> LastMessage:
     return LastMessage(
         sequence=entry.sequence,
         sender_id=user_id(entry.sender),
-        preview=entry.content[: limits.PREVIEW_CHARS_MAX] if entry.content else None,
+        preview=None if entry.content is None else entry.content[: limits.PREVIEW_CHARS_MAX],
         gone=entry.gone,
         created_at=rfc3339(entry.created_at),
     )

@@ -15,6 +15,7 @@ class LastMessage(msgspec.Struct, frozen=True):
     sequence: int
     sender_id: str
     preview: str | None
+    """The beginning of the text; empty if the message has only files."""
     created_at: datetime
     gone: WhyGone | None = None
     """The reason why there is no preview; None if there is one."""
