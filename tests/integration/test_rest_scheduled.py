@@ -8,11 +8,12 @@ import pytest_asyncio
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
+from tests.support.clock import next_year
 from tests.support.waiting import until
 from tidings.assembly.system import back_off
 from tidings.delivery.timer import Timer
 from tidings.model.ids import rfc3339, user_key
-from tidings.model.scheduled import SCHEDULE_MS_MAX, SETTLE_MS
+from tidings.model.scheduled import SETTLE_MS
 from tidings.ports.bus import ScheduledFailed
 from tidings.ports.due import due_of
 
@@ -167,7 +168,7 @@ async def test_what_cannot_be_scheduled_is_refused(rest: Rest, talk: Talk) -> No
     chat, ann, _ = talk
     path = f"/v1/chats/{chat}/messages"
     now = rest.clock.time
-    for at in (now, now - 1, now + SCHEDULE_MS_MAX + 1):
+    for at in (now, now - 1, next_year(now) + 1):
         refused = await ann.refused("POST", path, body(rest) | {"send_at": rfc3339(at)})
         assert refused == (400, "request.invalid")
     invalid = {"send_at": "tomorrow"}, {"client_message_id": "sch:x"}, {"mentions": ["a b"]}
@@ -187,6 +188,16 @@ async def test_what_cannot_be_scheduled_is_refused(rest: Rest, talk: Talk) -> No
             refused = await ann.refused(method, f"/v1/scheduled/{name}", {"content": "x"})
             assert refused == (404, "scheduled.not_found")
     assert await listed(ann) == []
+
+
+async def test_a_message_waits_for_at_most_a_year(rest: Rest, talk: Talk) -> None:
+    chat, ann, _ = talk
+    last = next_year(rest.clock.time)
+    name = await schedule(rest, ann, chat, send_at=rfc3339(last))
+    path, too_late = f"/v1/scheduled/{name}", {"send_at": rfc3339(last + 1)}
+    assert await ann.refused("PATCH", path, too_late) == (400, "request.invalid")
+    assert (await ann.ok("PATCH", path, {"send_at": rfc3339(last)}))["send_at"] == rfc3339(last)
+    await ann.ok("DELETE", path)
 
 
 async def test_everything_is_checked_again_at_its_time(rest: Rest, talk: Talk) -> None:

@@ -152,7 +152,7 @@ async def post_notification(
     request_key: str | None,
 ) -> Answer[PostedRecord]:
     """Post a notification. Delivery to listed users continues in the background; a broadcast is
-    visible at once. With `deliver_at`, at most a year ahead, both happen at that time, and the
+    visible at once. With `deliver_at`, at most one year ahead, both happen at that time, and the
     status is `scheduled`. With `escalate`, listed users who have an e-mail address, and have not
     read the notification this many minutes after its delivery, get an e-mail. With an
     `Idempotency-Key`, a repeated request within a day gets the same answer, with

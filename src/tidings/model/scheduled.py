@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduled messages: written now, sent at a later time. Their limits and refusals are here too."""
 
+from calendar import isleap
+from datetime import timedelta
 from typing import Final, Literal
 
 import msgspec
 
 from tidings.model.entries import Entry, SendOptions
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import EPOCH, ChatId, UserKey
 from tidings.model.limits import DAY_MS, SECOND_MS
 from tidings.model.refusals import Conflict, NotFound
 
 USER_SCHEDULED_MAX: Final = 100
 """Messages that one user may have scheduled at a time."""
-SCHEDULE_MS_MAX: Final = 366 * DAY_MS
-"""How far in the future a message may be scheduled: a year, which may be a leap year."""
 FAILED_KEPT_MS: Final = 30 * DAY_MS
 """How long a message that could not be sent is kept for its author."""
 DONE_KEPT_MS: Final = DAY_MS
@@ -28,6 +28,14 @@ SENT_AS: Final = "sch:"
 State = Literal["pending", "firing", "sent", "failed", "cancelled"]
 RESTORED: Final = "restored"
 """Code of a message that was due before its backup was restored, and is therefore not sent."""
+
+
+def schedule_end(now: int) -> int:
+    """Return the latest time for which something may be scheduled: one year ahead, at the same date
+    and time in UTC. The year after 29 February ends on 1 March."""
+    today = EPOCH + timedelta(milliseconds=now)
+    february = today.year if today.month <= 2 else today.year + 1
+    return now + (366 if isleap(february) else 365) * DAY_MS
 
 
 def scheduled_id_of(client_message_id: str) -> str | None:

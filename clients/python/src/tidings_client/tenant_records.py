@@ -61,7 +61,7 @@ class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     """From this time on, users do not see the notification."""
     deliver_at: datetime | None = None
-    """When to deliver the notification, at most a year ahead; None for now."""
+    """When to deliver the notification, at most one year ahead; None for now."""
     email_after_minutes: int | None = None
     """After which time users who have not read it get an e-mail; None for never. Only for listed
     users."""

@@ -44,12 +44,12 @@ from tidings.model.refusals import (
     UserDeleted,
 )
 from tidings.model.scheduled import (
-    SCHEDULE_MS_MAX,
     SETTLE_MS,
     USER_SCHEDULED_MAX,
     Scheduled,
     ScheduledNotFound,
     ScheduledTooLate,
+    schedule_end,
 )
 from tidings.ports.bus import Bus, ScheduledFailed
 from tidings.ports.due import Due, DueItems, ScheduledMessages, due_of
@@ -203,8 +203,8 @@ class Scheduling(msgspec.Struct, frozen=True):
         raise StoreUnavailable("the message is being changed by other requests")
 
     def _check_time(self, send_at: int, now: int) -> None:
-        if not now < send_at <= now + SCHEDULE_MS_MAX:
-            raise Invalid("send_at: must be in the future, and at most a year ahead", "/send_at")
+        if not now < send_at <= schedule_end(now):
+            raise Invalid("send_at: must be in the future, and at most one year ahead", "/send_at")
 
     async def _check_chat(self, user: UserKey, chat: ChatId, options: SendOptions) -> None:
         def check(state: ChatState, _now: int) -> list[Entry]:

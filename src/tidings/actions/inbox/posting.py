@@ -15,7 +15,7 @@ from tidings.model import limits
 from tidings.model.ids import USER, ulid
 from tidings.model.notifications import Broadcast, Notification, Posting, Text, check_posting
 from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, TooLarge
-from tidings.model.scheduled import SCHEDULE_MS_MAX
+from tidings.model.scheduled import schedule_end
 from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
 from tidings.ports.due import DueItems
 from tidings.ports.escalations import Escalations, escalations_for
@@ -339,8 +339,8 @@ class PostNotification(msgspec.Struct, frozen=True):
 
 def check_delivery(deliver_at: int, now: int) -> None:
     """Refuse a time of delivery that is not in the future, or too far ahead."""
-    if not now < deliver_at <= now + SCHEDULE_MS_MAX:
-        raise Invalid("deliver_at: must be in the future, at most a year ahead", "/deliver_at")
+    if not now < deliver_at <= schedule_end(now):
+        raise Invalid("deliver_at: must be in the future, at most one year ahead", "/deliver_at")
 
 
 async def distinct_users(uids: list[str]) -> list[str]:
