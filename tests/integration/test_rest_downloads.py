@@ -115,6 +115,10 @@ async def test_a_link_ends_with_its_time_and_with_the_membership(rest: Rest, tal
     nobody = rest.nobody
     answer = await nobody.call("GET", link, headers={"Range": "bytes=1-2"})
     assert (answer.status_code, answer.content) == (206, b"at")
+    whole = await nobody.call("GET", link)
+    for condition, status in ((whole.headers["etag"], 206), ('"other"', 200)):
+        headers = {"Range": "bytes=1-2", "If-Range": condition}
+        assert (await nobody.call("GET", link, headers=headers)).status_code == status
     changed = link[:-9] + ("A" if link[-9] != "A" else "B") + link[-8:]
     assert await nobody.refused("GET", changed) == (404, "attachment.not_found")
     await ann.ok("DELETE", f"/v1/chats/{chat}/members/ben")

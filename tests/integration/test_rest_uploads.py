@@ -185,7 +185,11 @@ async def test_a_thumbnail_goes_with_its_file(talk: Talk) -> None:
     late = await ann.call("PUT", path, content=b"late", headers=webp)
     assert problem(late) == (409, "attachment.used")
     link = await ben.ok("POST", of(chat, message, file, "/link"), {"thumbnail": True})
-    assert (await ben.call("GET", link["url"])).content == b"small"
+    whole = await ben.call("GET", link["url"])
+    assert whole.content == b"small"
+    some = {"Range": "bytes=1-2", "If-Range": whole.headers["etag"]}
+    part = await ben.call("GET", link["url"], headers=some)
+    assert (part.status_code, part.content) == (206, b"ma")
 
 
 async def test_what_is_never_sent_dies(rest: Rest, talk: Talk) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on attachments: upload files, and read the files of messages."""
 
-import re
 from typing import Annotated, Final
 from urllib.parse import quote
 
@@ -12,7 +11,7 @@ from tidings.actions.attachments.uploading import Cut
 from tidings.actions.identity.caller import Caller
 from tidings.actions.verbs import FileVerbs
 from tidings.api.operations import BINARY, Answer, Audited, Streamed, operation
-from tidings.api.requests import Arriving, Body
+from tidings.api.requests import Arriving, Body, RangeAsked, entity_tag
 from tidings.model.attachments import (
     FILE_NAME_CHARS_MAX,
     INLINE,
@@ -50,7 +49,6 @@ FILES_PATH: Final = "/v1/files/{link}"
 
 _UPLOAD: Final = "/v1/attachments/{attachment_id}"
 _ATTACHMENT: Final = "/v1/chats/{chat_id}/messages/{sequence}/attachments/{attachment_id}"
-_RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 _READING: Final = (
     ChatNotFound,
     MessageNotFound,
@@ -216,13 +214,13 @@ async def read_attachment(
     chat: ChatId,
     sequence_in_path: int,
     attachment_id: str,
-    range_asked: str | None,
+    range_asked: RangeAsked,
     files: FileVerbs,
 ) -> Answer[Streamed]:
     """Return the bytes of a file, or those in the header `Range`. Images, sound and video are sent
     with their type; a browser downloads all others."""
     place = FilePlace(user, chat, sequence_in_path, attachment_id)
-    return await _read(files, place, range_asked)
+    return await _read(files, place, *range_asked.within(place.attachment_id))
 
 
 @operation(
@@ -238,7 +236,7 @@ async def read_thumbnail(
 ) -> Answer[Streamed]:
     """Return the thumbnail of a file. The answer is 404 if it has none."""
     place = FilePlace(user, chat, sequence_in_path, attachment_id, is_thumbnail=True)
-    return await _read(files, place, None)
+    return await _read(files, place)
 
 
 @operation(
@@ -274,12 +272,12 @@ async def link_attachment(
     media_type=BINARY,
     refusals=(*_READING, RangeRefused),
 )
-async def follow_link(link: str, range_asked: str | None, files: FileVerbs) -> Answer[Streamed]:
+async def follow_link(link: str, range_asked: RangeAsked, files: FileVerbs) -> Answer[Streamed]:
     """Return the bytes of a file, or those in the header `Range`. The user of the link must still
     be a member of the chat."""
     place = await files.read.follow(files.cursors, link)
     set_requester(user_requester(place.reader))
-    return await _read(files, place, range_asked)
+    return await _read(files, place, *range_asked.within(place.attachment_id))
 
 
 @operation(
@@ -305,12 +303,12 @@ async def read_own_file(
     tenant: str,
     user_id: str,
     attachment_id: str,
-    range_asked: str | None,
+    range_asked: RangeAsked,
     files: FileVerbs,
 ) -> Answer[Streamed]:
     """Return the bytes of a file that a user has sent, for the export of the user's data. The
     messages of the export name the files in `attachments`."""
-    first, last = parse_range(range_asked)
+    first, last = range_asked.within(attachment_id)
     found = await files.read_own(caller, tenant, user_id, attachment_id, first, last)
     return streamed(attachment_id, found, is_part=first is not None or last is not None)
 
@@ -325,8 +323,9 @@ async def _receive(
     return Answer(None, status=204, headers={"Upload-Offset": str(end)})
 
 
-async def _read(files: FileVerbs, place: FilePlace, range_asked: str | None) -> Answer[Streamed]:
-    first, last = parse_range(range_asked)
+async def _read(
+    files: FileVerbs, place: FilePlace, first: int | None = None, last: int | None = None
+) -> Answer[Streamed]:
     found = await files.read(place, first, last)
     is_part = first is not None or last is not None
     return streamed(place.attachment_id, found, is_part=is_part)
@@ -341,20 +340,6 @@ def streamed(attachment_id: str, found: Download, *, is_part: bool) -> Answer[St
     )
 
 
-def parse_range(text: str | None) -> tuple[int | None, int | None]:
-    """Return the first and last byte of a range; the end of the file has no first byte.
-
-    A header that is malformed or has several ranges is ignored, as RFC 9110 allows.
-    """
-    match = _RANGE.fullmatch(text or "")
-    if match is None or not (match[1] or match[2]):
-        return None, None
-    first, last = (int(number) if number else None for number in match.groups())
-    if first is not None and last is not None and last < first:
-        return None, None
-    return first, last
-
-
 def _file_headers(attachment_id: str, found: Download, *, is_part: bool) -> dict[str, str]:
     kind = "inline" if found.content_type in INLINE else "attachment"
     headers = {
@@ -362,7 +347,7 @@ def _file_headers(attachment_id: str, found: Download, *, is_part: bool) -> dict
         "Content-Disposition": f"{kind}; filename*=UTF-8''{quote(found.name, safe='')}",
         "Content-Security-Policy": SANDBOX,
         "Accept-Ranges": "bytes",
-        "ETag": f'"{attachment_id}"',
+        "ETag": entity_tag(attachment_id),
     }
     if is_part:
         headers["Content-Range"] = f"bytes {found.start}-{found.end - 1}/{found.size}"

@@ -13,7 +13,7 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - `own_message`: the header `Tidings-After`, as chat and sequence;
 - `is_local`: whether the request comes from a browser on this machine;
 - `stream`: the bytes of the body, which the handler reads itself;
-- `upload_offset`, `range_asked`: the headers `Upload-Offset` and `Range`;
+- `upload_offset`, `range_asked`: the header `Upload-Offset`, and `Range` with `If-Range`;
 - `data`: the decoded body, which is read before the other arguments;
 - any other name: a service that the application was made with, for example `verbs`.
 
@@ -45,11 +45,11 @@ from tidings.api.operations import JSON, Answer, Audited, Operation, Streamed
 from tidings.api.problems import MethodNotAllowed, answer_failure, answer_refusal
 from tidings.api.requests import (
     Arriving,
+    RangeAsked,
     check_host,
     check_media_type,
     check_path,
     is_local,
-    range_asked,
     read_body,
     read_query,
     read_value,
@@ -80,7 +80,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "is_local": is_local,
     "stream": Arriving,
     "upload_offset": lambda request: upload_offset(request.headers.get("Upload-Offset")),
-    "range_asked": range_asked,
+    "range_asked": RangeAsked,
 }
 
 Responder = Callable[[Request], Awaitable[Response]]

@@ -5,9 +5,10 @@ from typing import Final
 
 from tidings.actions.identity.caller import Caller
 from tidings.actions.verbs import FileVerbs
-from tidings.api.attachments import parse_range, streamed
+from tidings.api.attachments import streamed
 from tidings.api.operations import BINARY, Answer, Audited, Streamed, operation
 from tidings.api.reports import MODERATION_TAG
+from tidings.api.requests import RangeAsked
 from tidings.model.file_refusals import (
     AttachmentGone,
     AttachmentLost,
@@ -41,12 +42,12 @@ async def read_reported_file(
     tenant: str,
     report_id: str,
     attachment_id: str,
-    range_asked: str | None,
+    range_asked: RangeAsked,
     files: FileVerbs,
 ) -> Answer[Streamed]:
     """Return the bytes of a file of a reported message, even if the message was redacted or has
     expired since the report. The audit trail records each request, before anything is read."""
-    first, last = parse_range(range_asked)
+    first, last = range_asked.within(attachment_id)
     found = await files.read_reported(caller, tenant, report_id, attachment_id, first, last)
     return streamed(attachment_id, found, is_part=first is not None or last is not None)
 

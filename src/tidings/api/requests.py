@@ -26,6 +26,7 @@ _OFFSET_CHARS_MAX: Final = 15
 COMPLAINT_CHARS_MAX: Final = 400
 """Maximum length of an error message or pointer in an answer, in characters."""
 
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})")
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _PLAIN: Final = rb"\s*+(?:" + _TEXT + rb"|[^\s\",:\[\]{}]++)\s*+"
@@ -54,15 +55,35 @@ def upload_offset(text: str | None) -> int | None:
     return int(text)
 
 
-def range_asked(request: Request) -> str | None:
-    """Return the header `Range`; None if it is missing or applies only to another file.
+def entity_tag(attachment_id: str) -> str:
+    """Return the entity tag of a file, and of its thumbnail: its id, because neither changes once
+    it can be read."""
+    return f'"{attachment_id}"'
 
-    The entity tag of a file is its id, which is in the path, because a file never changes.
-    """
-    tag = request.headers.get("If-Range")
-    if tag is not None and tag != f'"{request.path_params.get("attachment_id")}"':
-        return None
-    return request.headers.get("Range")
+
+class RangeAsked:
+    """The headers `Range` and `If-Range` of a request for a file."""
+
+    def __init__(self, request: Request) -> None:
+        self._range = request.headers.get("Range", "")
+        self._condition = request.headers.get("If-Range")
+
+    def within(self, attachment_id: str) -> tuple[int | None, int | None]:
+        """Return the first and last byte that the client wants of this file; the end of the file
+        has no first byte, and the whole file neither.
+
+        A header that is malformed, has several ranges or applies only to another file is ignored,
+        as RFC 9110 demands or allows.
+        """
+        match = _RANGE.fullmatch(self._range)
+        if match is None or not (match[1] or match[2]):
+            return None, None
+        if self._condition not in (None, entity_tag(attachment_id)):
+            return None, None
+        first, last = (int(number) if number else None for number in match.groups())
+        if first is not None and last is not None and last < first:
+            return None, None
+        return first, last
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
