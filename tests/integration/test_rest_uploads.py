@@ -2,6 +2,8 @@
 """Uploads over REST: in one piece and in several, thumbnails, and what is refused."""
 
 import asyncio
+import json
+from urllib.parse import unquote
 
 import pytest
 
@@ -24,6 +26,17 @@ from tests.integration.rest_world import Json, Rest, problem
 from tidings.model import attachments
 from tidings.model.attachments import LATE_BYTES_MS, UPLOAD_MS
 from tidings.model.limits import DAY_MS
+
+SPACES = [
+    " ", "\u00a0", "\u1680", *map(chr, range(0x2000, 0x200B)), "\u202f", "\u205f", "\u3000"
+]  # fmt: skip
+JOINERS = ["\u200c", "\u200d"]
+REFUSED_IN_NAMES = (
+    *"\0\t\n\x1f\x7f\x85",  # controls
+    *"\u2028\u2029",  # separators of lines and paragraphs
+    *"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",  # directions
+    *"\u200b\u2060\ufeff",  # invisible
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -107,6 +120,7 @@ async def test_of_two_requests_at_once_one_goes_on(rest: Rest, talk: Talk) -> No
         ({"name": "../a"}, (400, "request.invalid")),
         ({"name": "a\\b"}, (400, "request.invalid")),
         ({"name": "a\r\nSet-Cookie: b"}, (400, "request.invalid")),
+        *(({"name": f"a{char}b"}, (400, "request.invalid")) for char in REFUSED_IN_NAMES),
         ({"name": "n" * 256}, (400, "request.invalid")),
         ({"content_type": "png"}, (400, "request.invalid")),
         ({"content_type": "image/png; a=b"}, (400, "request.invalid")),
@@ -118,6 +132,32 @@ async def test_of_two_requests_at_once_one_goes_on(rest: Rest, talk: Talk) -> No
 async def test_bad_uploads_are_refused(talk: Talk, change: Json, answer: tuple[int, str]) -> None:
     _, ann, _ = talk
     assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 1, **change}) == answer
+
+
+async def test_a_lone_surrogate_is_no_name(talk: Talk) -> None:
+    _, ann, _ = talk
+    body = json.dumps({**PNG, "size": 1, "name": "a\ud800b"}).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = await ann.call("POST", "/v1/attachments", content=body, headers=headers)
+    assert problem(answer) == (400, "request.invalid")
+
+
+async def test_a_name_may_have_all_spaces_and_joiners(talk: Talk) -> None:
+    chat, ann, ben = talk
+    screenshot = "Screenshot 2026-11-18 at 9.41.07\u202fPM.png"
+    names = [screenshot, "".join(["a", *SPACES, "b"]), "".join(["a", *JOINERS, "b"])]
+    files = [await upload(ann, b"x", name=name) for name in names]
+    message = await sent(ann, chat, "m1", *files)
+    page = await ben.ok("GET", f"/v1/chats/{chat}/messages")
+    for shown in (message, page["data"][0]):
+        assert [one["name"] for one in shown["attachments"]] == names
+    for file, name in zip(files, names, strict=True):
+        given = (await ben.call("GET", of(chat, message, file))).headers["content-disposition"]
+        assert given.isascii()
+        assert unquote(given.removeprefix("inline; filename*=UTF-8''")) == name
+    for words in ("9.41.07 pm", '"9 41 07 PM png"'):
+        found = await ben.ok("POST", "/v1/search", {"q": words, "chat_id": chat})
+        assert [one["message"]["sequence"] for one in found["data"]] == [message["sequence"]]
 
 
 async def test_a_tenant_says_what_may_be_uploaded(rest: Rest) -> None:

@@ -8,6 +8,7 @@ is the file.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
@@ -64,6 +65,9 @@ USER_DOWNLOADS_AT_ONCE_MAX: Final = 16
 TYPES_MAX: Final = 100
 """Media types in a tenant's list of allowed types."""
 
+_SEPARATORS: Final = frozenset("/\\")
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Characters that some scripts and emoji need, although they have no shape of their own."""
 PART_NAME: Final = re.compile(r"[0-9a-f]{16}")
 """Name of a part: 8 random bytes."""
 _NAME: Final = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}"
@@ -77,6 +81,21 @@ INLINE: Final = frozenset(
 )
 """Types that a browser may show by itself. They contain no scripts. All others are downloaded."""
 THUMBNAIL_TYPES: Final = tuple(sorted(kind for kind in INLINE if kind.startswith("image/")))
+
+
+def is_file_name(name: str) -> bool:
+    """Return True if a file may have this name.
+
+    Spaces of all kinds are allowed: macOS writes a narrow no-break space into the names of
+    screenshots. Controls, line separators and marks that change the direction of writing are not.
+    """
+    return 1 <= len(name) <= FILE_NAME_CHARS_MAX and all(map(_is_in_file_names, name))
+
+
+def _is_in_file_names(char: str) -> bool:
+    if char.isprintable():
+        return char not in _SEPARATORS
+    return char in _JOINERS or unicodedata.category(char) == "Zs"
 
 
 class BlobPart(msgspec.Struct, frozen=True, array_like=True):

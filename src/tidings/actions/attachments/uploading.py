@@ -31,6 +31,7 @@ from tidings.model.attachments import (
     File,
     Upload,
     attachment_rule_in,
+    is_file_name,
 )
 from tidings.model.file_refusals import (
     AttachmentGone,
@@ -154,9 +155,8 @@ class CreateUpload(msgspec.Struct, frozen=True):
 def _check_fields(
     name: str, content_type: str, size: int, width: int | None, height: int | None
 ) -> None:
-    is_plain = all(char.isprintable() or char == "\u200d" for char in name)
-    if not 1 <= len(name) <= FILE_NAME_CHARS_MAX or not is_plain or "/" in name or "\\" in name:
-        allowed = f"1 to {FILE_NAME_CHARS_MAX} printable characters, without / and \\"
+    if not is_file_name(name):
+        allowed = f"1 to {FILE_NAME_CHARS_MAX} printable characters or spaces, without / and \\"
         raise Invalid(f"name: must be {allowed}", "/name")
     if len(content_type) > 127 or MEDIA_TYPE.fullmatch(content_type) is None:
         raise Invalid("content_type: must be a media type such as image/png", "/content_type")
