@@ -38,6 +38,13 @@ REFUSED_IN_NAMES = (
     *"\u200b\u2060\ufeff",  # invisible
 )
 
+MALFORMED_TYPES = (
+    *("", "png", "image/", "/png", "image/png/x", " image/png", "image /png", "image/*"),
+    *("image/png; a", "image/png; =b", "image/png; a=", "image/png a=b", "image/png, image/gif"),
+    *('image/png; a="b', 'image/png; a="b"c', "image/png; a = b", "image/png\n", "image/png;\n"),
+    *("image/\u212aelvin", "image/png; a=\u00fc", f"image/{'n' * 64}", f"a/b{'; ' * 127}"),
+)
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -122,8 +129,7 @@ async def test_of_two_requests_at_once_one_goes_on(rest: Rest, talk: Talk) -> No
         ({"name": "a\r\nSet-Cookie: b"}, (400, "request.invalid")),
         *(({"name": f"a{char}b"}, (400, "request.invalid")) for char in REFUSED_IN_NAMES),
         ({"name": "n" * 256}, (400, "request.invalid")),
-        ({"content_type": "png"}, (400, "request.invalid")),
-        ({"content_type": "image/png; a=b"}, (400, "request.invalid")),
+        *(({"content_type": kind}, (400, "request.invalid")) for kind in MALFORMED_TYPES),
         ({"size": 0}, (400, "request.invalid")),
         ({"size": 100 * 2**20 + 1}, (413, "attachment.too_large")),
         ({"width": 0}, (400, "request.invalid")),
@@ -160,6 +166,28 @@ async def test_a_name_may_have_all_spaces_and_joiners(talk: Talk) -> None:
         assert [one["message"]["sequence"] for one in found["data"]] == [message["sequence"]]
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("text/plain; charset=utf-8", "text/plain"),
+        ("audio/webm;codecs=opus", "audio/webm"),
+        ('video/mp4 ; codecs="avc1.42E01E, mp4a.40.2";;', "video/mp4"),
+        ('text/plain; name="a\\"b; c"', "text/plain"),
+        ("image/JPEG", "image/jpeg"),
+        (f"a/b{'; ' * 126}", "a/b"),
+    ],
+)
+async def test_a_type_is_shown_in_lower_case_without_parameters(
+    talk: Talk, given: str, shown: str
+) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"x", content_type=given)
+    message = await sent(ann, chat, "m1", file)
+    page = await ben.ok("GET", f"/v1/chats/{chat}/messages")
+    for one in (message, page["data"][0]):
+        assert [file["content_type"] for file in one["attachments"]] == [shown]
+
+
 async def test_a_tenant_says_what_may_be_uploaded(rest: Rest) -> None:
     tenant = await rest.tenant("strict")
     ann = await rest.user("ann", "strict")
@@ -172,7 +200,8 @@ async def test_a_tenant_says_what_may_be_uploaded(rest: Rest) -> None:
         413,
         "attachment.too_large",
     )
-    await start(ann, 1_000, content_type="application/pdf")
+    for allowed in ("application/pdf", "Application/PDF; version=1.7", "IMAGE/png"):
+        await start(ann, 1_000, content_type=allowed)
     bad = {"attachments": {"types": ["everything"]}}
     assert await tenant.refused("PUT", "/v1/tenants/strict/settings", bad) == (
         400,

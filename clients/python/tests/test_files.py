@@ -30,10 +30,10 @@ async def test_a_file_goes_from_user_to_user(town: Town, tmp_path: Path) -> None
     async with shown(client := a_client(town)) as screen, a_client(town, "bob") as bob:
         file = await client.api.files.upload(
             path,
-            "video/mp4",
+            "Video/MP4; codecs=avc1.42E01E",
             width=640,
             height=480,
-            thumbnail=("image/webp", b"small"),
+            thumbnail=("image/WebP", b"small"),
             progress=lambda done, size: seen.append((done, size)),
         )
         thumbnail = Thumbnail("image/webp", 5)

@@ -16,6 +16,7 @@ from tidings.model.attachments import (
     FILE_NAME_CHARS_MAX,
     INLINE,
     MEDIA_TYPE,
+    MEDIA_TYPE_CHARS_MAX,
     PART_BYTES,
     PIXELS_MAX,
     THUMBNAIL_BYTES_MAX,
@@ -61,14 +62,18 @@ FileName = Annotated[
     str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": FILE_NAME_CHARS_MAX})
 ]
 MediaType = Annotated[
-    str, msgspec.Meta(extra_json_schema={"pattern": f"^{MEDIA_TYPE.pattern}$", "maxLength": 127})
+    str,
+    msgspec.Meta(
+        extra_json_schema={"pattern": f"^{MEDIA_TYPE.pattern}$", "maxLength": MEDIA_TYPE_CHARS_MAX}
+    ),
 ]
 Size = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 Pixels = Annotated[int, msgspec.Meta(ge=1, le=PIXELS_MAX)]
 
 
 class NewUpload(Body, frozen=True, kw_only=True):
-    """A file to upload. `size` is the exact number of its bytes."""
+    """A file to upload. `size` is the exact number of its bytes. Messages show `content_type` in
+    lower case and without its parameters."""
 
     name: FileName
     content_type: MediaType

@@ -71,8 +71,16 @@ _JOINERS: Final = frozenset("\u200c\u200d")
 PART_NAME: Final = re.compile(r"[0-9a-f]{16}")
 """Name of a part: 8 random bytes."""
 _NAME: Final = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}"
-MEDIA_TYPE: Final = re.compile(rf"{_NAME}/{_NAME}")
-"""A media type without parameters, in lower case."""
+_ANY_NAME: Final = _NAME.replace("a-z", "A-Za-z")
+_TOKEN: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_QUOTED: Final = r'"(?:[\t !#-\[\]-~]|\\[\t -~])*"'
+_PARAMETER: Final = rf"{_TOKEN}=(?:{_TOKEN}|{_QUOTED})"
+MEDIA_TYPE: Final = re.compile(
+    rf"({_ANY_NAME}/{_ANY_NAME})(?:[ \t]*;(?:[ \t]*{_PARAMETER})?)*[ \t]*"
+)
+"""A media type as a client may write it: with parameters, and in upper or lower case."""
+MEDIA_TYPE_CHARS_MAX: Final = 255
+"""Characters of a media type with its parameters."""
 _PATTERN: Final = re.compile(rf"{_NAME}/({_NAME}|\*)")
 
 INLINE: Final = frozenset(
@@ -96,6 +104,12 @@ def _is_in_file_names(char: str) -> bool:
     if char.isprintable():
         return char not in _SEPARATORS
     return char in _JOINERS or unicodedata.category(char) == "Zs"
+
+
+def plain_media_type(text: str) -> str | None:
+    """Return a media type in lower case and without parameters; None if it is malformed."""
+    match = MEDIA_TYPE.fullmatch(text) if len(text) <= MEDIA_TYPE_CHARS_MAX else None
+    return None if match is None else match[1].lower()
 
 
 class BlobPart(msgspec.Struct, frozen=True, array_like=True):

@@ -77,8 +77,9 @@ class Files:
             kind, data = thumbnail
             path = f"{made.upload_url}/thumbnail"
             await self._rest.send_bytes("PUT", path, data, {"Content-Type": kind})
-            shown = Thumbnail(kind, len(data))
-        return Attachment(made.attachment_id, name, content_type, size, width, height, shown)
+            shown = Thumbnail(_media_type(kind), len(data))
+        kind = _media_type(content_type)
+        return Attachment(made.attachment_id, name, kind, size, width, height, shown)
 
     async def _send_part(self, made: _Upload, file: Path | bytes, offset: int) -> int:
         """Upload the part of a file at this offset; return where the next part begins."""
@@ -127,6 +128,11 @@ class Files:
 
 def _path(chat: str, sequence: int, *rest: str) -> str:
     return path_of("chats", chat, "messages", str(sequence), "attachments", *rest)
+
+
+def _media_type(text: str) -> str:
+    """Return a media type as the server shows it: in lower case, without parameters."""
+    return text.partition(";")[0].strip().lower()
 
 
 def _size(file: Path | bytes) -> int:

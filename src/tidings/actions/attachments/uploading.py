@@ -21,7 +21,6 @@ from tidings.model.attachments import (
     ATTACHMENT,
     FILE_NAME_CHARS_MAX,
     FRAME_BYTES,
-    MEDIA_TYPE,
     PART_BYTES,
     PIXELS_MAX,
     THUMBNAIL_BYTES_MAX,
@@ -32,6 +31,7 @@ from tidings.model.attachments import (
     Upload,
     attachment_rule_in,
     is_file_name,
+    plain_media_type,
 )
 from tidings.model.file_refusals import (
     AttachmentGone,
@@ -114,8 +114,9 @@ class CreateUpload(msgspec.Struct, frozen=True):
         height: int | None = None,
     ) -> Upload:
         """Return the new upload, which has no bytes yet."""
-        _check_fields(name, content_type, size, width, height)
-        await self.rules.check(tenant_of(owner), content_type, size)
+        _check_fields(name, size, width, height)
+        kind = _media_type(content_type)
+        await self.rules.check(tenant_of(owner), kind, size)
         meter = await self.quotas.current_meter("attachment_bytes", tenant_of(owner))
         if meter.left < size:
             raise self.quotas.reached()
@@ -124,7 +125,7 @@ class CreateUpload(msgspec.Struct, frozen=True):
         file = File(
             attachment_id=ulid(self.clock.now(), self.chance.token(10)),
             name=name,
-            content_type=content_type,
+            content_type=kind,
             size=size,
             key=self.chance.token(FILE_KEY_BYTES),
             width=width,
@@ -152,19 +153,22 @@ class CreateUpload(msgspec.Struct, frozen=True):
         return upload
 
 
-def _check_fields(
-    name: str, content_type: str, size: int, width: int | None, height: int | None
-) -> None:
+def _check_fields(name: str, size: int, width: int | None, height: int | None) -> None:
     if not is_file_name(name):
         allowed = f"1 to {FILE_NAME_CHARS_MAX} printable characters or spaces, without / and \\"
         raise Invalid(f"name: must be {allowed}", "/name")
-    if len(content_type) > 127 or MEDIA_TYPE.fullmatch(content_type) is None:
-        raise Invalid("content_type: must be a media type such as image/png", "/content_type")
     if size < 1:
         raise Invalid("size: must be at least 1", "/size")
     for field, pixels in (("width", width), ("height", height)):
         if pixels is not None and not 1 <= pixels <= PIXELS_MAX:
             raise Invalid(f"{field}: must be between 1 and {PIXELS_MAX}", f"/{field}")
+
+
+def _media_type(content_type: str) -> str:
+    kind = plain_media_type(content_type)
+    if kind is None:
+        raise Invalid("content_type: must be a media type such as image/png", "/content_type")
+    return kind
 
 
 class FindUpload(msgspec.Struct, frozen=True):
