@@ -59,6 +59,7 @@ END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
 BLOCK: Final = "block a user"
 REGISTER_PUSH: Final = "register a device for push"
+REGISTER_AGAIN: Final = "register a device for push again, unchanged"
 BAN: Final = "ban a user"
 TENANT: Final = "a tenant, with its quotas and their use"
 TRACE: Final = "trace of a user, the first page"
@@ -179,6 +180,7 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(END_ALL, identity_costs.end_all())
     yield IdentityCase(BLOCK, identity_costs.block())
     yield IdentityCase(REGISTER_PUSH, identity_costs.register_push())
+    yield IdentityCase(REGISTER_AGAIN, identity_costs.register_push_again())
     yield IdentityCase(BAN, tenant_costs.ban())
     yield IdentityCase(ERASE, identity_costs.erase())
     yield IdentityCase(DELETE_USER, identity_costs.delete_user())

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from scripts import cost_page as cases
-from tests.contract.builders import a_push_device
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.identity_builders import a_session
 from tests.contract.metering import Process, person
+from tests.contract.push_cost_cases import without_content
 from tests.contract.tenant_cost_cases import acts_of_tenants
 from tests.support.clock import ManualClock
 from tests.support.phones import PHONE_LOGIN
@@ -249,8 +249,7 @@ async def ends(ground: Ground) -> None:
     blocker, blocked = person(next(_numbers)), person(next(_numbers))
     await ground.home.store.users.put(blocked, display_name=None, phone_number=None, now=1)
     await step(ground, cases.BLOCK, lambda p: p.core.verbs.block(blocker, blocked))
-    phone = a_push_device(blocker, "phone", f"target {next(_numbers)}")
-    await step(ground, cases.REGISTER_PUSH, lambda p: p.store.push.register(phone))
+    await registrations(ground)
     author = person(next(_numbers))
     await ground.home.core.vault.seal_text(author, "", "text")
 
@@ -265,6 +264,20 @@ async def ends(ground: Ground) -> None:
 
     await step(ground, cases.ERASE, erase)
     await step(ground, cases.MISSED_ERASURES, missed)
+
+
+async def registrations(ground: Ground) -> None:
+    """A device that was not registered, and then the same again when its app starts."""
+    me = replace(caller(person(next(_numbers))), session=f"session {next(_numbers)}")
+    phone = {"provider": "fcm", "token": f"token-{next(_numbers)}", "app": "news"}
+
+    async def register(process: Process) -> None:
+        push = process.core.push
+        push.directory.tenant = without_content  # type: ignore[method-assign, assignment]
+        await push.register(me, DEVICE, phone)
+
+    await step(ground, cases.REGISTER_PUSH, register)
+    await step(ground, cases.REGISTER_AGAIN, register)
 
 
 async def of_tenants(ground: Ground) -> None:

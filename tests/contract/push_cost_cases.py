@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.contract.cost_cases import Ground
 
 
-async def _without_content(_: str) -> TenantPush:
+async def without_content(_: str) -> TenantPush:
+    """The settings of a tenant whose notices show no content."""
     return TenantPush("none", {"fcm": {}}, 0)
 
 
@@ -31,7 +32,7 @@ async def push_notices(ground: "Ground") -> None:
     async with ground.process() as process:
         await process.warm_up(ann, chat)
         core, make = process.core, make_notices(process.core)
-        core.push.directory.tenant = _without_content  # type: ignore[method-assign, assignment]
+        core.push.directory.tenant = without_content  # type: ignore[method-assign, assignment]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(settings, "monotonic", lambda: 0.0)
             for is_measured in (False, True):

@@ -7,6 +7,7 @@ import ipaddress
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -14,6 +15,8 @@ from tests.integration.rest_world import Actor, Json, Rest, open_rest
 from tests.support.engine import Settings
 from tests.support.hook_server import HookServer, open_hook
 from tests.support.push import FakePush, with_fake_providers
+from tidings.actions.identity.caller import UserCaller
+from tidings.model.ids import UserKey
 from tidings.model.push import DEVICES_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -167,6 +170,51 @@ async def test_devices_register_and_end(rest: Rest, fake: FakePush) -> None:
     answer = await backend.ok("POST", f"{SETTINGS}/test", {"user_id": "ann"})
     assert answer == {"data": []}
     assert (await ann.ok("GET", "/v1/me/devices"))["data"] == []
+
+
+async def test_an_unchanged_registration_is_not_written_again(rest: Rest, fake: FakePush) -> None:
+    await backend_with(rest, fcm={"key": "k"}, webpush={"key": "w"})
+    await rest.user("gus", TENANT)
+    register, revocations = rest.core.push.register, rest.core.store.revocations
+    user = UserKey(f"{TENANT}:gus")
+    me = UserCaller(user=user, device=None, expires_at=0, session="s1")
+    body: Json = {**PHONE, "token": "gus's", "subscription": {"p256dh": "p1", "auth": "a1"}}
+
+    async def is_written(caller: UserCaller = me, **change: object) -> bool:
+        head, [*before] = await revocations.head(), await rest.core.store.push.of(user)
+        rest.clock.time += 1_000
+        given = await register(caller, "phone", {**body, **change})
+        assert [given] == await rest.core.store.push.of(user)
+        is_same = [given] == before
+        assert is_same is (await revocations.head() == head)
+        return not is_same
+
+    for changed in (
+        {},
+        {"subscription": {"p256dh": "p2", "auth": "a1"}},
+        {"app": "chat"},
+        {"token": "gus's other"},
+        {"provider": "webpush"},
+    ):
+        assert await is_written(**changed), changed
+        assert not await is_written(**changed), changed
+    for session in ("s2", None):
+        assert await is_written(msgspec.structs.replace(me, session=session))
+        assert not await is_written(msgspec.structs.replace(me, session=session))
+
+
+async def test_a_revoked_registration_is_written_again(rest: Rest, fake: FakePush) -> None:
+    backend = await backend_with(rest, fcm={"key": "k"})
+    phone, test = {**PHONE, "token": "hal's"}, {"user_id": "hal"}
+    await (await rest.user("hal", TENANT)).ok("PUT", "/v1/me/devices/phone/push", phone)
+    rest.clock.time += 1_000
+    await backend.ok("DELETE", f"/v1/tenants/{TENANT}/users/hal/sessions")
+    rest.clock.time += 1_000
+
+    await (await rest.user("hal", TENANT)).ok("PUT", "/v1/me/devices/phone/push", phone)
+
+    answer = await backend.ok("POST", f"{SETTINGS}/test", test)
+    assert [one["outcome"] for one in answer["data"]] == ["sent"]
 
 
 async def test_what_is_no_target_is_refused(rest: Rest, fake: FakePush) -> None:

@@ -3,7 +3,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 from tidings.actions.push.verbs import PushVerbs
 from tidings.assembly.push import LazyProviders
@@ -66,11 +66,12 @@ class FakeProvider:
             return {}
         return {"vapid_public_key": f"public {credentials['key']}"}
 
-    def accept_target(self, given: Mapping[str, object]) -> PushTarget:
+    def accept_target(self, given: Mapping[str, Any]) -> PushTarget:
         if "token" not in given:
             raise Invalid("token: is missing", "/token")
         app = cast(str | None, given.get("app"))
-        return PushTarget(provider=self.name, address=str(given["token"]), app=app)
+        keys = cast(tuple[str, str] | None, tuple(given.get("subscription", {}).values()) or None)
+        return PushTarget(provider=self.name, address=str(given["token"]), app=app, keys=keys)
 
     async def send(
         self, credentials: PushCredentials, target: PushTarget, notice: PushNotice

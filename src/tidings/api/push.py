@@ -117,7 +117,8 @@ async def register_device(
     caller: Caller, device: str, data: DeviceTarget, push: PushVerbs
 ) -> PushDeviceRecord:
     """Register a device, in place of its earlier registration. A token or subscription belongs to
-    the last device that registered it. The registration ends with the session of the request."""
+    the last device that registered it. The registration ends with the session of the request. If
+    nothing changes, nothing is written, and `created_at` stays."""
     given = {name: value for name, value in _fields(data).items() if value is not None}
     return _device_record(await push.register(caller, device, given))
 

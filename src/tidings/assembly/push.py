@@ -130,7 +130,7 @@ def make_push_verbs(
     )
     return PushVerbs(
         directory=directory,
-        register=RegisterDevice(store.push, directory, providers, seal, clock),
+        register=RegisterDevice(store.push, directory, providers, seal, sessions, clock),
         show=ShowPush(directory, providers),
         settings=TenantPushSettings(store.tenants, store.push, directory, providers, seal, clock),
         send=send,

@@ -169,7 +169,11 @@ class PushStore(Protocol):
         ...
 
     async def of(self, user: UserKey) -> list[PushRegistration]:
-        """Return the registrations of a user by device, from a strong read."""
+        """Return the registrations of a user by device, from a strong read.
+
+        Each of them has its target: a device that takes over a target removes the registration of
+        the other one with the same write.
+        """
         ...
 
     async def remove(

@@ -166,18 +166,24 @@ def end_all() -> Cost:
 def register_push() -> Cost:
     """Return the cost of registering a device that was not registered before.
 
-    One transaction writes the registration, the claim of its target, its listing, and an entry in
-    the revocation feed.
+    The devices of the user are read twice: to see whether anything changes, and with the claim of
+    the target. One transaction writes the registration, the claim, the listing, and an entry in the
+    revocation feed.
     """
     return Cost(
         [
-            _reads("read_push_devices", "tenants", 1),
+            _reads("read_push_devices", "tenants", 2, 2),
             _reads("find_push_target", "tenants", 1),
             _reads("read_revocations", "tenants", 1),
             _writes("revoke", "tenants", IN_TRANSACTION * 3),
             _writes("revoke", "listings", IN_TRANSACTION, 0),
         ]
     )
+
+
+def register_push_again() -> Cost:
+    """Return the cost of registering a device as it is registered, with a token of a session."""
+    return Cost([_reads("read_push_devices", "tenants", 1)])
 
 
 def block() -> Cost:

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 import msgspec
 
 from tidings.actions.identity.caller import Caller, UserCaller, require_user
+from tidings.actions.identity.credential_status import is_user_valid
 from tidings.actions.identity.users import check_device
 from tidings.actions.push.directory import PushDirectory, PushSeal
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.outgoing_refusals import PushOff
 from tidings.model.push import PushRegistration, target_digest
 from tidings.model.refusals import Forbidden, Invalid
-from tidings.ports.push import DEVICE_PROVIDERS, PushProvider, PushProviders, PushStore
+from tidings.ports.push import (
+    DEVICE_PROVIDERS,
+    PushProvider,
+    PushProviders,
+    PushStore,
+    PushTarget,
+)
+from tidings.ports.sessions import Sessions
 from tidings.ports.world import Clock
 
 _PROVIDER = f"provider: must be one of {', '.join(DEVICE_PROVIDERS)}"
@@ -50,6 +58,7 @@ class RegisterDevice(msgspec.Struct, frozen=True):
     directory: PushDirectory
     providers: PushProviders
     seal: PushSeal
+    sessions: Sessions
     clock: Clock
 
     async def __call__(
@@ -58,7 +67,8 @@ class RegisterDevice(msgspec.Struct, frozen=True):
         """Store the token or the subscription in `given` in place of the device's earlier one.
 
         Another device that has registered the same one, perhaps of another user, does not get
-        notices any more.
+        notices any more. Returns the stored registration, and writes nothing, if there is nothing
+        to change.
 
         Raises:
             Invalid: The name of the device, or its registration, is malformed.
@@ -68,6 +78,9 @@ class RegisterDevice(msgspec.Struct, frozen=True):
         """
         me = _device_owner(caller, device)
         target = (await self._provider(me.user, given.get("provider"))).accept_target(given)
+        stored = await self._stored(me, device, target)
+        if stored is not None:
+            return stored
         registration = PushRegistration(
             user_id=me.user,
             device=device,
@@ -93,6 +106,28 @@ class RegisterDevice(msgspec.Struct, frozen=True):
         me = _device_owner(caller, device)
         await self.store.remove(me.user, device, self.clock.now())
         self.directory.changed(me.user)
+
+    async def _stored(
+        self, me: UserCaller, device: str, target: PushTarget
+    ) -> PushRegistration | None:
+        """Return the registration of a device if a new one would be the same.
+
+        Apps register each time they start. A write for each start would take the positions in the
+        revocation feed that revocations need.
+        """
+        for one in await self.store.of(me.user):
+            if (one.device, one.session_id) == (device, me.session):
+                is_same = self.seal.open_target(one) == target and await self._is_valid(one)
+                return one if is_same else None
+        return None
+
+    async def _is_valid(self, registration: PushRegistration) -> bool:
+        """Return True if a registration of the caller's session was not revoked. Without a session,
+        it is revoked with the tokens that the user had when it was made."""
+        if registration.session_id is not None:
+            return True
+        stored = await self.sessions.stored_credentials(registration.user_id, None)
+        return is_user_valid(stored, registration.created_at)
 
     async def _provider(self, user: UserKey, name: object) -> PushProvider:
         if name not in DEVICE_PROVIDERS:
