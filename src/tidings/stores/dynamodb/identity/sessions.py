@@ -9,7 +9,8 @@ that is older than those which readers have already read, and they would never s
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from tidings.model import limits
@@ -20,10 +21,12 @@ from tidings.ports.sessions import (
     Erasure,
     Revocation,
     Revocations,
+    RevokedKind,
     Session,
     Sessions,
     StoredCredentials,
 )
+from tidings.ports.store import current_requester
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import (
@@ -42,12 +45,18 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     ROTATE_SESSION,
 )
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
+from tidings.stores.scheduler import Scheduler, in_turn
 
 READ_MAX: Final = 1_000
 
 REVOCATIONS: Final = "revocations"
 ERASURES: Final = "erasures#"
 _IS_FREE: Final = "attribute_not_exists(#pk)"
+_CHANGES: Final[frozenset[RevokedKind]] = frozenset({"block", "push", "webhook"})
+"""Kinds of entries in the revocation feed that revoke nothing."""
+USER_CHANGES_WAITING_MAX: Final = 100
+"""Blocks and registrations for push of one user that may wait for positions in the feed."""
+CHANGES_WAITING_MAX: Final = 1_000
 
 REVOKED_KEPT_MS: Final = DAY_MS
 """How long a revoked session stays stored for inspection. It would be invalid even if it were not
@@ -62,6 +71,15 @@ class DynamoRevocations:
         self._turn = asyncio.Lock()
         """Lock for appends by this process, because two at once would try to claim the same
         position."""
+        self._changes = Scheduler(
+            "changes for the revocation feed",
+            slots=1,
+            user_slots=1,
+            user_waiting_max=USER_CHANGES_WAITING_MAX,
+            waiting_max=CHANGES_WAITING_MAX,
+        )
+        """Turns of entries that revoke nothing. Only one of them waits for the lock at a time, so
+        that a revocation waits for at most one of them."""
 
     async def append(self, revocation: Revocation) -> None:
         await self.append_with([revocation], [])
@@ -76,16 +94,27 @@ class DynamoRevocations:
 
         Raises:
             StoreUnavailable: The outcome is unknown, or too many callers append at once.
+            RateLimited: The entries revoke nothing, and too many such appends of the user wait.
         """
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise StoreUnavailable from None
-        try:
+        revokes = any(one.kind not in _CHANGES for one in revocations)
+        async with self._alone(revokes=revokes):
             return await self._append(revocations, changes)
-        finally:
-            self._turn.release()
+
+    @asynccontextmanager
+    async def _alone(self, *, revokes: bool) -> AsyncIterator[None]:
+        """Wait until no other append of this process runs, and let none run in the context."""
+        until = asyncio.get_running_loop().time() + DEADLINE_SECONDS
+        async with AsyncExitStack() as stack:
+            try:
+                if not revokes:
+                    turn = in_turn(self._changes, current_requester(), until)
+                    await stack.enter_async_context(turn)
+                async with asyncio.timeout_at(until):
+                    await self._turn.acquire()
+            except TimeoutError:
+                raise StoreUnavailable from None
+            stack.callback(self._turn.release)
+            yield
 
     async def _append(self, revocations: Sequence[Revocation], changes: Sequence[Write]) -> bool:
         async for _ in self._dynamo.retrying.attempts(limits.SLOT_ATTEMPTS_MAX):
