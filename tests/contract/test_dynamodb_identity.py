@@ -19,6 +19,7 @@ from tests.contract.identity_builders import (
 )
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.contract.test_tenant_jobs import a_job
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, some_users
 from tidings.model.limits import DAY_MS, SESSION_MS
@@ -35,6 +36,7 @@ from tidings.stores.dynamodb.identity.sessions import (
     DynamoRevocations,
     DynamoSessions,
 )
+from tidings.stores.dynamodb.identity.tenant_jobs import DynamoTenantJobs
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.patterns import FIND_USER, LIST_SIGNING_KEYS
@@ -52,6 +54,7 @@ class People:
         self.sessions = DynamoSessions(place.dynamo, self.revocations)
         self.codes = DynamoLoginCodes(place.dynamo)
         self.budgets = DynamoBudgets(place.dynamo)
+        self.jobs = DynamoTenantJobs(place.dynamo)
 
     async def item(self, key: str) -> dict[str, Any]:
         """What stands in the table of sessions."""
@@ -163,6 +166,7 @@ def what_takes_transactions(people: People) -> dict[str, Callable[[], Awaitable[
         "log in": lambda: people.users.with_phone(BOB, OTHER_PHONE, NOW),
         "end": end,
         "revoke": lambda: people.users.revoke_tokens(ANN, NOW),
+        "create a job": lambda: people.jobs.create(a_job()),
         "spend": lambda: people.budgets.spend([an_allowance("one"), an_allowance("two")]),
         "give back": lambda: people.budgets.give_back([an_allowance("one"), an_allowance("two")]),
     }
@@ -179,6 +183,14 @@ async def test_who_meets_another_transaction_tries_again(people: People) -> None
     }
     assert [one.kind for one in await people.revocations.after(0)] == ["session", "user"]
     assert (await people.item("b#one"))["spent"] == 0
+    assert await people.jobs.get("acme", "one") == a_job()
+
+
+async def test_who_meets_the_creation_of_the_same_job_gets_that_job(people: People) -> None:
+    created = await people.jobs.create(a_job())
+    people.place.transport.conflicts = 1
+    assert await people.jobs.create(a_job(created_at=NOW + 1)) == created
+    assert people.place.transport.conflicts == 0
 
 
 async def test_who_leaves_a_number_and_meets_another_transaction_tries_again(

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from tidings.model.limits import DELETION_LEASE_MS
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.tenant_jobs import ExportPart, ExportParts, TenantJob, TenantJobs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Item
@@ -44,15 +45,19 @@ class DynamoTenantJobs:
     async def create(self, job: TenantJob) -> TenantJob:
         item, *listing = job_items(job)
         writes = [Put("tenants", item, _IS_FREE), *(Put("tenants", each) for each in listing)]
-        try:
-            await self._dynamo.transact(patterns.CREATE_JOB, writes)
-        except Canceled as canceled:
-            if not canceled.reasons[0].is_condition:
-                raise
-            stored = await self.get(job.tenant, job.job_id)
-            assert stored is not None, "the condition failed because the job exists"
-            return stored
-        return job
+        async for _ in self._dynamo.retrying.attempts():
+            try:
+                await self._dynamo.transact(patterns.CREATE_JOB, writes)
+            except Canceled as canceled:
+                # Otherwise another process is about to create the same job. A stored job that is
+                # done may have been removed since.
+                if canceled.reasons[0].is_condition and (
+                    stored := await self.get(job.tenant, job.job_id)
+                ):
+                    return stored
+            else:
+                return job
+        raise StoreUnavailable
 
     async def get(self, tenant: str, job_id: str) -> TenantJob | None:
         item = await self._dynamo.get(patterns.FIND_JOB, _key(tenant, job_id))
