@@ -17,12 +17,19 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import Store
 from tests.support.clock import NOW
+from tests.support.dynamo_tables import open_tables
+from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
-from tidings.model.ids import UserKey
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Declined, Kept
+from tidings.stores.dynamodb.chat import targets
+from tidings.stores.dynamodb.chat.members import SLOT_TAKEN
+from tidings.stores.dynamodb.chat.pages import item_at
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.retrying import Item
 
 
 async def replies(
@@ -47,6 +54,33 @@ async def test_replies_are_counted_and_listed_in_order(store: Store) -> None:
     assert (await entry_at(store, state, 2)).reply_count == 3
     assert (await entry_at(store, state, 3)).reply_count == 1
     assert (await entry_at(store, state, 4)).reply_count == 0
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+async def test_a_reply_that_read_its_target_before_another_reply_is_not_written(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, earlier: int
+) -> None:
+    """The read may be from before the other transaction, although its entry was seen."""
+    async with (
+        spare_tables(dynamodb_endpoint) as prefix,
+        open_tables(dynamodb_endpoint, prefix) as store,
+    ):
+        state = await a_chat(store)
+        for entry in (message(BOB), *(reply(ANN, 2) for _ in range(earlier))):
+            await append(store, state, entry)
+        seen: list[Item | None] = []
+
+        async def outdated(dynamo: Dynamo, chat: ChatId, sequence: int) -> Item | None:
+            seen.append(await item_at(dynamo, chat, sequence))
+            return seen[0]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(targets, "item_at", outdated)
+            assert await append(store, state, reply(ANN, 2)) == Kept()
+            assert await append(store, state, reply(ANN, 2)) == SLOT_TAKEN
+        assert await append(store, state, reply(ANN, 2)) == Kept()
+        assert (await entry_at(store, state, 2)).reply_count == earlier + 2
+        assert len((await replies(store, state, 2))[0]) == earlier + 2
 
 
 async def test_replies_come_in_pages(store: Store) -> None:

@@ -96,16 +96,24 @@ async def plan_reply(
     target = await item_at(dynamo, entry.chat_id, entry.reply_to)
     if target is None or not _has_content(target, entry.created_at):
         return Declined(index, "target_gone")
-    count = target.get("reply_count", 0) + 1
-    if count <= limits.REPLY_COUNT_MAX:
-        if IN_PACK in target:
-            plan.add(change_in_pack(entry.chat_id, target, reply_count=count))
-        else:
-            key = entry_key(entry.chat_id, target["sequence"])
-            update = "SET #reply_count = :count"
-            plan.add(Update("messages", key, update, _IS_LIVE, {":count": count}))
+    before = target.get("reply_count", 0)
+    if before < limits.REPLY_COUNT_MAX:
+        _plan_reply_count(plan, entry, target, before)
     plan.add(Put("reactions", reply_item(entry)))
     return None
+
+
+def _plan_reply_count(plan: TransactionPlan, entry: Entry, target: Item, before: int) -> None:
+    if IN_PACK in target:
+        plan.add(change_in_pack(entry.chat_id, target, reply_count=before + 1))
+        return
+    values: Item = {":count": before + 1}
+    condition = f"{_IS_LIVE} AND attribute_not_exists(#reply_count)"
+    if "reply_count" in target:
+        condition = f"{_IS_LIVE} AND #reply_count = {_BEFORE}"
+        values[_BEFORE] = before
+    key = entry_key(entry.chat_id, target["sequence"])
+    plan.add(Update("messages", key, "SET #reply_count = :count", condition, values))
 
 
 def _has_content(target: Item, now: int) -> bool:
