@@ -61,6 +61,18 @@ async def test_mentions_of_all_chats_are_listed_newest_first(store: Store) -> No
     assert (await entry_at(store, two, 3)).mentions == ("*",)
 
 
+async def test_a_list_whose_rest_is_too_old_by_now_ends(store: Store) -> None:
+    state = await a_chat(store)
+    for seconds in range(3):
+        await append(store, state, mention(ANN, "bob"), now=NOW + seconds)
+    _, following = await listed(store, BOB, limit=1)
+    assert following is not None
+
+    assert await listed(store, BOB, since=NOW + 1, below=following) == ([], None)
+    assert await listed(store, BOB, since=NOW + 2, below=following) == ([], None)
+    assert await listed(store, BOB, since=NOW + limits.MENTIONS_MS, below=following) == ([], None)
+
+
 async def test_a_deleted_user_has_no_mentions(store: Store) -> None:
     state = await a_chat(store, ANN, BOB, CAT)
     for _ in range(2):

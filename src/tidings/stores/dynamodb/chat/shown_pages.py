@@ -152,11 +152,14 @@ async def list_mentions(
     Memberships are checked last, so that a user who was removed meanwhile sees nothing of the chat.
     The messages decide: after a restore, the list may name messages that mention nobody.
     """
+    # No position is as short as a time, or begins with a letter.
+    first, last = f"{since + 1:013d}", below or "a"
+    if last < first:
+        return Listed([], None)  # by now, the rest of the list is too old; DynamoDB would refuse
     rows = await dynamo.query(
         LIST_MENTIONS,
         "#chat_id = :mentions AND #claim BETWEEN :since AND :below",
-        # No position is as short as a time, or begins with a letter.
-        {":mentions": mentions_of(user), ":since": f"{since + 1:013d}", ":below": below or "a"},
+        {":mentions": mentions_of(user), ":since": first, ":below": last},
         limit=limit + 2,
         backwards=True,
     )
