@@ -121,6 +121,12 @@ async def go(pair: Pair, who: int) -> None:
     await pair.sockets[who].drop()
 
 
+async def hide(pair: Pair, who: int) -> None:
+    """Hide one's presence, while the other shows it."""
+    await pair.people[1 - who].call("PATCH", "/v1/me", {"show_last_seen": True})
+    await pair.people[who].call("PATCH", "/v1/me", {"show_last_seen": False})
+
+
 def connect_as_other(**hello: Any) -> Act:
     """Let the other one connect again."""
 
@@ -159,6 +165,7 @@ ROWS: Final[dict[str, tuple[Act, Row]]] = {
     "heads: on catch-up": (connect_as_other(catch_up="heads"), Row("same", "same")),
     "unread_total: on catch-up": (connect_as_other(totals=True), Row("less", "same")),
     "presence: offline": (go, Row("nothing", "nothing")),
+    "presence: hidden": (hide, Row("nothing", "nothing")),
 }
 """What one does, and the frames that the other gets."""
 LATE_SECONDS: Final = 5.0

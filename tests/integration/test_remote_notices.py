@@ -19,7 +19,7 @@ from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.notices import OwnFrames
 from tidings.gateway.presence import OnlineUsers, PresenceTracker, ProfileFrames
 from tidings.model import limits
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_key
 from tidings.ports.bus import (
     BroadcastPosted,
     CopiesMade,
@@ -110,7 +110,7 @@ async def test_a_changed_profile_and_who_hides_reach_peers_on_other_gateways(
     bob, cat = await there.line().live(BOB), await there.line().live(CAT)
     ann = await there.line().live(ANN)
     core = gateways.bench.core
-    frames = ProfileFrames(core.bus, here.hub, core.store.users, here.remote_gateways)
+    frames = ProfileFrames(core.bus, here.hub, core.store.users, core.blocks, here.remote_gateways)
     try:
         core.bus.publish(ProfileChanged(ANN, "Ann", None))
         await bob.until(lambda: bob.of("profile"))
@@ -127,6 +127,30 @@ async def test_a_changed_profile_and_who_hides_reach_peers_on_other_gateways(
     assert not cat.of("profile") and not cat.of("presence")
     online = OnlineUsers(here.hub, here.remote_gateways)
     assert await online([ANN, user_key("acme", "nobody")]) == {ANN}
+
+
+@pytest.mark.parametrize(("blocker", "blocked"), [(ANN, BOB), (BOB, ANN)])
+async def test_who_hides_or_shows_is_not_told_across_a_block_on_other_gateways(
+    gateways: Gateways, blocker: UserKey, blocked: UserKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 1)
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.bench.group(ANN, BOB, CAT)
+    core = gateways.bench.core
+    await core.verbs.block(blocker, blocked)
+    ann, bob, cat = [await there.line().live(user) for user in (ANN, BOB, CAT)]
+    frames = ProfileFrames(core.bus, here.hub, core.store.users, core.blocks, here.remote_gateways)
+    try:
+        core.bus.publish(PresenceSwitched(ANN, True))
+        await cat.until(lambda: len(cat.of("presence")) == 1)
+        core.bus.publish(PresenceSwitched(ANN, False))
+        await cat.until(lambda: len(cat.of("presence")) == 2)
+        here.remote_gateways.send(b'{"op":"pong"}', {"g2": [BOB]})
+        await bob.until(lambda: bob.of("pong"))
+    finally:
+        await frames.close()
+    assert [frame["online"] for frame in cat.of("presence")] == [False, True]
+    assert not bob.of("presence") and not ann.of("presence")
 
 
 async def test_a_receipt_reaches_others_and_the_readers_own_devices(gateways: Gateways) -> None:

@@ -202,7 +202,7 @@ async def frames(
 ) -> AsyncIterator[ProfileFrames]:
     """Told in the next turn instead of after ten seconds."""
     monkeypatch.setattr(limits, "PROFILE_FRAME_MS", 1)
-    made = ProfileFrames(bench.core.bus, bench.hub, bench.core.store.users)
+    made = ProfileFrames(bench.core.bus, bench.hub, bench.core.store.users, bench.core.blocks)
     yield made
     await made.close()
 
@@ -246,6 +246,23 @@ async def test_who_hides_is_offline_for_all_and_hears_of_nobody(
     bench.core.bus.publish(ProfileChanged(ANN, "Ann", None))
     await cat.until(lambda: profiles(cat))
     assert told(cat)[-1] == ("bob", False)
+
+
+@pytest.mark.parametrize(("blocker", "blocked"), [(ANN, BOB), (BOB, ANN)])
+async def test_who_hides_or_shows_is_not_told_across_a_block(
+    bench: GatewayBench, frames: ProfileFrames, blocker: UserKey, blocked: UserKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 1)
+    await bench.group(ANN, BOB, CAT)
+    await bench.core.verbs.block(blocker, blocked)
+    ann, cat = await bench.line().live(ANN), await bench.line().live(CAT)
+    await bench.line().live(BOB)
+    await hide(bench, BOB, is_hidden=True)
+    await cat.until(lambda: told(cat) == [("bob", False)])
+    await hide(bench, BOB, is_hidden=False)
+    await cat.until(lambda: told(cat) == [("bob", False), ("bob", True)])
+    assert told(ann) == []
 
 
 async def test_a_changed_profile_is_told_once_to_peers_and_to_oneself(

@@ -95,7 +95,7 @@ class Server:
         hub: ConnectedUsers = self._sockets.hub if self._sockets else own_hub
         gateways = others.remote_gateways if others else None
         self._reporter = StateReporter(config, core, others, health, own_hub, fronts)
-        self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, gateways)
+        self._profile_frames = ProfileFrames(core.bus, hub, core.store.users, core.blocks, gateways)
         self._remote_notices = _remote_notices(core, others) if others else None
         origins = frozenset(network.allowed_origins)
         access = Access(rate_limits, network.trusted_proxies, origins)

@@ -3,11 +3,12 @@
 
 Presence never delays a message: changes are collected and sent about once a second. A user who
 reconnects within that second is not reported as offline. Users who hide their presence are reported
-to nobody, and nobody is reported to them.
+to nobody, and nobody is reported to them. If one of two users blocks the other, neither is reported
+to the other.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from tidings.actions.identity.blocks import BlockLists
@@ -67,8 +68,7 @@ class PresenceTracker:
         is omitted, because this change will be announced anyway.
         """
         visible = await self._users.visible_peers(user)
-        blocks = await self._blocks.of(user, visible)
-        peers = {peer: seen for peer, seen in visible.items() if not blocks.separates(peer)}
+        peers = {peer: visible[peer] for peer in await _without_blocks(self._blocks, user, visible)}
         at_first = online = await self._online(list(peers))
         for start in range(0, len(peers), limits.PRESENCE_SLICE_PEERS):
             some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
@@ -124,8 +124,7 @@ class PresenceTracker:
 
     async def _send_to_peers(self, user: UserKey, frame: bytes) -> None:
         visible = await self._users.visible_peers(user)
-        blocks = await self._blocks.of(user, visible)
-        peers = [peer for peer in visible if not blocks.separates(peer)]
+        peers = await _without_blocks(self._blocks, user, visible)
         found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):
@@ -174,6 +173,7 @@ class ProfileFrames:
         bus: Bus,
         hub: ConnectedUsers,
         users: UserStore,
+        blocks: BlockLists,
         remote_gateways: RemoteGateways | None = None,
     ) -> None:
         self.dropped = 0
@@ -181,6 +181,7 @@ class ProfileFrames:
         report_counts(self, "profiles")
         self._hub = hub
         self._users = users
+        self._blocks = blocks
         self._remote_gateways = remote_gateways
         self._is_online = OnlineUsers(hub, remote_gateways)
         self._waiting: dict[UserKey, bytes] = {}
@@ -241,10 +242,13 @@ class ProfileFrames:
         """Report a user who hides as offline, and a connected user who shows presence as online."""
         with suppress(Refusal):
             if is_hidden:
-                await self._send(_frame(user, False, None), await self._users.peers(user))
+                peers: Collection[UserKey] = await self._users.peers(user)
             elif await self._is_online([user]):
                 peers = await self._users.visible_peers(user)
-                await self._send(_frame(user, True, None), list(peers))
+            else:
+                return
+            frame = _frame(user, not is_hidden, None)
+            await self._send(frame, await _without_blocks(self._blocks, user, peers))
 
     async def _send(self, frame: bytes, users: Sequence[UserKey]) -> None:
         left = limits.PROFILE_FRAME_CONNECTIONS_MAX
@@ -264,6 +268,14 @@ class ProfileFrames:
             if timer is not None:
                 timer.cancel()
         await self._tasks.close()
+
+
+async def _without_blocks(
+    blocks: BlockLists, user: UserKey, peers: Collection[UserKey]
+) -> list[UserKey]:
+    """Return the peers whom the user does not block, and who do not block the user."""
+    found = await blocks.of(user, peers)
+    return [peer for peer in peers if not found.separates(peer)]
 
 
 def _frame(user: UserKey, is_online: bool, seen: int | None) -> bytes:
