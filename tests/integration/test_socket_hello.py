@@ -229,6 +229,17 @@ async def test_a_ping_is_answered(town: Town) -> None:
         assert len(told(device, "pong")) == 3
 
 
+async def test_by_heads_a_user_without_chats_gets_an_empty_frame_before_live(town: Town) -> None:
+    (ann,) = await people(town, "ann")
+    socket = Socket(town.url)
+    await socket.open()
+    socket.tell({"op": "hello", "token": ann.token, "device": "phone", "catch_up": "heads"})
+    await socket.frame("live")
+    assert [frame["op"] for frame in socket.raw] == ["welcome", "heads", "live"]
+    assert told(socket, "heads") == [{"op": "heads", "chats": {}}]
+    await socket.drop()
+
+
 async def test_by_heads_entries_come_only_of_chats_that_are_followed(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     other = await ann.create_group("Other", [bob])

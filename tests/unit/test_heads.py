@@ -39,9 +39,10 @@ async def test_heads_come_instead_of_entries(bench: GatewayBench) -> None:
     assert line.of("heads") == [{"op": "heads", "chats": {first: 4, second: 1}}]
 
 
-async def test_without_chats_there_are_no_heads(bench: GatewayBench) -> None:
+async def test_without_chats_there_is_an_empty_frame(bench: GatewayBench) -> None:
     line = await bench.line().live(BOB, catch_up="heads")
-    assert line.ops == ["welcome", "live"]
+    assert line.ops == ["welcome", "heads", "live"]
+    assert line.of("heads") == [{"op": "heads", "chats": {}}]
 
 
 async def test_what_the_device_has_and_the_user_is_not_in_is_gone(bench: GatewayBench) -> None:

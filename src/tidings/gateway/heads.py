@@ -66,7 +66,8 @@ class UnfollowedChats:
     ) -> None:
         """Send the heads of all chats of the user, as fast as the socket accepts them.
 
-        If the device has stored a chat of which the user is not a member, the client gets `gone`.
+        There is at least one frame, so that a client can wait for it. If the device has stored a
+        chat of which the user is not a member, the client gets `gone`.
         """
         unfollowed = self._connection.progress.unfollowed
         for row in chats:
@@ -83,10 +84,10 @@ class UnfollowedChats:
         for chat, seen in early.items():
             if seen.has_ended and chat in unfollowed:
                 await self._look_up(chat, 0, None)  # the user may have been added again
-        remaining = iter(list(unfollowed))
-        while some := list(islice(remaining, limits.HEADS_CHATS_MAX)):
+        found = list(unfollowed)
+        for start in range(0, max(1, len(found)), limits.HEADS_CHATS_MAX):
             await self._connection.drained()
-            self._send(some)
+            self._send(self._heads_of(found[start : start + limits.HEADS_CHATS_MAX]))
 
     def offer(self, entry: Offer, *, is_small: bool) -> None:
         """Process a new entry of a chat that the connection does not follow."""
@@ -123,14 +124,16 @@ class UnfollowedChats:
         news, self._news = self._news, {}
         remaining = iter(news)
         while some := list(islice(remaining, limits.HEADS_CHATS_MAX)):
-            self._send(some)
+            if heads := self._heads_of(some):
+                self._send(heads)
 
-    def _send(self, chats: Iterable[ChatId]) -> None:
-        """Send the heads of chats, without those that are followed or gone by now."""
+    def _heads_of(self, chats: Iterable[ChatId]) -> dict[str, int]:
+        """Return the heads of chats, without those that are followed or gone by now."""
         unfollowed = self._connection.progress.unfollowed
-        heads = {str(chat): unfollowed[chat].head for chat in chats if chat in unfollowed}
-        if heads:
-            self._connection.send(encode(HeadsFrame(heads)))
+        return {str(chat): unfollowed[chat].head for chat in chats if chat in unfollowed}
+
+    def _send(self, heads: dict[str, int]) -> None:
+        self._connection.send(encode(HeadsFrame(heads)))
 
     def _forget(self, chat: ChatId) -> None:
         self._connection.progress.unfollowed.pop(chat, None)
