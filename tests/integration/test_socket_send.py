@@ -104,6 +104,32 @@ async def test_options_come_with_the_entry(town: Town) -> None:
     assert stranger.value.code == "send.mention_unknown"
 
 
+NULLS: dict[str, Any] = dict.fromkeys(
+    ("content_type", "ttl_seconds", "after", "reply_to", "mentions", "silent", "attachments")
+)
+
+
+@pytest.mark.parametrize("option", [{}, {"silent": True}, {"reply_to": 2}, {"mentions": ["*"]}])
+async def test_a_field_that_is_null_is_absent_everywhere(
+    town: Town, option: dict[str, Any]
+) -> None:
+    chat, (ann, _) = await friends(town, "ann", "bob")
+    await ann.send(chat)
+    path = f"/v1/chats/{chat}/messages"
+    async with ann.device() as sender:
+        nulls = {**NULLS, **option}
+        first = await sender.send_once(chat, canary("a"), "m1", **nulls)
+        assert (await sender.send_once(chat, canary("a"), "m1", **option))["sequence"] == 3
+        for fields in (nulls, option):
+            body = {"client_message_id": "m1", "content": canary("a"), **fields}
+            assert (await ann.call("POST", path, body))["message_id"] == first["message_id"]
+        body = {"client_message_id": "m2", "content": canary("a"), **nulls}
+        second = await ann.call("POST", path, body)
+        again = await sender.send_once(chat, canary("a"), "m2", **option)
+    assert again["message_id"] == second["message_id"]
+    assert len(await ann.log(chat)) == 4
+
+
 def text_of(size: int, tail: str = "") -> str:
     """Text of so many bytes of UTF-8, with the mark, ending so."""
     return (MARK + " ").ljust(size - len(tail.encode()), "x") + tail

@@ -194,6 +194,14 @@ CLIENT_FRAMES: list[tuple[Json, msgspec.Struct]] = [
         },
         frames.SendFrame("1", CHAT, "m", "hi", "text/markdown", 5),
     ),
+    (
+        {
+            "op": "send", "id": "1", "chat": CHAT, "client_message_id": "m", "content": "hi",
+            "content_type": None, "ttl_seconds": None, "after": None, "reply_to": None,
+            "mentions": None, "silent": None, "attachments": None, "trace": None,
+        },
+        frames.SendFrame("1", CHAT, "m", "hi"),
+    ),
     ({"op": "received", "chat": CHAT, "sequence": 0}, frames.Received(CHAT, 0)),
     ({"op": "read", "chat": CHAT, "sequence": SEQUENCE_MAX}, frames.Read(CHAT, SEQUENCE_MAX)),
     ({"op": "typing", "chat": CHAT}, frames.TypingFrame(CHAT)),
@@ -213,6 +221,19 @@ CLIENT_FRAMES: list[tuple[Json, msgspec.Struct]] = [
 @pytest.mark.parametrize(("told", "frame"), CLIENT_FRAMES)
 def test_what_a_client_says(told: Json, frame: msgspec.Struct) -> None:
     assert decode_client_frame(msgspec.json.encode(told)) == frame
+
+
+@pytest.mark.parametrize(
+    "option", [{"reply_to": 2}, {"mentions": ["bob"]}, {"silent": True}, {"attachments": ["a"]}]
+)
+def test_an_option_that_is_null_is_absent(option: Json) -> None:
+    nulls = dict.fromkeys(("reply_to", "mentions", "silent", "attachments"))
+    plain, full = [
+        frames.SendFrame("1", CHAT, "m", "hi", **{**more, **option}).options for more in ({}, nulls)
+    ]
+    assert plain is not None and full == plain
+    assert full.digested == plain.digested
+    assert frames.SendFrame("1", CHAT, "m", "hi", **nulls).options is None
 
 
 @pytest.mark.parametrize(

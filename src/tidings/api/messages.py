@@ -187,13 +187,13 @@ class MessageBody(Body, frozen=True, kw_only=True):
     after: Sequence | None = None
     reply_to: Sequence | None = None
     mentions: Mentions | None = None
-    silent: bool = False
+    silent: bool | None = None
     attachments: AttachmentIds | None = None
 
     @property
     def options(self) -> SendOptions | None:
         """The options of the message; None if it has none, which is the usual case."""
-        return send_options(self.reply_to, self.mentions or (), self.silent, self.attachments or ())
+        return send_options(self.reply_to, self.mentions, self.silent, self.attachments)
 
 
 class NewMessage(MessageBody, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ class NewTenantMessage(MessageBody, frozen=True, kw_only=True):
         return SendOptions(
             self.reply_to,
             tuple(self.mentions or ()),
-            self.silent,
+            bool(self.silent),
             posted_by="tenant",
             attachments=tuple(self.attachments or ()),
         )

@@ -90,14 +90,19 @@ class SendOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def send_options(
     reply_to: int | None,
-    mentions: Sequence[str],
-    silent: bool,
-    attachments: Sequence[str],
+    mentions: Sequence[str] | None,
+    silent: bool | None,
+    attachments: Sequence[str] | None,
 ) -> SendOptions | None:
-    """Return the options of a send; None if it has none, which is the usual case."""
+    """Return the options of a send; None if it has none, which is the usual case.
+
+    An option that is None is absent: a repeat may leave it out.
+    """
     if not (reply_to is not None or mentions or silent or attachments):
         return None
-    return SendOptions(reply_to, tuple(mentions), silent, attachments=tuple(attachments))
+    return SendOptions(
+        reply_to, tuple(mentions or ()), bool(silent), attachments=tuple(attachments or ())
+    )
 
 
 class Entry(msgspec.Struct, kw_only=True):

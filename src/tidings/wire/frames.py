@@ -65,9 +65,9 @@ class SendFrame(msgspec.Struct, tag_field="op", tag="send"):
     ttl_seconds: int | None = None
     after: Sequence | None = None
     reply_to: Sequence | None = None
-    mentions: list[str] = []
-    silent: bool = False
-    attachments: list[str] = []
+    mentions: list[str] | None = None
+    silent: bool | None = None
+    attachments: list[str] | None = None
     trace: Trace | None = None
     """The `traceparent` of the client's own span, if it wants the message to be traced."""
 
