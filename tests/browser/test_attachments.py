@@ -97,6 +97,33 @@ async def test_a_picture_is_seen_by_the_other(
     ).to_be_focused()
 
 
+async def test_thumbnails_without_a_type_are_shown_if_they_are_pictures(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    given: list[tuple[str, bytes | None]] = [("", None), ("application/octet-stream", b"opaque")]
+
+    async def change(route: Route) -> None:
+        kind, data = given.pop(0)
+        headers = {**route.request.headers, "content-type": kind}
+        await route.continue_(headers=headers, post_data=data or route.request.post_data_buffer)
+
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.page.route("**/thumbnail", change)
+    await carol.open("Lunch")
+    for text in ("Without a type", "No picture"):
+        await attach(carol, a_file("noise.png", "image/png", noise(400, 300)))
+        await carol.send(text)
+        await expect(carol.row(text).get_by_role("img", name=TICKS)).to_be_visible()
+    assert not given
+
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await bob.open("Lunch")
+    image = bob.row("Without a type").get_by_role("button", name="Show noise.png", exact=True)
+    await until(partial(image.locator("img").evaluate, IS_SHOWN))
+    name = re.compile("noise.png.*Download")
+    await expect(bob.row("No picture").get_by_role("button", name=name)).to_be_visible()
+
+
 async def test_an_upload_continues_where_it_was_cut_off(
     visitors: Visitors, demo: ServerProcess
 ) -> None:

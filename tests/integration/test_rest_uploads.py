@@ -261,6 +261,32 @@ async def test_a_thumbnail_goes_with_its_file(talk: Talk) -> None:
     assert (part.status_code, part.content) == (206, b"ma")
 
 
+@pytest.mark.parametrize(
+    "given", [None, "", "application/octet-stream", "Application/Octet-Stream; a=b"]
+)
+async def test_a_thumbnail_may_have_no_type(talk: Talk, given: str | None) -> None:
+    chat, ann, ben = talk
+    file = await upload(ann, b"large")
+    path = f"/v1/attachments/{file}/thumbnail"
+    for kind in ("text/html", "application/xhtml+xml", "image/svg+xml", "video/mp4", "x"):
+        refused = await ann.call("PUT", path, content=b"x", headers={"Content-Type": kind})
+        assert problem(refused) == (415, "attachment.type")
+    headers = {} if given is None else {"Content-Type": given}
+    stored = await ann.call("PUT", path, content=b"<script>", headers=headers)
+    assert stored.status_code == 204
+    message = await sent(ann, chat, "m1", file)
+    [record] = message["attachments"]
+    assert record["thumbnail"] == {"content_type": "application/octet-stream", "size": 8}
+    link = await ben.ok("POST", of(chat, message, file, "/link"), {"thumbnail": True})
+    for url in (of(chat, message, file, "/thumbnail"), link["url"]):
+        shown = await ben.call("GET", url)
+        assert (shown.status_code, shown.content) == (200, b"<script>")
+        assert shown.headers["content-type"] == "application/octet-stream"
+        assert shown.headers["x-content-type-options"] == "nosniff"
+        assert shown.headers["content-disposition"].startswith("attachment;")
+        assert "sandbox" in shown.headers["content-security-policy"]
+
+
 async def test_what_is_never_sent_dies(rest: Rest, talk: Talk) -> None:
     chat, ann, ben = talk
     unsent, file = await upload(ann, b"x"), await upload(ann, b"y")

@@ -88,7 +88,9 @@ INLINE: Final = frozenset(
     " audio/mp4 audio/ogg audio/webm audio/wav audio/aac".split()
 )
 """Types that a browser may show by itself. They contain no scripts. All others are downloaded."""
-THUMBNAIL_TYPES: Final = tuple(sorted(kind for kind in INLINE if kind.startswith("image/")))
+OPAQUE: Final = "application/octet-stream"
+"""The type of a thumbnail of which the sender says no other."""
+THUMBNAIL_TYPES: Final = (OPAQUE, *sorted(kind for kind in INLINE if kind.startswith("image/")))
 
 
 def is_file_name(name: str) -> bool:

@@ -21,6 +21,7 @@ from tidings.model.attachments import (
     ATTACHMENT,
     FILE_NAME_CHARS_MAX,
     FRAME_BYTES,
+    OPAQUE,
     PART_BYTES,
     PIXELS_MAX,
     THUMBNAIL_BYTES_MAX,
@@ -337,19 +338,20 @@ class PutThumbnail(msgspec.Struct, frozen=True):
     async def __call__(
         self, owner: UserKey, attachment_id: str, content_type: str, data: bytes
     ) -> None:
-        """Store the thumbnail, or replace the one before.
+        """Store the thumbnail, or replace the one before. An empty type stands for unknown bytes.
 
         Raises:
             AttachmentUsed: A message has the upload already.
         """
         upload, file = await self.find(owner, attachment_id)
-        _check_thumbnail(content_type, data)
+        kind = content_type or OPAQUE
+        _check_thumbnail(kind, data)
         if upload.chat_id is not None:
             raise AttachmentUsed
         part = BlobPart(self.chance.token(8).hex(), len(data))
         frame = FileCipher(file, self.chance).seal(part.name, 0, data)
         await self.blobs.put(attachment_id, part.name, [frame])
-        described = replace(file, thumbnail_type=content_type, thumbnail_size=len(data))
+        described = replace(file, thumbnail_type=kind, thumbnail_size=len(data))
         sealed = await self._sealed(upload, described)
         if not await self.uploads.replace_thumbnail(upload, part, sealed.box):
             await self.blobs.delete(attachment_id, [part.name])
