@@ -124,6 +124,19 @@ async def test_thumbnails_without_a_type_are_shown_if_they_are_pictures(
     await expect(bob.row("No picture").get_by_role("button", name=name)).to_be_visible()
 
 
+async def test_the_list_shows_that_a_message_has_only_a_file(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    bob = await sign_in(visitors, demo.url, "Bob")
+    await bob.open("Alice")
+    await attach(bob, a_file("wordless.txt", "text/plain", b"1. eat"))
+    await bob.send("")
+    await expect(bob.row("wordless.txt").get_by_role("img", name=TICKS)).to_be_visible()
+    alice = await sign_in(visitors, demo.url, "Alice")
+    await expect(bob.chat("Alice")).to_contain_text("You: File")
+    await expect(alice.chat("Bob")).to_contain_text("File")
+
+
 async def test_an_upload_continues_where_it_was_cut_off(
     visitors: Visitors, demo: ServerProcess
 ) -> None:
