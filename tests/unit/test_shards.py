@@ -41,6 +41,8 @@ class Streams:
         self.asked.append(operation)
         match operation:
             case "DescribeStream":
+                if (error := self.fails.pop(operation, None)) is not None:
+                    raise error
                 return self._describe(request.get("ExclusiveStartShardId"))
             case "GetShardIterator":
                 return {"ShardIterator": f"{request['ShardId']}/{self._start(request)}"}
@@ -140,6 +142,31 @@ async def test_what_one_shard_told_is_not_lost_by_the_trouble_of_another(streams
     streams.fails["a"] = StoreUnavailable()
     streams.fails["b"] = StoreUnavailable()
     with pytest.raises(StoreUnavailable):
+        await changes.poll()
+    assert [one.sequence for one in await changes.poll()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (StoreUnavailable(), StoreUnavailable),
+        (Rejected("LimitExceededException", "too many readers"), StoreUnavailable),
+        (KeyError("Records"), KeyError),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("order", [1, -1])
+async def test_what_one_table_told_is_not_lost_by_the_trouble_of_another(
+    streams: Streams, error: Exception, raised: type[Exception], order: int
+) -> None:
+    other = Streams()
+    streams.shards["a"], other.shards["b"] = [record(1)], [record(2)]
+    tables = [TableStream(one, "arn", to_written) for one in (streams, other)]
+    changes = DynamoChanges(tables[::order])
+    other.fails["DescribeStream"] = error
+    assert [one.sequence for one in await changes.poll()] == [1]
+    other.fails["DescribeStream"] = error
+    with pytest.raises(raised):
         await changes.poll()
     assert [one.sequence for one in await changes.poll()] == [2]
 

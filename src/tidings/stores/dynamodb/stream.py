@@ -116,7 +116,7 @@ class TableStream:
         """
         await self._list_shards()
         shards = [shard for shard in self._shards.values() if not shard.is_ended]
-        pages = await gather_bounded(partial(_read_or_none, shard.read) for shard in shards)
+        pages = await gather_bounded(partial(_read_or_error, shard.read) for shard in shards)
         if any(shard.is_ended for shard in shards):
             self._listed_at = None  # list the shards again, to find those that follow
         changes = (self._to_change(record) for record in _all_read(pages))
@@ -137,34 +137,43 @@ class TableStream:
         request: dict[str, Any] = {"StreamArn": self._arn}
         names: list[str] = []
         while True:
-            answer = (await self._call("DescribeStream", request))["StreamDescription"]
+            try:
+                answer = (await self._call("DescribeStream", request))["StreamDescription"]
+            except Rejected as rejected:
+                raise StoreUnavailable from rejected
             names += [shard["ShardId"] for shard in answer["Shards"]]
             if "LastEvaluatedShardId" not in answer:
                 return names
             request["ExclusiveStartShardId"] = answer["LastEvaluatedShardId"]
 
 
-async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | None:
-    """Call `read` and return its records; return None if the store fails.
+async def _read_or_error(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | Exception:
+    """Call `read` and return its records; if it fails, return the error.
 
-    The caller can then still read other shards or tables.
+    An error that is raised would end the reads of other shards or tables, which would not return
+    their records again.
     """
     try:
         return await read()
-    except StoreUnavailable:
-        return None
+    except Exception as error:
+        return error
 
 
-def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
-    """Join the records of several shards or tables; None is one that could not be read.
+def _all_read(parts: Iterable[list[_T] | Exception]) -> list[_T]:
+    """Join the records of several shards or tables.
 
-    Raises:
-        StoreUnavailable: There is no record, and at least one part is None.
+    If there is no record, raise the first error. If there are records, they are returned first: a
+    read that failed begins at the same record next time.
     """
-    parts = list(parts)
-    found = [record for part in parts if part is not None for record in part]
-    if not found and None in parts:
-        raise StoreUnavailable
+    found: list[_T] = []
+    errors: list[Exception] = []
+    for part in parts:
+        if isinstance(part, Exception):
+            errors.append(part)
+        else:
+            found += part
+    if errors and not found:
+        raise errors[0]
     return found
 
 
@@ -202,7 +211,7 @@ class DynamoChanges:
 
     async def poll(self) -> Sequence[Change]:
         found = await gather_bounded(
-            partial(_read_or_none, stream.poll) for stream in self._streams
+            partial(_read_or_error, stream.poll) for stream in self._streams
         )
         return _all_read(found)
 
