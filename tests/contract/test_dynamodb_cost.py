@@ -73,7 +73,7 @@ BUDGETS: dict[str, Budget] = {
     "mention of one user, 1:1, offline": (Units(5, 0), Units(7, 0)),
     "post by the tenant, 1:1, offline": (Units(6, 0), Units(8, 0)),
     "message with one file, 1:1, offline": (Units(5, 1), Units(7, 1)),
-    "add a member to ten": (Units(11, 3.5), Units(12, 3.5)),
+    "add a member to ten": (Units(11, 4), Units(12, 4)),
     "remove a member of ten": (Units(10, 2), Units(11, 2)),
     "delete a chat of ten, 2 messages": (Units(10, 3), Units(55, 10)),
     "mark read, over REST": (Units(1, 2), Units(1, 2)),

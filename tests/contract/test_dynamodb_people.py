@@ -119,10 +119,24 @@ async def test_a_profile_takes_one_weak_read_and_a_missing_one_is_asked_for_twic
     assert place.patterns() == ["show_user"]
     assert await users.get(BOB) is None
     assert place.patterns() == ["show_user", "find_user"]
-    assert await users.missing([ANN]) == []
+    assert list(await users.get_all([ANN])) == [ANN]
     assert place.patterns() == ["show_users"]
-    assert await users.missing([ANN, BOB]) == [BOB]
+    assert list(await users.get_all([ANN, BOB])) == [ANN]
     assert place.patterns() == ["show_users", "find_users"]
+
+
+async def test_who_is_deleted_or_banned_is_read_strongly(place: Place) -> None:
+    users = DynamoUsers(place.dynamo, place.revocations)
+    await users.put(ANN, display_name=None, phone_number=None, now=NOW)
+    place.patterns()
+
+    assert await users.missing([ANN, ANN]) == []
+    assert place.patterns() == ["find_users"]
+    assert await users.missing([BOB, ANN, BOB]) == [BOB, BOB]
+    assert place.patterns() == ["find_users"]
+    banned = await users.ban(ANN, NOW + 1, NOW)
+    assert banned is not None and banned.banned_until == NOW + 1
+    assert place.patterns() == ["read_revocations", "revoke", "find_user"]
 
 
 # Rotations.

@@ -216,7 +216,7 @@ def change_members(*, joins: bool) -> Cost:
     if joins:
         changed += [
             _reads("count_chats", "delivery_state", 0.5),
-            _reads("show_users", "users", 0.5),
+            _reads("find_users", "users", 1),
             _reads("show_pairs", "chats", 0.5),
             _reads("read_settings", "inbox", 1),
             _writes("add_up", "sessions", 1),

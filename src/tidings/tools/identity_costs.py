@@ -194,7 +194,7 @@ def block() -> Cost:
     """
     return Cost(
         [
-            _reads("show_users", "users", 0.5),
+            _reads("find_users", "users", 1),
             _reads("read_blocks", "tenants", 1),
             _reads("find_pair", "chats", 2, 2),
             _reads("read_revocations", "tenants", 1),

@@ -39,7 +39,7 @@ def ban() -> Cost:
     revocation feed."""
     return Cost(
         [
-            _reads("show_user", "users", 0.5),
+            _reads("find_user", "users", 1),
             _reads("read_revocations", "tenants", 1),
             Charge("revoke", "tenants", Units(write=IN_TRANSACTION), 1),
             Charge("revoke", "users", Units(write=IN_TRANSACTION), 0),
@@ -60,7 +60,7 @@ def create_chat(members: int) -> Cost:
     ]
     return Cost(
         [
-            _reads("show_users", "users", members / 2),
+            _reads("find_users", "users", members),
             _reads("count_chats", "delivery_state", members / 2, members),
             *written,
         ],

@@ -270,7 +270,7 @@ FIND_USERS: Final = Pattern(
     "find_users",
     "BatchGetItem",
     ("users",),
-    "profiles that the first, relaxed read missed",
+    "profiles that the first, relaxed read missed; whether users exist and are not deleted",
     strong=True,
 )
 KEEP_LAST_SEEN: Final = Pattern(

@@ -2,7 +2,8 @@
 """Users and their profiles, on DynamoDB.
 
 Profiles come from eventually consistent reads, because a slightly outdated name does no harm. A
-user is reported as missing only after a strong read.
+user is reported as missing only after a strong read. Whether a user is deleted, and what a ban has
+changed, comes from a strong read, too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -180,7 +181,8 @@ class DynamoUsers:
         told = Revocation(kind="ban", subject=user, at=until or 0)
         if not await self._revocations.append_with([told], [update]):
             return None
-        return await self.get(user)
+        item = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+        return to_user(item) if item else None
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
         return await self._once("phone_number", True, user, partial(self._claims.release, now=now))
@@ -256,9 +258,10 @@ class DynamoUsers:
         return Listed([to_user(item) for item in shown if "deleted_at" not in item], end)
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
-        found = await self._found(users)
-        for item in found.values():
+        items = await self._dynamo.batch_get(patterns.FIND_USERS, map(key_of, dict.fromkeys(users)))
+        for item in items:
             _refuse_deleted(item)
+        found = {item["user_id"] for item in items}
         return [user for user in users if user not in found]
 
     async def _found(self, users: Sequence[UserKey]) -> dict[UserKey, Item]:
