@@ -81,7 +81,7 @@ BUDGETS: dict[str, Budget] = {
     "hide a chat": (Units(1, 1), Units(1, 1)),
     "who read a message, 1:1": (Units(0, 7.5), Units(0, 7.5)),
     "report a message, 1:1": (Units(6, 3.5), Units(6, 3.5)),
-    "explain a message, 1:1": (Units(0, 10), Units(0, 10)),
+    "explain a message, 1:1": (Units(0, 10.5), Units(0, 10.5)),
     "unread total of 50 direct chats": (Units(0, 10), Units(0, 10)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
     "log page of 50, for the tenant": (Units(0, 12.5), Units(0, 12.5)),

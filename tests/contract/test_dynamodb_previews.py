@@ -202,12 +202,13 @@ async def test_the_last_of_a_pack_is_copied_and_all_of_them_are_counted(
     await fleet.deliver(state, *pack)
     row = await fleet.listed(ANN)
     assert (shown(row), row.unread.count, row.head) == ((5, b"three"), 4, late.head)
-    assert not {"show_last", "count_all_unread"} & fleet.reads
+    assert "show_last" not in fleet.reads
     assert all("preview" in item for item in await fleet.copies(state))
     await fleet.writer.receipts.advance(Move(ANN, state.chat_id, read=4))
     row = await fleet.listed(ANN)
     assert (shown(row), row.unread.count) == ((5, b"three"), 1), "the read mark is in the pack"
-    assert "count_all_unread" not in fleet.reads, "the end was seen at once"
+    counted = [usage for usage in fleet.used if usage.pattern.name == "count_unread"]
+    assert len(counted) == 1, "the end was seen at once"
     found = await fleet.writer.log.message(state.chat_id, ANN, 4)
     assert found is not None and [entry.box for entry in found.entries] == [b"two"]
 

@@ -18,7 +18,7 @@ from tidings.stores.dynamodb.tables import TABLES
 
 Item = dict[str, Any]
 
-_KEYS: Final = {
+KEYS: Final = {
     table.name: tuple(key.name for key in (table.partition, table.sort) if key is not None)
     for table in TABLES
 }
@@ -65,7 +65,7 @@ def _note(operation: str, body: bytes) -> set[str]:
     names = set()
     for name, item in _WRITTEN[operation](msgspec.json.decode(body)):
         if (table := _TABLE.fullmatch(name)) is not None:
-            key = {one: item[one] for one in _KEYS[table[1]]}
+            key = {one: item[one] for one in KEYS[table[1]]}
             _noted[name][tuple(map(str, key.values()))] = key
             names.add(name)
     return names

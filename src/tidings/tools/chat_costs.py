@@ -289,7 +289,7 @@ def mark_unread() -> Cost:
             _reads("read_entries", "messages", 1),
             _writes("mark_chat", "delivery_state", 1),
             _reads("read_receipt", "delivery_state", 1),
-            _reads("count_unread", "messages", 0.5),
+            _reads("count_unread", "messages", 1),
         ]
     )
 

@@ -179,14 +179,7 @@ SHOW_LAST: Final = Pattern(
     "show_last", "BatchGetItem", ("messages",), "last messages, for the previews in the chat list"
 )
 COUNT_UNREAD: Final = Pattern(
-    "count_unread", "Query", ("messages",), "messages of others after the read mark"
-)
-COUNT_ALL_UNREAD: Final = Pattern(
-    "count_all_unread",
-    "Query",
-    ("messages",),
-    "the same up to a head that another process has just written",
-    strong=True,
+    "count_unread", "Query", ("messages",), "messages of others after the read mark", strong=True
 )
 READ_RECEIPT: Final = Pattern(
     "read_receipt", "GetItem", ("delivery_state",), "a user's receipt", strong=True

@@ -12,7 +12,7 @@ from tidings.model.unread_counts import found_in_log, unread_without_a_look
 from tidings.stores.dynamodb.chat.packs import PACK, unread_in
 from tidings.stores.dynamodb.chat.pages import item_up_to
 from tidings.stores.dynamodb.client.dynamo import Dynamo, Filtered
-from tidings.stores.dynamodb.patterns import COUNT_ALL_UNREAD, COUNT_UNREAD, Pattern
+from tidings.stores.dynamodb.patterns import COUNT_UNREAD
 
 # The same rule as model.unread_counts.counts_as_unread; the contract suite checks both.
 _IS_UNREAD: Final = (
@@ -44,7 +44,7 @@ async def count_unread(
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX if up_to is None else up_to
     if last <= receipt.unread_after:
         return found_in_log({}, last)
-    counts, mentions, _ = await _counts(dynamo, COUNT_UNREAD, chat, receipt, now, last)
+    counts, mentions, _ = await _counts(dynamo, chat, receipt, now, last)
     return found_in_log(counts, last, mentions)
 
 
@@ -54,22 +54,21 @@ async def count_to_end(
     """Count the unread messages among the first thousand entries after the read mark.
 
     Also returns the sequence of the last entry that was considered. With `up_to`, entries after
-    this sequence are not considered, and the read is strong, so that no earlier entry is missing.
+    this sequence are not considered.
     """
     last = receipt.unread_after + limits.UNREAD_ENTRIES_MAX
-    pattern = COUNT_UNREAD if up_to is None else COUNT_ALL_UNREAD
     last = last if up_to is None else min(last, up_to)
-    counts, mentions, looked_at = await _counts(dynamo, pattern, chat, receipt, now, last)
+    counts, mentions, looked_at = await _counts(dynamo, chat, receipt, now, last)
     return found_in_log(counts, receipt.unread_after + looked_at, mentions)
 
 
 async def _counts(
-    dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
+    dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, last: int
 ) -> tuple[_Counts, _Counts, int]:
     """Return how many messages are unread, by sender and data key, how many of them mention the
     user, and how many entries there are from the read mark to the sequence `last`."""
     read, number = receipt.unread_after, receipt.unread_after_number
-    found = await _read(dynamo, pattern, chat, receipt, now, last)
+    found = await _read(dynamo, chat, receipt, now, last)
     single = [item for item in found.items if "packed" not in item and item["number"] > number]
     # Expiring messages of earlier versions do not name their key.
     counts = Counter((item["sender"], item.get("box_key", 0)) for item in single)
@@ -89,17 +88,17 @@ async def _counts(
     return counts, mentions, min(entries, last - read)
 
 
-async def _read(
-    dynamo: Dynamo, pattern: Pattern, chat: ChatId, receipt: Receipt, now: int, last: int
-) -> Filtered:
+async def _read(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int, last: int) -> Filtered:
     """Return the items of unread messages and all packs, up to the sequence `last`.
+
+    The read is strong: a relaxed one may lack an entry, or know nothing of a redaction.
 
     The first item is the one that contains the entry at the read mark. If no item begins at that
     sequence, the entry is in the pack that begins before it.
     """
     read = receipt.unread_after
     found = await dynamo.filtered(
-        pattern,
+        COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
         {
             ":chat": chat,

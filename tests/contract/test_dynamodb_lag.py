@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas of DynamoDB lag: what is promised from an answer on comes from strong reads."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.contract.builders import append, message, redacted, row_of
+from tests.contract.fleets import KINDS, Fleet, a_fleet
+from tests.contract.lagging_tables import Replica, lagging_tables
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
+from tidings.model.chats import ChatHead, ChatState, ChatType, Move, Unread
+from tidings.model.entries import head_of
+
+
+@pytest.fixture
+async def replica(dynamodb_endpoint: str) -> AsyncIterator[Replica]:
+    async with lagging_tables(dynamodb_endpoint) as made:
+        yield made
+
+
+@pytest.fixture
+async def fleet(replica: Replica, dynamodb_endpoint: str) -> AsyncIterator[Fleet]:
+    """Processes whose relaxed reads are answered by the replica."""
+    async with a_fleet(dynamodb_endpoint) as made:
+        yield made
+
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+# Counts are exact.
+
+
+async def counts(fleet: Fleet, state: ChatState, read: int) -> list[Unread]:
+    """What Ann has not read, in every way in which it is counted."""
+    async with fleet.another() as store:
+        moved = await store.receipts.advance(Move(ANN, state.chat_id, read=read))
+        assert moved is not None
+        receipt, head = moved
+        (after,) = await store.receipts.count([ChatHead(state.chat_id, head, receipt, 2)], NOW)
+        found = await store.receipts.unread(ANN, state.chat_id, NOW)
+        assert found is not None
+        assert after.up_to == found.up_to == state.head
+        row = await row_of(store, ANN, state.chat_id)
+        (listed,) = await store.chats.listing(ANN, below=None, limit=9, now=NOW)
+    return [after.unread, found.unread, row.unread, listed.unread]
+
+
+@each_kind
+async def test_a_count_has_every_message_that_was_answered(
+    fleet: Fleet, replica: Replica, kind: ChatType
+) -> None:
+    state = await fleet.chat(kind, message(BOB), message(BOB))
+    async with replica.held():
+        await append(fleet.writer, state, message(BOB))
+        assert await counts(fleet, state, read=2) == [Unread(2)] * 4
+
+
+@each_kind
+async def test_a_count_has_no_message_that_was_redacted(
+    fleet: Fleet, replica: Replica, kind: ChatType
+) -> None:
+    gone = redacted(3, by=BOB)
+    state = await fleet.chat(kind, message(BOB), message(BOB), message(BOB))
+    async with replica.held():
+        await append(fleet.writer, state, gone)
+        await fleet.writer.deliveries.advance(state.chat_id, head_of(gone), None)
+        assert await counts(fleet, state, read=2) == [Unread(1)] * 4
