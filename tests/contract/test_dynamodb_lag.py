@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contract.builders import append, message, redacted, row_of
-from tests.contract.fleets import KINDS, Fleet, a_fleet
+from tests.contract.builders import append, edited, message, redacted, row_of
+from tests.contract.fleets import KINDS, Fleet, a_fleet, shown
 from tests.contract.lagging_tables import Replica, lagging_tables
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
 from tidings.model.chats import ChatHead, ChatState, ChatType, Move, Unread
-from tidings.model.entries import head_of
+from tidings.model.entries import Entry, head_of
 
 
 @pytest.fixture
@@ -28,6 +28,56 @@ async def fleet(replica: Replica, dynamodb_endpoint: str) -> AsyncIterator[Fleet
 
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
+each_change = pytest.mark.parametrize(
+    ("change", "left"),
+    [("edited", b"changed"), ("redacted", None)],
+    ids=["edited", "redacted"],
+)
+
+
+def changed(change: str) -> Entry:
+    """The second entry of a chat is changed."""
+    return edited(2, "changed", by=BOB) if change == "edited" else redacted(2, by=BOB)
+
+
+# What is gone is not shown.
+
+
+@each_kind
+@each_change
+async def test_a_list_shows_nothing_from_before_a_change(
+    fleet: Fleet, replica: Replica, kind: ChatType, change: str, left: bytes | None
+) -> None:
+    state = await fleet.chat(kind, message(BOB, "secret"))
+    async with replica.held():
+        await append(fleet.writer, state, changed(change))
+        assert shown(await fleet.listed(ANN)) == (2, left)
+
+
+@each_change
+async def test_a_page_of_many_groups_shows_nothing_from_before_a_change(
+    fleet: Fleet, replica: Replica, change: str, left: bytes | None
+) -> None:
+    """Only the groups on the page are read strongly."""
+    states = [await fleet.chat("group", message(BOB, "secret")) for _ in range(3)]
+    async with replica.held(), fleet.another() as store:
+        for state in states:
+            await append(fleet.writer, state, changed(change))
+        fleet.used.clear()
+        (row,) = await store.chats.listing(ANN, below=None, limit=1, now=NOW)
+        assert shown(row) == (2, left)
+        assert {"show_chats", "read_heads"} <= fleet.reads
+
+
+@each_kind
+@each_change
+async def test_a_single_chat_shows_nothing_from_before_a_change(
+    fleet: Fleet, replica: Replica, kind: ChatType, change: str, left: bytes | None
+) -> None:
+    state = await fleet.chat(kind, message(BOB, "secret"))
+    async with replica.held():
+        await append(fleet.writer, state, changed(change))
+        assert shown(await row_of(fleet.writer, ANN, state.chat_id)) == (2, left)
 
 
 # Counts are exact.

@@ -41,7 +41,7 @@ def explain(members: int, count: int, content: int) -> Cost:
             _reads("read_chat", "chats", 2, 2),
             _reads("list_members", "chat_memberships", strong_units(members * MEMBER_BYTES)),
             _reads("read_receipt", "delivery_state", 2, 2),
-            _reads("show_last", "messages", 0.5),
+            _reads("show_last", "messages", 1),
             _reads("count_unread", "messages", 1),
             _reads("check_member", "chat_memberships", 1),
         ]

@@ -167,7 +167,10 @@ READ_ROLES: Final = Pattern(
     strong=True,
 )
 SHOW_CHATS: Final = Pattern(
-    "show_chats", "BatchGetItem", ("chats",), "a user's groups with their heads, for the chat list"
+    "show_chats",
+    "BatchGetItem",
+    ("chats",),
+    "a user's groups: which of many are on a page of the chat list, and who is in them",
 )
 LIST_USER_CHATS: Final = Pattern(
     "list_user_chats", "Query", ("delivery_state",), "a page of a user's chats", strong=True
@@ -176,7 +179,11 @@ SHOW_LISTED_CHATS: Final = Pattern(
     "show_listed_chats", "BatchGetItem", ("chats",), "chats of a tenant's list", strong=True
 )
 SHOW_LAST: Final = Pattern(
-    "show_last", "BatchGetItem", ("messages",), "last messages, for the previews in the chat list"
+    "show_last",
+    "BatchGetItem",
+    ("messages",),
+    "last messages, for the previews in the chat list",
+    strong=True,
 )
 COUNT_UNREAD: Final = Pattern(
     "count_unread", "Query", ("messages",), "messages of others after the read mark", strong=True
