@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.builders import append, edited, message, redacted, row_of
 from tests.contract.fleets import KINDS, Fleet, a_fleet, shown
+from tests.contract.identity_builders import a_session
 from tests.contract.lagging_tables import Replica, lagging_tables
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB
@@ -118,3 +119,19 @@ async def test_a_count_has_no_message_that_was_redacted(
         await append(fleet.writer, state, gone)
         await fleet.writer.deliveries.advance(state.chat_id, head_of(gone), None)
         assert await counts(fleet, state, read=2) == [Unread(1)] * 4
+
+
+# What is removed is counted once.
+
+
+async def test_a_removed_session_is_not_found_again(fleet: Fleet, replica: Replica) -> None:
+    store, session, later = fleet.writer, a_session(ANN), a_session(ANN)
+    await store.sessions.open(session)
+    await store.sessions.open(later)
+    async with replica.held():
+        assert len(await store.personal_data.sessions(ANN, 9)) == 2
+        await store.personal_data.forget_sessions([session.session_id])
+        assert await store.personal_data.sessions(ANN, 9) == [later.session_id]
+        assert await store.personal_data.sessions(ANN, 1) == [later.session_id]
+        await store.personal_data.forget_sessions([later.session_id])
+        assert await store.personal_data.sessions(ANN, 9) == []

@@ -255,6 +255,7 @@ def _parts_of_deletion() -> list[Charge]:
     return [
         _reads("find_user", "users", 2, 2),
         _reads("list_sessions", "sessions", 1.5, 3),
+        _reads("check_sessions", "sessions", 1),
         _writes("forget_sessions", "sessions", 2),
         _reads("read_data_key", "keys", 3, 3),
         *erase().to_the_answer,

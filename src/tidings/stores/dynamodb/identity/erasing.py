@@ -157,10 +157,18 @@ class DynamoPersonalData:
         return mark
 
     async def sessions(self, user: UserKey, limit: int) -> list[str]:
-        items = await self._dynamo.query(
-            LIST_SESSIONS, "#user_id = :user", {":user": user}, limit=limit
-        )
-        return [item["session_id"] for item in items]
+        # The index may still name removed sessions. They must not be counted again, and must not
+        # hide others: if it names only such sessions, more names are read.
+        named_max = limit
+        while True:
+            items = await self._dynamo.query(
+                LIST_SESSIONS, "#user_id = :user", {":user": user}, limit=named_max
+            )
+            keys = [{"session_id": item["session_id"]} for item in items]
+            left = await self._dynamo.batch_get(patterns.CHECK_SESSIONS, keys)
+            if left or len(items) < named_max:
+                return [item["session_id"] for item in left[:limit]]
+            named_max *= 2
 
     async def forget_sessions(self, session_ids: Sequence[str]) -> None:
         keys = [{"session_id": name} for name in session_ids]

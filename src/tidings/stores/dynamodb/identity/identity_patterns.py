@@ -78,6 +78,13 @@ LIST_SESSIONS: Final = Pattern(
     "a user's sessions",
     index="user_sessions-index",
 )
+CHECK_SESSIONS: Final = Pattern(
+    "check_sessions",
+    "BatchGetItem",
+    _SESSIONS,
+    "which sessions of a deleted user still exist: the index may lag",
+    strong=True,
+)
 CHECK_USER: Final = Pattern(
     "check_user", "GetItem", _USERS, "whether a user's credentials are still valid", strong=True
 )
