@@ -171,7 +171,8 @@ async def test_events_of_a_tenant_are_read_in_order(engine: Engine) -> None:
             )
         )
     async with engine.open() as store:
-        events, place = sorted(made, key=lambda event: event.sequence), 0
+        events = sorted((event for event in made if event), key=lambda event: event.sequence)
+        place = 0
         assert len({event.sequence for event in events}) == 5
         for event in events:
             assert await store.tenant_events.after(TENANT, place) == event
@@ -182,8 +183,35 @@ async def test_events_of_a_tenant_are_read_in_order(engine: Engine) -> None:
         first, last = events[0].sequence, events[-1].sequence
         assert await owed(store, endpoint) == [OwedStream("events", first - 1, last)]
         later = await store.tenant_events.append(TENANT, "user.deleted", {}, NOW + KEPT_MS, [])
-        assert later.sequence == NOW + KEPT_MS
+        assert later is not None and later.sequence == NOW + KEPT_MS
         assert await store.tenant_events.get(TENANT, later.sequence - 1) is None
+
+
+async def test_an_event_with_the_name_of_a_fact_is_appended_once(engine: Engine) -> None:
+    endpoint, other = an_endpoint("once"), an_endpoint("later")
+    async with engine.open() as store:
+        log = store.tenant_events
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(
+                    log.append(TENANT, "user.deleted", {"n": n}, NOW, [endpoint.place], "a fact")
+                )
+                for n in range(5)
+            ]
+        [event] = [task.result() for task in tasks if task.result() is not None]
+        assert event is not None
+    async with engine.open() as store:
+        log = store.tenant_events
+        assert await log.append(TENANT, "user.deleted", {}, NOW, [other.place], "a fact") is None
+        assert await owed(store, other) == []
+        assert await log.after(TENANT, 0) == event
+        assert await log.after(TENANT, event.sequence) is None, "a name is no event"
+        assert await log.append(TENANT, "user.deleted", {}, NOW, [], "another") is not None
+        assert await log.append("other", "user.deleted", {}, NOW, [], "a fact") is not None
+
+        while await log.remove(TENANT, 2):
+            pass
+        assert await log.append(TENANT, "user.deleted", {}, NOW, [], "a fact") is not None
 
 
 async def test_the_rows_of_a_deleted_endpoint_are_removed_in_parts(store: Store) -> None:

@@ -138,12 +138,16 @@ class _Failing(TenantEvents):
     failures = 3
 
     async def __call__(
-        self, tenant: str, kind: TenantEventType, data: Mapping[str, object]
+        self,
+        tenant: str,
+        kind: TenantEventType,
+        data: Mapping[str, object],
+        once: str | None = None,
     ) -> None:
         self.failures -= 1
         if self.failures >= 0:
             raise StoreUnavailable
-        await super().__call__(tenant, kind, data)
+        await super().__call__(tenant, kind, data, once)
 
 
 async def test_attempts_are_counted_across_restarts(

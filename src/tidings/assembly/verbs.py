@@ -177,7 +177,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
             views=views,
             bus=bus,
             clock=clock,
-            delivered=RaiseDelivered(progress, base.tenant_events),
+            delivered=RaiseDelivered(notifications, base.tenant_events),
         ),
     )
 

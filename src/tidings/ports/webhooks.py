@@ -129,10 +129,20 @@ class TenantEventLog(Protocol):
     """
 
     async def append(
-        self, tenant: str, kind: str, data: Mapping[str, object], now: int, places: Sequence[str]
-    ) -> TenantEvent:
+        self,
+        tenant: str,
+        kind: str,
+        data: Mapping[str, object],
+        now: int,
+        places: Sequence[str],
+        once: str | None = None,
+    ) -> TenantEvent | None:
         """Append an event, and store that these endpoints are owed it; return it with its
         sequence.
+
+        `once` names the fact that the event reports. If the tenant's log has an event with this
+        name already, nothing is stored, and None is returned. The name is stored in the same
+        transaction as the event, and for as long.
 
         Raises:
             StoreUnavailable: The outcome is unknown, or too many callers append at once.

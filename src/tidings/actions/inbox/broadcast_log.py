@@ -181,7 +181,7 @@ class BroadcastAppender:
         appended: Callable[[Broadcast], Awaitable[None]] | None = None,
     ) -> None:
         """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry. `appended`
-        is called with each new entry."""
+        is called with each new entry, and with an entry that an earlier attempt has appended."""
         self._appended = appended
         self._notifications = notifications
         self._views = views
@@ -216,16 +216,20 @@ class BroadcastAppender:
                 if attempt or head < view.head:
                     async for entry in self._after(key, head):
                         if is_same(entry):
+                            await self._tell(entry)
                             return entry, True
                         head, head_at = entry.sequence, entry.posted_at
                 placed = self._placed(draft, head + 1, head_at + 1)
                 if await self._notifications.append_broadcast(placed):
                     self._views.learn(placed)
-                    if self._appended is not None:
-                        await self._appended(placed)
+                    await self._tell(placed)
                     return placed, False
                 await self._back_off(attempt)
             raise InboxBusy
+
+    async def _tell(self, entry: Broadcast) -> None:
+        if self._appended is not None:
+            await self._appended(entry)
 
     def _placed(self, draft: Broadcast, sequence: int, not_before: int) -> Broadcast:
         return msgspec.structs.replace(

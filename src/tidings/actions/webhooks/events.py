@@ -24,8 +24,8 @@ class TenantEvents:
     the endpoint gets them as `data`. If no endpoint of the tenant gets events of this type, nothing
     is written, and nothing is read either once the tenant's endpoints are cached. If a process dies
     between the fact and this call, the event is missing. An act that is repeated until it succeeds,
-    such as the step of a job, therefore raises its event before it is finished; the event may then
-    be raised twice.
+    such as the step of a job, therefore raises its event before it is finished. The event may then
+    be raised twice, unless the call names the fact with `once`.
     """
 
     def __init__(
@@ -46,23 +46,38 @@ class TenantEvents:
         self._listeners.append(wake)
 
     async def __call__(
-        self, tenant: str, kind: TenantEventType, data: Mapping[str, object]
+        self,
+        tenant: str,
+        kind: TenantEventType,
+        data: Mapping[str, object],
+        once: str | None = None,
     ) -> None:
         """Append an event, if an endpoint of the tenant gets events of this type.
+
+        If the tenant's log has an event with the name `once` already, nothing is appended.
 
         Raises:
             StoreUnavailable: The event may or may not be in the log.
         """
-        wanted = [one for one in await self._directory.of(tenant) if _wants(one, kind)]
+        wanted = await self.endpoints(tenant, kind)
         if not wanted:
             return
         for endpoint in wanted:
             await self._remind(endpoint)
         places = [endpoint.place for endpoint in wanted]
-        await self._log.append(tenant, kind, data, self._clock.now(), places)
+        await self._log.append(tenant, kind, data, self._clock.now(), places, once)
+        # Also if the event was there already: whoever appended it may not have got this far.
         for endpoint in wanted:
             for wake in self._listeners:
                 wake(endpoint)
+
+    async def endpoints(self, tenant: str, kind: TenantEventType) -> list[WebhookEndpoint]:
+        """Return the endpoints that get events of this type.
+
+        Raises:
+            StoreUnavailable: They are not cached, and the store cannot be read now.
+        """
+        return [one for one in await self._directory.of(tenant) if _wants(one, kind)]
 
     def is_wanted(self, tenant: str, kind: TenantEventType) -> bool:
         """Return False if the cached endpoints show that none gets events of this type."""

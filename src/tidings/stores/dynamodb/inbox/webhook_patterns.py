@@ -46,7 +46,7 @@ APPEND_TENANT_EVENT: Final = Pattern(
     "append_tenant_event",
     "TransactWriteItems",
     _INBOX,
-    "an event of a tenant, and the endpoints that are owed it",
+    "an event of a tenant, the endpoints that are owed it, and the fact that is reported once",
 )
 READ_LAST_EVENT: Final = Pattern(
     "read_last_event", "GetItem", _INBOX, "the end of a tenant's event log", strong=True

@@ -44,6 +44,8 @@ WEBHOOKS: Final = "w#"
 """Prefix of the partitions of webhooks."""
 _HEAD: Final = "head"
 """Sort key of the item with the end of a tenant's event log. It sorts after all events."""
+_ONCE: Final = "once#"
+"""Prefix of the sort keys of items that name a reported fact. They sort after all events, too."""
 _OWE: Final = "SET #head = :head, #sent = if_not_exists(#sent, :sent), #ttl = :ttl"
 _OWE_EARLIER: Final = "SET #head = if_not_exists(#head, :head), #sent = :sent, #ttl = :ttl"
 _IS_LATER: Final = "attribute_not_exists(#head) OR #head < :head"
@@ -151,25 +153,35 @@ class DynamoWebhookQueue:
 class DynamoTenantEventLog:
     """Stores an item for each event, and one with the end of each log.
 
-    Each append moves the end forward, so that no event appears before one that was already read.
+    Each append moves the end forward, so that no event appears before one that was already read. An
+    event that is appended once has a second item, with the name of the fact that it reports.
     """
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
 
     async def append(
-        self, tenant: str, kind: str, data: Mapping[str, object], now: int, places: Sequence[str]
-    ) -> TenantEvent:
+        self,
+        tenant: str,
+        kind: str,
+        data: Mapping[str, object],
+        now: int,
+        places: Sequence[str],
+        once: str | None = None,
+    ) -> TenantEvent | None:
         async for _ in self._dynamo.retrying.attempts(limits.SLOT_ATTEMPTS_MAX):
             end = await self._dynamo.get(patterns.READ_LAST_EVENT, _event_key(tenant, None))
             last = end["last"] if end is not None else 0
             event = TenantEvent(
                 tenant=tenant, sequence=max(last + 1, now), type=kind, at=now, data=dict(data)
             )
+            claims = [] if once is None else [_claim(event, once)]
             try:
-                writes = _event_writes(event, last, places)
+                writes = [*claims, *_event_writes(event, last, places)]
                 await self._dynamo.transact(patterns.APPEND_TENANT_EVENT, writes)
-            except Canceled:
+            except Canceled as canceled:
+                if claims and canceled.reasons[0].is_condition:
+                    return None
                 continue
             return event
         raise StoreUnavailable
@@ -197,6 +209,11 @@ class DynamoTenantEventLog:
         keys = [{"pk": item["pk"], "sk": item["sk"]} for item in items]
         await self._dynamo.batch_write(patterns.FORGET_OWED, deletes=keys)
         return len(keys)
+
+
+def _claim(event: TenantEvent, once: str) -> Put:
+    ttl = {TTL: ttl_seconds(event.at + KEPT_MS)}
+    return Put("inbox", {"pk": _events_of(event.tenant), "sk": _ONCE + once, **ttl}, IS_FREE)
 
 
 def _event_writes(event: TenantEvent, last: int, places: Sequence[str]) -> list[Write]:

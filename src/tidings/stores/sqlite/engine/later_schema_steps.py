@@ -220,6 +220,12 @@ ALTER TABLE uploads ADD COLUMN kept_until INTEGER;
 ALTER TABLE reports ADD COLUMN files BLOB;
 """
 
+# The name of the fact that an event reports, so that the same fact is not reported twice.
+EVENTS_ONCE: Final = """
+ALTER TABLE tenant_events ADD COLUMN once TEXT;
+CREATE UNIQUE INDEX tenant_events_once ON tenant_events (tenant, once) WHERE once IS NOT NULL;
+"""
+
 LATER_STEPS: Final = (
     ATTACHMENTS,
     SCHEDULED,
@@ -233,5 +239,6 @@ LATER_STEPS: Final = (
     WEBHOOK_REFUSALS,
     ESCALATIONS,
     REPORTED_FILES,
+    EVENTS_ONCE,
 )
 """The steps after those of `schema_steps`, in order."""

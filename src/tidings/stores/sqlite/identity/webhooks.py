@@ -76,6 +76,10 @@ _REMOVE_EVENTS: Final = """
 DELETE FROM tenant_events WHERE (tenant, sequence) IN
     (SELECT tenant, sequence FROM tenant_events WHERE tenant = ? LIMIT ?)
 """
+_ADD_EVENT: Final = f"""
+INSERT INTO tenant_events ({columns(TenantEvent)}, once) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, once) WHERE once IS NOT NULL DO NOTHING
+"""
 _EVENTS: Final = f"SELECT {columns(TenantEvent)} FROM tenant_events WHERE tenant = ?"
 _EVENT: Final = f"{_EVENTS} AND sequence = ?"
 _NEXT_EVENT: Final = f"{_EVENTS} AND sequence > ? ORDER BY sequence LIMIT 1"
@@ -232,13 +236,20 @@ class SqliteTenantEventLog:
         self._readers = readers
 
     async def append(
-        self, tenant: str, kind: str, data: Mapping[str, object], now: int, places: Sequence[str]
-    ) -> TenantEvent:
-        def write(db: apsw.Connection) -> TenantEvent:
+        self,
+        tenant: str,
+        kind: str,
+        data: Mapping[str, object],
+        now: int,
+        places: Sequence[str],
+        once: str | None = None,
+    ) -> TenantEvent | None:
+        def write(db: apsw.Connection) -> TenantEvent | None:
             sequence = max(db.execute(_LAST_EVENT, (tenant,)).get + 1, now)
             text = msgspec.json.encode(data).decode()
-            row = (tenant, sequence, kind, now, text)
-            db.execute("INSERT INTO tenant_events VALUES (?, ?, ?, ?, ?)", row)
+            db.execute(_ADD_EVENT, (tenant, sequence, kind, now, text, once))
+            if not db.changes():
+                return None
             for place in places:
                 db.execute(_OWE, (place, EVENT_LOG, sequence - 1, sequence))
             return TenantEvent(tenant=tenant, sequence=sequence, type=kind, at=now, data=dict(data))
