@@ -34,6 +34,7 @@ from tests.support.waiting import until
 from tidings.actions.inbox import broadcast_log, settings
 from tidings.actions.inbox.posting import Posted, jobs_for
 from tidings.actions.inbox.reading import ListFilter
+from tidings.actions.push.directory import PushDirectory, TenantPush
 from tidings.model.ids import UserKey, user_id
 from tidings.model.notification_states import StateChange
 from tidings.model.notifications import Copy, InboxConfig, NotificationAction, Posting, PostOptions
@@ -130,12 +131,18 @@ def some_people(count: int) -> list[UserKey]:
     return [person(next(_people)) for _ in range(count)]
 
 
+async def _without_push(*_: object) -> TenantPush:
+    return TenantPush()
+
+
 async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
     """Every use case, by its name."""
     time = HandTime()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broadcast_log, "monotonic", time)
         patch.setattr(settings, "monotonic", time)
+        # A process reads the push settings of a tenant once, and learns of changes from the feed.
+        patch.setattr(PushDirectory, "tenant", _without_push)
         async with a_ground(endpoint, folder) as ground:
             inbox = InboxGround(ground, time)
             await inbox.make_inbox()

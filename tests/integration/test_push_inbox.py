@@ -3,7 +3,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from itertools import count
 
 import pytest
@@ -12,10 +11,9 @@ import pytest_asyncio
 from tests.integration.rest_world import Actor, Json, Rest, open_rest
 from tests.support.engine import some_engine
 from tests.support.push import FakeProvider, FakePush, with_fake_providers
-from tests.support.waiting import until
 from tidings.actions.push.inbox_notices import SEND_SECONDS_MAX
 from tidings.assembly.push import LazyProviders
-from tidings.assembly.push_queue import make_push_to_everyone, run_own_events
+from tidings.assembly.push_queue import make_push_to_everyone
 from tidings.metrics import declared
 from tidings.model.ids import UserKey
 from tidings.model.limits import DELETION_LEASE_MS, SECOND_MS
@@ -38,8 +36,7 @@ async def rest(
 
     async with some_engine(request.param, endpoint, streams=False) as settings:
         folder = tmp_path_factory.mktemp("rest")
-        async with open_rest(folder, settings=settings) as opened, AsyncExitStack() as stack:
-            run_own_events(opened.core, stack)
+        async with open_rest(folder, settings=settings) as opened:
             yield opened
 
 
@@ -176,12 +173,7 @@ async def test_a_push_service_that_does_not_answer_ends_no_lease(
 
 async def the_job(news: News) -> TenantJob:
     """The job that the newest broadcast started."""
-
-    async def found() -> TenantJob | None:
-        running = await news.rest.core.store.tenant_jobs.running(news.tenant, 10)
-        return running[-1] if running else None
-
-    return await until(found)
+    return (await news.rest.core.store.tenant_jobs.running(news.tenant, 10))[-1]
 
 
 async def test_everybody_is_notified_in_a_job(news: News) -> None:

@@ -176,6 +176,26 @@ async def test_a_store_that_is_away_ends_nothing(
     await line.until(lambda: line.of("notification"))
 
 
+async def test_a_repeat_sends_the_frame_that_an_interrupted_broadcast_did_not_send(
+    bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = await live(bench, ANN)
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(bench.core.store.push, "settings", away)
+        with pytest.raises(StoreUnavailable):
+            await bench.core.inbox.post("acme", "news", EVERYONE, "key")
+    await done(frames)
+    assert line.of("notification") == []
+    posted = await bench.core.inbox.post("acme", "news", EVERYONE, "key")
+    await done(frames)
+    assert posted.is_replay
+    assert [frame["id"] for frame in line.of("notification")] == [posted.notification_id]
+
+
 async def test_users_of_a_tenant_are_those_of_no_other(bench: GatewayBench) -> None:
     near = user_key("acme-2", "ann")
     await live(bench, ANN, near, BOB)

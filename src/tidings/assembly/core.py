@@ -26,6 +26,7 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.jobs.ledger import Erasures
 from tidings.actions.jobs.starting import StartJob
+from tidings.actions.push.directory import PushDirectory, PushSeal
 from tidings.actions.push.verbs import PushVerbs
 from tidings.actions.search.indexing import Indexer
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs, LoginVerbs, WebhookVerbs
@@ -162,7 +163,8 @@ def _make_core(
     logins: LoginVerbs,
     blobs: Blobs,
 ) -> Core:
-    inbox = make_inbox_verbs(base)
+    directory = PushDirectory(base.store.push, identity.watch, PushSeal(base.vault.cursors))
+    inbox = make_inbox_verbs(base, directory)
     blocks = BlockLists(base.store.blocks, identity.watch)
     chats = make_chat_verbs(base, inbox, receipts, blocks, identity.bans)
     erasures = Erasures(base.store.ledger, base.clock)
@@ -172,7 +174,7 @@ def _make_core(
         base, chats, blobs, deletions_of(config), bytes_max, identity.credential_status
     )
     escalation = make_escalation(base, inbox, config)
-    push = make_push_verbs(base, identity.watch, config, inbox, chats.count_total.stored)
+    push = make_push_verbs(base, directory, config, inbox, chats.count_total.stored)
     return Core(
         store=base.store,
         deliveries=base.deliveries,

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Final
 
-from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.push.directory import PushDirectory, PushSeal
 from tidings.actions.push.inbox_notices import NotifyInbox
 from tidings.actions.push.journal import PushJournal
@@ -112,7 +111,7 @@ def _apns(places: PushServices, clock: Clock, allowed: Networks) -> PushProvider
 
 def make_push_verbs(
     base: Foundation,
-    watch: RevocationWatch,
+    directory: PushDirectory,
     config: Config,
     inbox: InboxVerbs,
     count_total: Callable[[UserKey], Awaitable[UnreadTotal]],
@@ -121,7 +120,6 @@ def make_push_verbs(
     badges = Badges(count_total, base.clock)
     store, clock = base.store, base.clock
     seal = PushSeal(base.vault.cursors)
-    directory = PushDirectory(store.push, watch, seal)
     allowed, places = config.network.outgoing_allow, config.push_services
     providers = LazyProviders(base.posts, allowed, places, clock, base.chance)
     journal, sessions = PushJournal(clock), store.sessions

@@ -8,7 +8,7 @@ from tidings.actions.push.noticing import MakeNotice
 from tidings.assembly.core import Core
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, Webhook
-from tidings.delivery.inbox_push import BroadcastPush, InboxPush
+from tidings.delivery.inbox_push import InboxPush
 from tidings.delivery.operator_push import OperatorPush
 from tidings.delivery.push_clearing import PushClearing
 from tidings.delivery.push_notices import Everybody, OwnArrivals, PushOffers
@@ -98,13 +98,10 @@ def run_inbox_push(core: Core, stack: AsyncExitStack) -> InboxPush:
 
 
 def run_own_events(core: Core, stack: AsyncExitStack) -> None:
-    """Remove notices whose messages were read in this process, and start the jobs that notify
-    everybody of broadcasts."""
+    """Remove notices whose messages were read in this process."""
     clearing = PushClearing(core.store.push_claims, core.push.send, core.push.badges, core.bus)
     clearing.start()
     stack.push_async_callback(clearing.close)
-    broadcasts = BroadcastPush(core.push.notify_inbox, core.start_job, core.bus)
-    stack.push_async_callback(broadcasts.close)
 
 
 def _operator_service(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

@@ -60,6 +60,7 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
+from tidings.actions.inbox.completing import CompleteBroadcast
 from tidings.actions.inbox.composing import UnsubscribeLinks
 from tidings.actions.inbox.counting import CountUnread
 from tidings.actions.inbox.delivering import DeliverCopies
@@ -80,6 +81,7 @@ from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.inbox.states import ActOnNotification, BroadcastRoom, ChangeStates
 from tidings.actions.inbox.unsubscribing import Unsubscribe
 from tidings.actions.jobs.ledger import Erasures
+from tidings.actions.push.directory import PushDirectory
 from tidings.actions.search.searching import Search
 from tidings.actions.verbs import ChatVerbs, FileVerbs, InboxVerbs
 from tidings.actions.webhooks.raising import RaiseBroadcastDelivered, RaiseDelivered
@@ -119,7 +121,7 @@ def make_identity(
     return Identity(watch, signing, own_keys, credential_status, authenticate, bans)
 
 
-def make_inbox_verbs(base: Foundation) -> InboxVerbs:
+def make_inbox_verbs(base: Foundation, push: PushDirectory) -> InboxVerbs:
     """Make the verbs for inboxes."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     notifications, copies = store.notifications, store.copies
@@ -129,7 +131,7 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     views = LogViews(notifications, clock)
     showing = NotificationReader(notifications, store.users, views, texts, clock)
     append_broadcast = BroadcastAppender(
-        notifications, views, clock, back_off, RaiseBroadcastDelivered(base.tenant_events)
+        notifications, views, clock, back_off, _completing(base, push)
     )
     find = FindNotification(configs, notifications, clock)
     unread = CountUnread(configs, copies, views, showing, clock)
@@ -180,6 +182,11 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
             delivered=RaiseDelivered(notifications, base.tenant_events),
         ),
     )
+
+
+def _completing(base: Foundation, push: PushDirectory) -> CompleteBroadcast:
+    raise_delivered = RaiseBroadcastDelivered(base.tenant_events)
+    return CompleteBroadcast(push, base.start_job, raise_delivered)
 
 
 def _posting(

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifies users of new notifications after they were delivered; broadcasts start a job."""
+"""Notifies listed users of new notifications after they were delivered."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from tidings.actions.jobs.starting import StartJob
 from tidings.actions.push.inbox_notices import NotifyInbox
 from tidings.actions.push.journal import NOTIFICATION, notification_subject
 from tidings.metrics import declared
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import BroadcastPosted, Bus, Job
+from tidings.ports.bus import Job
 from tidings.tasks import Tasks
 from tidings.tenant_queues import TenantQueues
 
@@ -79,29 +78,3 @@ class InboxPush:
             self._lose(done, "failed")
         finally:
             await self._queues.done(tenant)
-
-
-class BroadcastPush:
-    """Starts a job for each broadcast of a tenant that has providers of push."""
-
-    def __init__(self, notify: NotifyInbox, start_job: StartJob, bus: Bus) -> None:
-        self._notify = notify
-        self._start_job = start_job
-        self._tasks = Tasks("broadcast push")
-        bus.subscribe(self._on_posted, BroadcastPosted)
-
-    async def close(self) -> None:
-        """Wait until the jobs of broadcasts that were answered are stored."""
-        await self._tasks.finish()
-
-    def _on_posted(self, event: BroadcastPosted) -> None:
-        if not self._notify.send.is_off(event.tenant):
-            self._tasks.start(self._begin(event))
-
-    async def _begin(self, event: BroadcastPosted) -> None:
-        subject = f"{event.inbox}:{event.sequence}"
-        try:
-            if await self._notify.send.is_on(event.tenant):
-                await self._start_job(event.tenant, "push.everyone", subject)
-        except Unavailable:
-            declared.push.counts["failed"] += 1

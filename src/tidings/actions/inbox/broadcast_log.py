@@ -178,11 +178,11 @@ class BroadcastAppender:
         views: LogViews,
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
-        appended: Callable[[Broadcast], Awaitable[None]] | None = None,
+        complete: Callable[[Broadcast], Awaitable[None]] | None = None,
     ) -> None:
-        """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry. `appended`
-        is called with each new entry, and with an entry that an earlier attempt has appended."""
-        self._appended = appended
+        """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry. `complete`
+        is called with each entry, also if the log contained it already."""
+        self._complete = complete
         self._notifications = notifications
         self._views = views
         self._clock = clock
@@ -208,28 +208,31 @@ class BroadcastAppender:
         """
         key = draft.tenant, draft.inbox
         async with self._locks.setdefault(key, asyncio.Lock()):
-            view = await self._views.get(*key)
-            head, head_at = view.head, view.head_at
-            if after is not None and after < head:
-                head, head_at = after, 0
-            for attempt in range(limits.SLOT_ATTEMPTS_MAX):
-                if attempt or head < view.head:
-                    async for entry in self._after(key, head):
-                        if is_same(entry):
-                            await self._tell(entry)
-                            return entry, True
-                        head, head_at = entry.sequence, entry.posted_at
-                placed = self._placed(draft, head + 1, head_at + 1)
-                if await self._notifications.append_broadcast(placed):
-                    self._views.learn(placed)
-                    await self._tell(placed)
-                    return placed, False
-                await self._back_off(attempt)
-            raise InboxBusy
+            entry, is_replay = await self._found_or_appended(draft, after, is_same)
+            if self._complete is not None:
+                await self._complete(entry)
+            return entry, is_replay
 
-    async def _tell(self, entry: Broadcast) -> None:
-        if self._appended is not None:
-            await self._appended(entry)
+    async def _found_or_appended(
+        self, draft: Broadcast, after: int | None, is_same: Callable[[Broadcast], bool]
+    ) -> tuple[Broadcast, bool]:
+        key = draft.tenant, draft.inbox
+        view = await self._views.get(*key)
+        head, head_at = view.head, view.head_at
+        if after is not None and after < head:
+            head, head_at = after, 0
+        for attempt in range(limits.SLOT_ATTEMPTS_MAX):
+            if attempt or head < view.head:
+                async for entry in self._after(key, head):
+                    if is_same(entry):
+                        return entry, True
+                    head, head_at = entry.sequence, entry.posted_at
+            placed = self._placed(draft, head + 1, head_at + 1)
+            if await self._notifications.append_broadcast(placed):
+                self._views.learn(placed)
+                return placed, False
+            await self._back_off(attempt)
+        raise InboxBusy
 
     def _placed(self, draft: Broadcast, sequence: int, not_before: int) -> Broadcast:
         return msgspec.structs.replace(

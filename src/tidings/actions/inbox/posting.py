@@ -26,6 +26,8 @@ from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
 """Number of user ids checked per turn of the event loop, which takes about a millisecond."""
+FRAME_REPEATED_MS: Final = 60 * limits.SECOND_MS
+"""How long after a broadcast a repeated request sends its frame to the devices again."""
 COLLAPSE_BYTES: Final = 8
 """Length of the digest of a collapse key: enough to tell the keys in one inbox apart."""
 
@@ -250,7 +252,8 @@ class PostNotification(msgspec.Struct, frozen=True):
             broadcast, is_replay = await self.append_broadcast(
                 draft, after=claim.hint - 1, is_same=lambda entry: entry.key == request.key
             )
-        if not is_replay:
+        # The first request may have failed before devices heard of the broadcast.
+        if not is_replay or self.clock.now() - broadcast.posted_at <= FRAME_REPEATED_MS:
             self.bus.publish(BroadcastPosted(broadcast.tenant, broadcast.inbox, broadcast.sequence))
         return Posted(
             notification_id=broadcast.notification_id,
