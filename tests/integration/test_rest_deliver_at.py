@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications with a time of delivery: never early, once, and not after a retraction."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,13 +9,14 @@ import pytest
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import Newsroom, open_newsroom, to_everyone, to_users
 from tests.integration.inbox_world import delivering as delivering
-from tests.integration.rest_world import Json, Rest
+from tests.integration.rest_world import Json, Rest, problem
 from tests.integration.test_rest_scheduled import pass_time
 from tests.support.clock import next_year
 from tidings.actions.inbox import late_delivery
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.model.ids import rfc3339
 from tidings.model.scheduled import SETTLE_MS
+from tidings.ports.bus import Job
 from tidings.ports.due import Due
 from tidings.ports.scheduled_notifications import due_of_notification
 
@@ -259,6 +261,32 @@ async def test_a_delivery_that_is_given_up_shows_as_failed(
     assert await ann.titles() == []
     await room.redact(name)
     assert (await room.progress(name))["status"] == "redacted"
+
+
+@pytest.mark.parametrize("uids", [["ann"], None])
+async def test_what_is_stored_too_slowly_is_refused_and_a_repeat_stores_it_again(
+    rest: Rest, uids: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await open_newsroom(rest, f"slow{len(uids or ())}")
+    ann = await room.user("ann")
+    store = rest.core.store.scheduled_notifications
+    real, took_ms = store.hold, [2 * MINUTE, SETTLE_MS // 2 + 1, SETTLE_MS // 2]
+
+    async def hold(jobs: Sequence[Job]) -> None:
+        await real(jobs)
+        await pass_time(rest, took_ms.pop(0) / MINUTE)
+
+    monkeypatch.setattr(store, "hold", hold)
+    body = to_everyone("slow") if uids is None else to_users(uids, "slow")
+    missed = await room.try_post({**body, "deliver_at": in_minutes(rest, 1)})
+    assert problem(missed) == (503, "store.unavailable"), "its time has come meanwhile"
+    later, key = {**body, "deliver_at": in_minutes(rest, 4)}, {"Idempotency-Key": "k"}
+    assert problem(await room.try_post(later, key)) == (503, "store.unavailable")
+    posted = await room.post(later, key)
+    await pass_time(rest, 4)
+    await room.delivered(posted["id"])
+    assert await ann.titles() == ["slow"]
+    assert (took_ms, (await room.post(later, key))["id"]) == ([], posted["id"])
 
 
 async def test_many_users_get_it_in_portions(rest: Rest) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import NOW
+from tidings.actions.inbox.audience import SLICE_USERS, distinct_users
 from tidings.actions.inbox.posted import delivered_by
-from tidings.actions.inbox.posting import SLICE_USERS, distinct_users
 from tidings.model import limits
 from tidings.model.ids import ulid, ulid_time
 from tidings.model.inbox_reading import (

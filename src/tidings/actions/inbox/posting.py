@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Post a notification to listed users through a queue, or as a broadcast with one write."""
 
-import asyncio
 from typing import Final, Literal
 
 import msgspec
 
 from tidings.actions.content.vault import Vault
+from tidings.actions.inbox.audience import distinct_users
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
-from tidings.model.ids import USER, ulid
+from tidings.model.ids import ulid
 from tidings.model.notifications import Broadcast, Notification, Posting, Text, check_posting
-from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, TooLarge
-from tidings.model.scheduled import schedule_end
+from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, StoreUnavailable
+from tidings.model.scheduled import SETTLE_MS, schedule_end
 from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
 from tidings.ports.due import DueItems
 from tidings.ports.escalations import Escalations, escalations_for
@@ -24,8 +24,6 @@ from tidings.ports.people import UserStore
 from tidings.ports.scheduled_notifications import ScheduledNotifications, due_of_notification
 from tidings.ports.world import Chance, Clock, new_ulid
 
-SLICE_USERS: Final = 2_000
-"""Number of user ids checked per turn of the event loop, which takes about a millisecond."""
 FRAME_REPEATED_MS: Final = 60 * limits.SECOND_MS
 """How long after a broadcast a repeated request sends its frame to the devices again."""
 COLLAPSE_BYTES: Final = 8
@@ -176,8 +174,7 @@ class PostNotification(msgspec.Struct, frozen=True):
     async def _schedule(
         self, request: _Request, users: list[str] | None, deliver_at: int
     ) -> Posted:
-        """Store everything that is needed at the time of delivery. The notification comes last:
-        once it is stored, nothing is missing."""
+        """Store the notification, and everything that is needed at the time of delivery."""
         now = self.clock.now()
         is_late = deliver_at <= now
         if request.key is None or not is_late:
@@ -194,11 +191,7 @@ class PostNotification(msgspec.Struct, frozen=True):
         if notification is None:
             check_delivery(deliver_at, now)
             notification = await self._late(request, claim.notification_id, users, deliver_at)
-            await self.due.put(due_of_notification(notification, now), now)
-            jobs = jobs_for(notification, users or [])
-            await self.scheduled.hold(jobs)
-            await self._plan_emails(request, jobs)
-            await self.notifications.put(notification)
+            await self._store_late(request, notification, users or [])
         return Posted(
             notification_id=notification.notification_id,
             recipients=notification.recipients,
@@ -226,6 +219,20 @@ class PostNotification(msgspec.Struct, frozen=True):
             everyone=everyone,
             collapse=request.collapse,
         )
+
+    async def _store_late(
+        self, request: _Request, notification: Notification, users: list[str]
+    ) -> None:
+        """Store the notification last: once it is stored, nothing is missing."""
+        now = self.clock.now()
+        await self.due.put(due_of_notification(notification, now), now)
+        jobs = jobs_for(notification, users)
+        await self.scheduled.hold(jobs)
+        await self._plan_emails(request, jobs)
+        if self.clock.now() > now + SETTLE_MS // 2:
+            # The timer removes jobs without a notification when this time is over.
+            raise StoreUnavailable("the store is too slow to schedule a notification")
+        await self.notifications.put(notification)
 
     async def _queue(self, notification: Notification, users: list[str], is_replay: bool) -> None:
         finished: set[int] = set()
@@ -344,28 +351,6 @@ def check_delivery(deliver_at: int, now: int) -> None:
     """Refuse a time of delivery that is not in the future, or too far ahead."""
     if not now < deliver_at <= schedule_end(now):
         raise Invalid("deliver_at: must be in the future, at most one year ahead", "/deliver_at")
-
-
-async def distinct_users(uids: list[str]) -> list[str]:
-    """Return each user once, in the given order; refuse malformed ids, and too many distinct users.
-
-    Long lists are checked in slices, so that the event loop is not blocked.
-    """
-    if not uids:
-        raise Invalid("uids must contain at least one user", "/audience/uids")
-    distinct: dict[str, None] = {}
-    for start in range(0, len(uids), SLICE_USERS):
-        for index, uid in enumerate(uids[start : start + SLICE_USERS], start):
-            if USER.fullmatch(uid) is None:
-                raise Invalid(
-                    "uid must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not . or ..",
-                    f"/audience/uids/{index}",
-                )
-            distinct[uid] = None
-        if len(distinct) > limits.AUDIENCE_USERS_MAX:
-            raise TooLarge(f"uids must contain at most {limits.AUDIENCE_USERS_MAX} users")
-        await asyncio.sleep(0)
-    return list(distinct)
 
 
 def jobs_for(notification: Notification, users: list[str]) -> list[Job]:
