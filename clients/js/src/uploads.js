@@ -138,10 +138,11 @@ export class Uploads extends View {
 
   /** Take over what earlier pages have left, and forget what another tab has sent or deleted. */
   async #load() {
+    const before = [...this.#messages.keys()]; // a message of this moment may not be stored yet
     const kept = await this.#store.all().catch(() => null);
     if (!kept) return;
     const ids = new Set(kept.map(({ id }) => id));
-    for (const id of this.#messages.keys()) {
+    for (const id of before) {
       if (ids.has(id) || !this.#isKept) continue;
       this.#working.get(id)?.abort();
       this.#messages.delete(id);

@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { afterEach, test } from "node:test";
 
 import { Links } from "../elements/links.js";
+import { UploadStore } from "../src/upload_store.js";
 import { uploadRow, uploadsOf } from "../src/uploads.js";
 import { client, live, twoMessages } from "./clients.js";
 import { until } from "./fake_server.js";
@@ -101,6 +102,27 @@ test("a message with a file is sent once the file is there", async () => {
   assert.equal(sent.client_message_id, id);
   assert.equal(sent.silent, true);
   await until(() => !uploads.snapshot().messages.length);
+});
+
+test("a message that is sent while earlier ones are loaded stays", async (context) => {
+  const files = await fileServer();
+  /** @type {(kept: any[]) => void} */
+  let answer = () => {};
+  const all = new Promise((resolve) => (answer = resolve));
+  context.mock.method(UploadStore.prototype, "all", () => all);
+  context.mock.method(UploadStore.prototype, "put", async () => {});
+  files.answers = [() => {}];
+  const { uploads } = await sender(files);
+
+  const id = uploads.send("c", "Look", [photo()]);
+  answer([]);
+  await uploads.loaded;
+
+  assert.deepEqual(
+    uploads.snapshot().messages.map((message) => message.id),
+    [id],
+  );
+  uploads.discard("c", id);
 });
 
 test("an upload goes on after the last byte that has arrived", async () => {
