@@ -19,6 +19,8 @@ const NEAR_PX = 800;
 const BOTTOM_PX = 40;
 const TOGETHER_MS = 5 * 60_000;
 const TARGET_MS = 2_500;
+/** Time until rows that could not be loaded are asked for again. */
+const AGAIN_MS = 5_000;
 
 export class MessageList {
   /** Whether the end of the log is seen, so that the list follows it. */
@@ -34,7 +36,8 @@ export class MessageList {
   #observed = new WeakSet();
   #observer;
   #target = "";
-  #isLoading = false;
+  /** The chat of which rows are being loaded. */
+  #loading = /** @type {object | null} */ (null);
   /** Whether the list is on its way to a row. */
   #isMoving = false;
   /** The newest row when the end was seen last. */
@@ -299,19 +302,22 @@ export class MessageList {
     const { log } = this;
     const { view } = this.#element;
     const chat = view?.snapshot();
-    if (!log || !view || !chat?.isLoaded || this.#isLoading) return;
+    if (!log || !view || !chat?.isLoaded || this.#loading === view) return;
     const below = log.scrollHeight - log.scrollTop - log.clientHeight;
     const wantsOlder = chat.hasOlder && this.#range.from === 0 && log.scrollTop < NEAR_PX;
     const wantsNewer = chat.hasNewer && this.#range.to === this.#keys.length && below < NEAR_PX;
-    if (wantsOlder) void this.#loaded(view.older());
-    else if (wantsNewer) void this.#loaded(view.newer());
+    if (wantsOlder) void this.#loaded(view, view.older());
+    else if (wantsNewer) void this.#loaded(view, view.newer());
   }
 
-  /** @param {Promise<void>} load */
-  async #loaded(load) {
-    this.#isLoading = true;
-    await load.catch(() => {});
-    this.#isLoading = false;
+  /**
+   * @param {object} view
+   * @param {Promise<void>} load
+   */
+  async #loaded(view, load) {
+    this.#loading = view;
+    await load.catch(() => new Promise((resolve) => setTimeout(resolve, AGAIN_MS)));
+    if (this.#loading === view) this.#loading = null;
     this.#element.update();
   }
 
