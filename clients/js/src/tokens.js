@@ -5,7 +5,6 @@ import { SignedOut, Unavailable } from "./errors.js";
 import { ANSWER_MS_MAX, inTime } from "./in_time.js";
 
 const RENEW_MS_BEFORE = 60_000;
-const RENEW_MS_MIN = 1_000;
 
 export class Tokens {
   #provider;
@@ -49,8 +48,8 @@ export class Tokens {
     this.#until = this.#clock() + ANSWER_MS_MAX;
     const provide = async () => this.#provider(); // it may throw at once, or never answer
     const token = await inTime(provide());
-    const left = expiryOf(token) - this.#clock();
-    this.#until = this.#clock() + Math.max(left - RENEW_MS_BEFORE, left / 2, RENEW_MS_MIN);
+    const life = lifeOf(token);
+    this.#until = this.#clock() + Math.max(life - RENEW_MS_BEFORE, life / 2);
     return token;
   }
 }
@@ -68,16 +67,17 @@ export const tokenFrom = (url) => async () => {
 };
 
 /**
- * Return when a JSON Web Token expires, in milliseconds since 1970; never if that is not readable.
+ * Return the life of a JSON Web Token in milliseconds; not a number if that is not readable. The
+ * time at which it expires would be compared with the clock of this computer, which may be wrong.
  *
  * @param {string} token
  */
-function expiryOf(token) {
+function lifeOf(token) {
   try {
     const part = /** @type {string} */ (token.split(".")[1]);
-    const { exp } = JSON.parse(atob(part.replace(/-/g, "+").replace(/_/g, "/")));
-    return exp > 0 ? exp * 1_000 : Infinity;
+    const { exp, iat } = JSON.parse(atob(part.replace(/-/g, "+").replace(/_/g, "/")));
+    return (exp - iat) * 1_000;
   } catch {
-    return Infinity;
+    return NaN;
   }
 }

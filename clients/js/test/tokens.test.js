@@ -8,20 +8,47 @@ import { SignedOut, tokenFrom, Unavailable } from "../src/index.js";
 import { Rest } from "../src/rest.js";
 import { Tokens } from "../src/tokens.js";
 
-/** @param {number} seconds */
-const tokenUntil = (seconds) => `x.${btoa(JSON.stringify({ exp: seconds }))}.x`;
+/** @param {number} iat @param {number} exp */
+const tokenOf = (iat, exp) => `x.${btoa(JSON.stringify({ iat, exp }))}.x`;
 
 test("a token with a short life is renewed in its second half, not every second", async () => {
   let wall = 0;
   let asked = 0;
   const provider = () => {
     asked += 1;
-    return tokenUntil(wall / 1_000 + 20);
+    return tokenOf(wall / 1_000, wall / 1_000 + 20);
   };
   const tokens = new Tokens(provider, () => wall);
   await tokens.current();
   for (wall = 0; wall < 100_000; wall += 500) if (tokens.isOld) await tokens.current();
   assert(asked <= 11, `asked ${asked} times`);
+});
+
+test("a clock that is wrong by a day does not change when a token is renewed", async () => {
+  const DAY_MS = 86_400_000;
+  for (const start of [DAY_MS, -DAY_MS]) {
+    let wall = start;
+    const tokens = new Tokens(
+      () => tokenOf(0, 3_600),
+      () => wall,
+    );
+    await tokens.current();
+    wall += 3_500_000;
+    assert(!tokens.isOld);
+    wall += 50_000;
+    assert(tokens.isOld);
+  }
+});
+
+test("a token that cannot be read is kept until it is refused", async () => {
+  let wall = 0;
+  const tokens = new Tokens(
+    () => "t",
+    () => wall,
+  );
+  await tokens.current();
+  wall = 1e12;
+  assert(!tokens.isOld);
 });
 
 test("requests that are refused together ask for one new token", async () => {
@@ -54,7 +81,7 @@ test("an application that never answers is asked again", async (context) => {
 
 test("a token that could not be renewed is asked for again on the open connection", async () => {
   let wall = 0;
-  const answers = [tokenUntil(100), new Error("not now"), tokenUntil(1_000)];
+  const answers = [tokenOf(0, 100), new Error("not now"), tokenOf(95, 1_000)];
   const provider = () => {
     const answer = answers.shift();
     if (typeof answer !== "string") throw answer;
@@ -68,7 +95,7 @@ test("a token that could not be renewed is asked for again on the open connectio
   assert(!tokens.isOld, "not at once");
   wall = 95_000;
   assert(tokens.isOld);
-  assert.equal(await tokens.current(), tokenUntil(1_000));
+  assert.equal(await tokens.current(), tokenOf(95, 1_000));
   assert(!tokens.isOld);
 });
 
