@@ -11,6 +11,7 @@ import { rowOf } from "./rows.js";
 /** @typedef {{chat: string, id: string}} Key */
 
 const CONTENT_BYTES_MAX = 4_096;
+const DISCARDED = "send.discarded";
 
 /** @typedef {{resolve: (place: Place) => void, reject: (error: Error) => void}} Answer */
 
@@ -102,7 +103,7 @@ export class Sending {
   /** @param {Key} key - A message that this tab or another one has discarded. */
   drop(key) {
     this.#events.discard(key);
-    this.#settle(key)?.reject(new Refused("send.discarded"));
+    this.#settle(key)?.reject(new Refused(DISCARDED));
   }
 
   /**
@@ -130,6 +131,7 @@ export class Sending {
   }
 
   forget() {
+    for (const { reject } of this.#answers.values()) reject(new Refused(DISCARDED));
     this.#messages.clear();
     this.#answers.clear();
   }

@@ -315,7 +315,7 @@ export function reserve(first, onChange) {
     sweep: use("sweep"),
     // What was kept before the storage failed has to go, too.
     wipe: async () => {
-      for (const one of new Set([storage, first])) await one.wipe().catch(() => {});
+      for (const one of new Set([storage, first])) await inTime(one.wipe()).catch(() => {});
     },
     close: () => storage.close(),
   };

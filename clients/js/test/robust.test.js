@@ -133,6 +133,17 @@ test("a storage that cannot be deleted now does not keep anything on the screen"
   await until(() => texts(tidings).length === 0);
 });
 
+test("a message that waits when the user signs out is discarded, and says so", async () => {
+  const server = twoMessages();
+  server.isUp = false;
+  const tidings = client(server);
+  await tidings.start();
+  const { done } = tidings.chat("c").send("too late");
+  const signedOut = tidings.signOut();
+  await assert.rejects(done, { code: "send.discarded" });
+  await signedOut;
+});
+
 // Tabs.
 
 /** A server with two messages, and two tabs of one browser, both live; the first one leads. */

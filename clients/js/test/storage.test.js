@@ -60,6 +60,14 @@ test("a storage that never answers is given up", async (context) => {
   assert.equal((await storage.page("c", 9, 9)).rows.length, 1);
 });
 
+test("a storage that never answers does not hold up who signs out", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const silent = { ...memory(), wipe: () => new Promise(() => {}) };
+  const wiped = reserve(silent, () => {}).wipe();
+  context.mock.timers.tick(30_000);
+  await wiped;
+});
+
 test("erased authors are found by their digests, up to the moment of the erasure", async () => {
   const salt = "00ff10";
   const key = Buffer.from(salt, "hex");
