@@ -38,7 +38,6 @@ export class Keeper {
   #openedAt = 0;
   #wokenAt = -WAKE_MS_MIN;
   #heartbeatMs = 20_000;
-  #renewing = false;
   #token = /** @type {Promise<string> | null} */ (null);
 
   /**
@@ -154,11 +153,10 @@ export class Keeper {
     }
     if (this.state !== "live") return;
     if (now - this.#openedAt > STEADY_MS) this.#backoff.steady();
-    if (this.#tokens.isOld && !this.#renewing) void this.#renew();
+    if (this.#tokens.isOld) void this.#renew();
   }
 
   async #renew() {
-    this.#renewing = true;
     try {
       const token = await (this.#token = this.#tokens.current());
       this.#line?.say({ op: "auth", token });
@@ -166,7 +164,6 @@ export class Keeper {
       // The present token may still be valid for a while; the server closes when it is not.
       if (error instanceof SignedOut) this.#fail(error);
     }
-    this.#renewing = false;
   }
 
   /** @param {import("./backoff.js").Ended} ended */
