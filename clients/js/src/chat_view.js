@@ -241,7 +241,8 @@ export class ChatView extends View {
     this.#patch(entry);
     if (!entry.target && this.#isAtEnd && entry.sequence > this.#to) {
       this.#rows = [...this.#rows, rowOf(entry)];
-      this.#trim(false);
+      // Rows that are being loaded belong before the first one of now.
+      if (this.#rows.length > WINDOW_ROWS_MAX) void this.#load(async () => this.#trim(false));
     }
     if (this.#isAtEnd) this.#to = Math.max(this.#to, entry.sequence);
     this.changed();

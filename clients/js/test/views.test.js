@@ -70,6 +70,28 @@ test("a message that is redacted while older ones are loaded is not shown", asyn
   assert.deepEqual(texts(tidings).slice(0, 4), ["1", "2", "redacted", "4"]);
 });
 
+test("a message that comes while older ones are loaded leaves no hole", async () => {
+  const server = new FakeServer();
+  for (let n = 1; n <= 460; n += 1) server.append("c", { content: `${n}` });
+  const tidings = client(server);
+  await tidings.start();
+  tidings.chat("c").subscribe(() => {});
+  await until(() => texts(tidings).length === 50);
+  const chat = tidings.chat("c");
+  for (let n = 0; n < 7; n += 1) await chat.older();
+  const page = server.page.bind(server);
+  server.page = (frame) => {
+    server.append("c", { content: "461" });
+    return page(frame);
+  };
+  await chat.older();
+  const sequences = chat.snapshot().rows.map((row) => row.sequence);
+  assert.deepEqual(
+    sequences,
+    [...Array(400).keys()].map((n) => n + sequences[0]),
+  );
+});
+
 test("a chat is shown with a whole page, not with the few rows that came by themselves", async () => {
   const server = twoMessages();
   const tidings = client(server);
