@@ -233,8 +233,11 @@ export class Conversation {
         break;
       case "heads":
         Object.assign(this.#heads, frame.chats);
-        for (const [chat, head] of Object.entries(frame.chats))
+        for (const [chat, head] of Object.entries(frame.chats)) {
+          // The server names only chats that are not followed: it may have refused to follow this.
+          this.#followed.delete(chat);
           this.#do(this.#view.named(chat, head));
+        }
         this.#listener.heads(frame.chats);
         break;
       case "resync":

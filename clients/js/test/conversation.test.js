@@ -58,6 +58,18 @@ test("hello says what is kept, and after live each kept chat is followed", () =>
   assert.deepEqual(take(), [], "a chat is followed once a connection");
 });
 
+test("a follow that was refused is repeated when the server names the chat", () => {
+  const { conversation, connect, take } = talk({ user: "alice", epoch: "e1", held: [["c", 4]] });
+  connect();
+  for (const frame of [WELCOME, LIVE]) conversation.receive(frame, 1);
+  take();
+  const refused = { code: "rate.limited", detail: "", retryable: true };
+  conversation.receive({ op: "refused", ...refused }, 2);
+  conversation.receive({ op: "heads", chats: { c: 5 } }, 3);
+  conversation.follow("c");
+  assert.deepEqual(take(), [{ op: "follow", chat: "c", after: 4 }]);
+});
+
 test("a message is sent until it is answered, and its answer is its entry", () => {
   const { conversation, connect, take, diary } = talk({
     user: "alice",
