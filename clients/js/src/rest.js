@@ -2,6 +2,7 @@
 /** Call the REST API with the user's token. */
 
 import { Refused, Unavailable } from "./errors.js";
+import { inTime } from "./in_time.js";
 
 const ATTEMPTS_MAX = 4;
 const PAUSE_MS_MAX = 10_000;
@@ -42,9 +43,9 @@ export class Rest {
       const init = { method, body: JSON.stringify(body), headers: all };
       let wait = 0;
       try {
-        const answer = await this.#fetch(this.#url + path, init);
-        if (answer.ok) return answer.status === 204 ? null : await answer.json();
-        const { code = "", detail = "" } = await answer.json().catch(() => ({}));
+        const answer = await inTime(this.#fetch(this.#url + path, init));
+        if (answer.ok) return answer.status === 204 ? null : await inTime(answer.json());
+        const { code = "", detail = "" } = await inTime(answer.json()).catch(() => ({}));
         const { status } = answer;
         // What a DELETE does not find is gone: the answer to its first attempt may have been lost.
         if (status === 404 && method === "DELETE") return null;

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { SignedOut, tokenFrom, Unavailable } from "../src/index.js";
 import { Rest } from "../src/rest.js";
 import { Tokens } from "../src/tokens.js";
+import { until } from "./fake_server.js";
 
 /** @param {number} iat @param {number} exp */
 const tokenOf = (iat, exp) => `x.${btoa(JSON.stringify({ iat, exp }))}.x`;
@@ -66,6 +67,26 @@ test("requests that are refused together ask for one new token", async () => {
   const rest = new Rest("http://test", tokens, fetcher);
   await Promise.all([1, 2, 3, 4].map(() => rest.request("GET", "/v1/me")));
   assert.equal(asked, 2);
+});
+
+test("a request that is never answered is made again", async (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  let silent = 0;
+  const never = () => new Promise(() => (silent += 1));
+  const answers = [never, async () => ({ ok: true, json: never })];
+  const here = async () => ({ ok: true, json: async () => "here" });
+  /** @type {any} */
+  const fetcher = () => (answers.shift() ?? here)();
+  const tokens = new Tokens(
+    () => "t",
+    () => 0,
+  );
+  const answer = new Rest("http://test", tokens, fetcher).request("GET", "/v1/me");
+  for (const times of [1, 2]) {
+    await until(() => silent === times);
+    context.mock.timers.tick(30_000);
+  }
+  assert.equal(await answer, "here");
 });
 
 test("an application that never answers is asked again", async (context) => {
