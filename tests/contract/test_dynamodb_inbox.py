@@ -165,6 +165,25 @@ async def test_single_marks_that_say_nothing_more_go(store: DynamoStore, dynamo:
     assert set((await store.copies.read_state(ANN, INBOX)).singly) == set(range(251, 301))
 
 
+async def test_single_marks_of_broadcasts_that_have_expired_go(
+    store: DynamoStore, dynamo: Dynamo
+) -> None:
+    async def kept_at(sequence: int, now: int) -> set[int]:
+        """The sequences in the item after one more is marked as read."""
+        await store.copies.read_broadcasts(ANN, INBOX, [sequence], now)
+        item = await item_at(dynamo, marks_key(ANN, INBOX))
+        state = await store.copies.read_state(ANN, INBOX)
+        assert len(state.singly) == len(item["singly"])
+        return set(state.singly)
+
+    some = set(range(1, 151))
+    await store.copies.read_broadcasts(ANN, INBOX, list(some), NOW)
+    expired = NOW + (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
+    assert await kept_at(201, NOW + limits.KEEP_DAYS_MAX * limits.DAY_MS) == some | {201}
+    assert await kept_at(202, expired - 1) == some | {201, 202}
+    assert await kept_at(203, expired) == {201, 202, 203}
+
+
 # Several processes.
 
 

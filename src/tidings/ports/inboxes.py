@@ -210,6 +210,7 @@ class Copies(Protocol):
     ) -> None:
         """Mark single broadcasts as read; a broadcast that is read already does not change.
 
-        Only the marks of the 1,000 highest sequences need to be stored.
+        Only the marks of the 1,000 highest sequences need to be stored, and none of broadcasts that
+        have expired.
         """
         ...

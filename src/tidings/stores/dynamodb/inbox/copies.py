@@ -55,6 +55,10 @@ NEEDLESS_MAX: Final = 100
 """Redundant members of the set are removed only when there are this many, because a removal costs a
 write."""
 
+_EXPIRED_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
+"""A broadcast that was read so long ago has expired. The extra day is for broadcasts whose time is
+a little ahead of the clock."""
+
 _TIMES: Final = 10**14
 """A member of the set is `sequence * _TIMES + time`. The time, in milliseconds, is always smaller
 than this number."""
@@ -84,9 +88,8 @@ class ReadMarks:
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
         key = marks_key(user, inbox)
-        await self._remove_redundant(
-            key, await move_mark(self._dynamo, key, "read", time, announced)
-        )
+        item = await move_mark(self._dynamo, key, "read", time, announced)
+        await self._remove_redundant(key, item, time)
 
     async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
@@ -102,14 +105,15 @@ class ReadMarks:
                     MOVE_MARKS, key, "ADD #singly :members", _HAS_ROOM, values
                 )
             except ConditionFailed as failed:
-                await self._remove_redundant(key, failed.item or {})
+                await self._remove_redundant(key, failed.item or {}, now)
             else:
-                await self._remove_redundant(key, item)
+                await self._remove_redundant(key, item, now)
                 return
         raise StoreUnavailable
 
-    async def _remove_redundant(self, key: Item, item: Item) -> None:
-        redundant = item.get("singly", frozenset()).difference(_members(item))
+    async def _remove_redundant(self, key: Item, item: Item, now: int) -> None:
+        useful = [one for one in _members(item) if one % _TIMES > now - _EXPIRED_MS]
+        redundant = item.get("singly", frozenset()).difference(useful)
         if len(redundant) >= NEEDLESS_MAX:
             values = {":redundant": redundant}
             await self._dynamo.update(MOVE_MARKS, key, "DELETE #singly :redundant", values=values)
