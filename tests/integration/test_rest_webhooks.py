@@ -155,6 +155,33 @@ async def test_an_event_that_is_refused_is_set_aside_after_an_hour(
     assert await town.backend.refused("POST", nowhere) == (404, "webhook.delivery_not_found")
 
 
+async def test_an_event_that_the_endpoint_does_not_get_is_not_replayed(
+    rest: Rest, receiver: WebhookReceiver
+) -> None:
+    town = await a_town(rest, "unwanted", receiver)
+    await town.put("message.created", "session.revoked")
+    ann, _ = await town.users("ann", "bob")
+    chat = await ann.group("bob")
+    await ann.send(chat, "m1")
+    await ann.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/%F0%9F%91%8D")
+    await rest.core.tenant_events(town.tenant, "session.revoked", {"user_id": "bob"})
+    await until(lambda: len(receiver.taken) == 2)
+    await until(town.deliveries, equals=[])
+    [own] = [one for one in receiver.taken if one.type == "session.revoked"]
+    names = [f"{chat}.{sequence}" for sequence in (1, 2, 3)] + [f"events.{own.place[1]}"]
+
+    async def replay(name: str) -> int:
+        path = town.path(f"/deliveries/{name}/replay")
+        answer = await town.backend.call("POST", path)
+        return answer.status_code
+
+    assert [await replay(name) for name in names] == [404, 200, 404, 200]
+    await town.put("chat.created", "reaction.added")
+    assert [await replay(name) for name in names] == [200, 404, 200, 404]
+    asked = [one.type for one in receiver.asked[2:]]
+    assert asked == ["message.created", "session.revoked", "chat.created", "reaction.added"]
+
+
 async def test_an_endpoint_that_is_gone_is_disabled_and_goes_on_from_its_place(
     rest: Rest, receiver: WebhookReceiver
 ) -> None:

@@ -94,14 +94,15 @@ class WebhookDeliveries(msgspec.Struct, frozen=True):
         Raises:
             TenantNotFound: There is no such tenant, or it is not the caller's.
             WebhookNotFound: The tenant has no such endpoint.
-            WebhookDeliveryNotFound: There is no such event.
+            WebhookDeliveryNotFound: There is no such event, or the endpoint does not get events of
+                its type.
         """
         endpoint = await self.configure.get(caller, tenant, webhook_id)
         named = DELIVERY.fullmatch(delivery_id)
         if named is None:
             raise WebhookDeliveryNotFound
         event = await self.read.at(tenant, named[1], int(named[2]))
-        if event is None or event.type is None:
+        if event is None or event.type not in endpoint.events:
             raise WebhookDeliveryNotFound
         result = await self.attempt(endpoint, named[1], event)
         if result.outcome == "taken":
