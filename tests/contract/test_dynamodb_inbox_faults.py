@@ -21,13 +21,14 @@ from tests.contract.lossy_tables import Place
 from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
 from tests.support.spare_tables import spare_tables
-from tests.support.users import ANN, some_users
+from tests.support.users import ANN, BOB, some_users
 from tests.support.waiting import retried
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Job, JobsUnavailable
+from tidings.ports.inboxes import DeliveredInPart
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Budget, Item, Retrying, Throttled, Unanswered
@@ -244,6 +245,32 @@ async def test_a_copy_whose_answer_is_lost_is_new_and_read_marks_stay(losing: Pl
     await copies.read_before(ANN, INBOX, NOW - 1, 6)
     state = await copies.read_state(ANN, INBOX)
     assert (state.before, state.announced, state.singly) == (NOW, 6, {9: NOW})
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_who_got_a_copy_before_the_store_was_away_is_not_forgotten(
+    dynamo: Dynamo, troubled: Troubled, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    troubled.is_on = False
+    copies, copy, real, failures = DynamoCopies(dynamo), a_copy(), dynamo.put, [2]
+
+    async def put(pattern: Pattern, item: Item, condition: str) -> None:
+        if f"#u#{user_id(BOB)}#" in item["pk"] and failures[0]:
+            failures[0] -= 1
+            if is_written and not failures[0]:
+                await real(pattern, item, condition)
+            raise StoreUnavailable
+        await real(pattern, item, condition)
+
+    monkeypatch.setattr(dynamo, "put", put)
+    with pytest.raises(DeliveredInPart) as part:
+        await copies.deliver([ANN, BOB], INBOX, copy)
+    assert part.value.new == [ANN]
+    assert await copies.deliver([ANN, BOB], INBOX, copy) == ([] if is_written else [BOB])
+
+    failures[0], other = 1, a_copy()
+    assert await copies.deliver([BOB, ANN], INBOX, other) == [BOB, ANN]
+    assert await copies.deliver([ANN, BOB], INBOX, other) == []
 
 
 async def test_a_job_whose_end_is_unknown_can_be_finished_again_or_comes_again(

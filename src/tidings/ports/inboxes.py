@@ -13,7 +13,17 @@ import msgspec
 
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import Listed
+
+
+class DeliveredInPart(StoreUnavailable):
+    """Some users may lack their copy; a repeat stores it."""
+
+    def __init__(self, new: list[UserKey]) -> None:
+        super().__init__()
+        self.new = new
+        """The users who got their copy now, and whom a repeat does not return."""
 
 
 class TookTooLong(Exception):
@@ -165,6 +175,9 @@ class Copies(Protocol):
         """Store this copy for each of at most 100 users; a user's existing copy does not change.
 
         Returns the users who did not have the copy before.
+
+        Raises:
+            DeliveredInPart: The store does not answer for some of the users.
         """
         ...
 

@@ -15,7 +15,7 @@ from tidings.model.limits import SECOND_MS
 from tidings.model.notifications import Copy
 from tidings.model.push_rules import YOUNG_MS_MAX
 from tidings.ports.bus import Bus, CopiesMade, Job
-from tidings.ports.inboxes import Copies, Notifications
+from tidings.ports.inboxes import Copies, DeliveredInPart, Notifications
 from tidings.ports.world import Clock
 
 
@@ -73,12 +73,22 @@ class DeliverCopies:
             expires_at=job.expires_at,
             collapse=job.collapse,
         )
-        new = await self._copies.deliver(users, job.inbox, copy)
-        for copied in self._copied:
-            copied(job, new)
+        try:
+            new = await self._copies.deliver(users, job.inbox, copy)
+        except DeliveredInPart as part:
+            self._notify(job, copy, part.new, part.new)
+            raise
         # After a crash it is unknown who was notified of their copies. While the job is young, all
         # users are notified, also those who had a copy already.
-        notified = users if now - job.posted_at <= YOUNG_MS_MAX else new
-        if notified:
-            made = job.tenant, job.inbox, job.notification_id, copy.received_at, tuple(notified)
+        is_young = now - job.posted_at <= YOUNG_MS_MAX
+        self._notify(job, copy, new, users if is_young else new)
+
+    def _notify(
+        self, job: Job, copy: Copy, new: Sequence[UserKey], connected: Sequence[UserKey]
+    ) -> None:
+        """Notify users who have just got their copy, and those of the others who are connected."""
+        for copied in self._copied:
+            copied(job, new)
+        if connected:
+            made = job.tenant, job.inbox, job.notification_id, copy.received_at, tuple(connected)
             self._bus.publish(CopiesMade(*made))

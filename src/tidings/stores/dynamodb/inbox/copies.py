@@ -20,7 +20,7 @@ from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Copy, ReadState
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.inboxes import Copies
+from tidings.ports.inboxes import Copies, DeliveredInPart
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.inbox.inbox_patterns import (
@@ -160,28 +160,31 @@ class DynamoCopies(ReadMarks):
         new: set[UserKey] = set()
         left = list(users)
         for attempt in itertools.count(1):
-            tried = await gather_bounded(partial(self._try, user, inbox, copy) for user in left)
+            is_again = attempt > 1
+            tried = await gather_bounded(
+                partial(self._try, user, inbox, copy, is_again=is_again) for user in left
+            )
             new.update(user for user, is_new in zip(left, tried, strict=True) if is_new)
             rest = [user for user, is_new in zip(left, tried, strict=True) if is_new is None]
             if not rest:
                 break
             if len(rest) == len(left):
-                raise StoreUnavailable
+                raise DeliveredInPart([user for user in users if user in new])
             left = rest
             await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         return [user for user in users if user in new]
 
-    async def _try(self, user: UserKey, inbox: str, copy: Copy) -> bool | None:
+    async def _try(self, user: UserKey, inbox: str, copy: Copy, *, is_again: bool) -> bool | None:
         """Write a copy; return True if it is new, False if it existed, None if the store failed.
 
         `deliver` repeats only the copies for which the store failed, and gives up when it fails
-        for all of them.
+        for all of them. A copy that is repeated may have been written although the store failed.
         """
         item = copy_item(user, inbox, copy)
         try:
             await self._dynamo.put(DELIVER_COPY, item, IS_FREE)
         except ConditionFailed as failed:
-            return failed.is_repeat and failed.item == item
+            return (failed.is_repeat or is_again) and failed.item == item
         except StoreUnavailable:
             return None
         return True
