@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small deployment for unit tests: the real store and key file in a folder, time by hand."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from tidings.assembly.system import SystemChance
 from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.webhooks import TenantEventType
 from tidings.ports.secrets import DataKeys, MasterKeys
 from tidings.ports.world import NoFailpoints
 from tidings.stores.sqlite.store import SqliteStore, open_store
@@ -32,6 +33,18 @@ CHAT: Final = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 ALICE: Final = user_key("acme", "alice")
 ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
 ROOT: Final = Root()
+
+
+class NoEvents:
+    """Raises no events, because no tenant has webhooks."""
+
+    async def __call__(
+        self, tenant: str, kind: TenantEventType, data: Mapping[str, object]
+    ) -> None:
+        pass
+
+    def is_wanted(self, tenant: str, kind: TenantEventType) -> bool:
+        return False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tests.unit.small_deployment import (
     ALICE,
     ROOT,
     ROOT_KEY,
+    NoEvents,
     SmallDeployment,
     open_small_deployment,
 )
@@ -178,6 +179,7 @@ async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(
         world.vault.login_digests,
         world.clock,
         SystemChance(),
+        NoEvents(),
     )
     sessions: Any = Intercepted(world.store.sessions, overtaken)
     with pytest.raises(StoreUnavailable, match="by other requests"):

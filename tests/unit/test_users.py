@@ -13,6 +13,7 @@ from tests.support.users import BOB
 from tests.unit.small_deployment import (
     ALICE,
     ROOT,
+    NoEvents,
     SmallDeployment,
     open_small_deployment,
     read,
@@ -71,7 +72,7 @@ def put_user(world: SmallDeployment) -> PutUser:
 
 def put_user_with(world: SmallDeployment, users: UserStore) -> PutUser:
     ban = BanUser(users, Bans(world.watch, world.clock), world.clock)
-    return PutUser(world.store.tenants, profile_writer(world, users), ban)
+    return PutUser(world.store.tenants, profile_writer(world, users), ban, NoEvents())
 
 
 def profile_writer(world: SmallDeployment, users: UserStore) -> ProfileWriter:

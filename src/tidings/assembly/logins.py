@@ -115,7 +115,7 @@ def make_login_verbs(
     """Return the login verbs."""
     store, quotas, clock, chance = base.store, base.quotas, base.clock, base.chance
     tenants, users, sessions, codes = store.tenants, store.users, store.sessions, store.login_codes
-    digests = base.vault.login_digests
+    digests, events = base.vault.login_digests, base.tenant_events
     budgets = LoginBudgets(store.budgets, digests, sms_per_day)
     login_tenants = LoginTenants(tenants, store.inbox_settings)
     health = ProviderHealth()
@@ -123,11 +123,13 @@ def make_login_verbs(
     redeem = RedeemCode(texts.sms is not None, login_tenants, codes, budgets, digests, clock)
     return LoginVerbs(
         request_code=RequestCode(send, texts.queue, budgets, clock),
-        open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
-        refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
+        open_session=OpenSession(
+            redeem, users, sessions, signing, digests, clock, chance, quotas, events
+        ),
+        refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance, events),
         sessions=ListSessions(sessions, clock),
         devices=ListDevices(ListSessions(sessions, clock), store.push, base.vault.cursors),
-        revoke_session=RevokeSession(sessions, base.tenant_events, clock),
-        revoke_sessions=RevokeSessions(users, base.tenant_events, clock),
+        revoke_session=RevokeSession(sessions, events, clock),
+        revoke_sessions=RevokeSessions(users, events, clock),
         find_contacts=FindContacts(users, store.budgets, clock),
     )

@@ -172,6 +172,11 @@ ACTIONS: Final[dict[str, Action]] = {
         "A used refresh token came back. It may have been stolen, so its session was ended.",
         ("tenant", "user", "session"),
     ),
+    "revocation_unreported": Action(
+        "A session ended, but the store did not take the event `session.revoked`. The tenant's "
+        "webhooks do not get it.",
+        ("tenant", "user", "session"),
+    ),
     "revocations_late": Action(
         "The process was too busy to read the revocation feed in time. Its sockets were paused "
         "and stay open. If it happens often, the process has too little CPU.",

@@ -28,6 +28,11 @@ class RaiseEvent(Protocol):
         """Append an event to the tenant's event log, if one of its endpoints gets such events."""
         ...
 
+    def is_wanted(self, tenant: str, kind: TenantEventType) -> bool:
+        """Return False if no endpoint of the tenant gets such events, as far as is known without a
+        read."""
+        ...
+
 
 class Webhooks(Protocol):
     """Stores the webhook endpoints of tenants. Writes are durable when they return.

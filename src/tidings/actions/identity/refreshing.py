@@ -23,6 +23,7 @@ from tidings.actions.identity.refresh_tokens import (
     seal_next,
     session_of,
 )
+from tidings.actions.identity.revoked_events import try_to_raise_revoked
 from tidings.actions.identity.sessions import TokenPair, make_pair
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.model import limits
@@ -30,6 +31,7 @@ from tidings.model.ids import tenant_of
 from tidings.model.refusals import RefreshRefused, StoreUnavailable
 from tidings.ports.people import Tenants
 from tidings.ports.sessions import Session, Sessions
+from tidings.ports.webhooks import RaiseEvent
 from tidings.ports.world import Chance, Clock
 
 log = logging.getLogger("tidings.identity")
@@ -48,6 +50,7 @@ class RefreshSession(msgspec.Struct, frozen=True):
     digests: LoginDigests
     clock: Clock
     chance: Chance
+    events: RaiseEvent
 
     async def __call__(self, refresh_token: str) -> TokenPair:
         """Return the next pair; all requests with the same token get the same pair.
@@ -113,7 +116,7 @@ class RefreshSession(msgspec.Struct, frozen=True):
         return await make_pair(self.signing, session, following, revoked_at)
 
     async def _end(self, session: Session, now: int) -> None:
-        await self.sessions.revoke(session.user, session.session_id, now)
+        is_first = await self.sessions.revoke(session.user, session.session_id, now)
         log.warning(
             "refresh token was reused: session ended",
             extra={
@@ -123,3 +126,5 @@ class RefreshSession(msgspec.Struct, frozen=True):
                 "session": session.session_id,
             },
         )
+        if is_first:
+            await try_to_raise_revoked(self.events, session.user, session.session_id)

@@ -12,11 +12,12 @@ from tidings.actions.identity.credential_status import is_session_valid
 from tidings.actions.identity.logins import RedeemCode
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.refresh_tokens import LoginDigests, new_refresh_token, refresh_digest
+from tidings.actions.identity.revoked_events import raise_revoked, try_to_raise_revoked
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.tokens import Token, issue_time, sign
 from tidings.actions.identity.users import check_device
 from tidings.model import limits
-from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_key
 from tidings.model.push import PushRegistration
 from tidings.model.refusals import CodeWrong, SessionNotFound, UserNotFound
 from tidings.ports.people import User, UserStore
@@ -47,6 +48,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     clock: Clock
     chance: Chance
     quotas: TenantQuotas
+    events: RaiseEvent
 
     async def __call__(
         self,
@@ -91,7 +93,7 @@ class OpenSession(msgspec.Struct, frozen=True):
         if user.phone_verified_at is None:
             await self.users.verify_phone(user.user, sent.phone_number, now)
         await self._check_number(session, sent)
-        await self._revoke_replaced(session)
+        await self._revoke_replaced(session, user.revoked_at)
         return pair
 
     async def _user(self, found: LoginTenant, sent: LoginCode) -> tuple[User, bool]:
@@ -130,10 +132,11 @@ class OpenSession(msgspec.Struct, frozen=True):
             await self.sessions.revoke(opened.user, opened.session_id, self.clock.now())
             raise CodeWrong
 
-    async def _revoke_replaced(self, opened: Session) -> None:
+    async def _revoke_replaced(self, opened: Session, revoked_at: int | None) -> None:
         """Revoke earlier sessions on the same device, and those beyond the limit per user.
 
         Later sessions are kept: otherwise two sessions opened at once would revoke each other.
+        `revoked_at` is the time at which the user's credentials were last revoked, if ever.
         """
         earlier = [
             session
@@ -143,7 +146,11 @@ class OpenSession(msgspec.Struct, frozen=True):
         replaced = [session for session in earlier if session.device == opened.device]
         others = [session for session in earlier if session.device != opened.device]
         for session in replaced + others[limits.USER_SESSIONS_MAX - 1 :]:
-            await self.sessions.revoke(opened.user, session.session_id, self.clock.now())
+            now = self.clock.now()
+            is_first = await self.sessions.revoke(opened.user, session.session_id, now)
+            had_ended = session.created_at <= (revoked_at or 0) or session.expires_at <= now
+            if is_first and not had_ended:
+                await try_to_raise_revoked(self.events, opened.user, session.session_id)
 
 
 class ListSessions(msgspec.Struct, frozen=True):
@@ -244,8 +251,7 @@ class RevokeSession(msgspec.Struct, frozen=True):
             raise SessionNotFound
         if not await self.sessions.revoke(user, session_id, self.clock.now()):
             raise SessionNotFound
-        data = {"user_id": user_id(user), "session_id": session_id}
-        await self.events(tenant_of(user), "session.revoked", data)
+        await raise_revoked(self.events, user, session_id)
 
 
 class RevokeSessions(msgspec.Struct, frozen=True):
@@ -273,8 +279,7 @@ class RevokeSessions(msgspec.Struct, frozen=True):
     async def _revoke(self, user: UserKey) -> None:
         if not await self.users.revoke_tokens(user, self.clock.now()):
             raise UserNotFound
-        data = {"user_id": user_id(user), "session_id": None}
-        await self.events(tenant_of(user), "session.revoked", data)
+        await raise_revoked(self.events, user, None)
 
 
 async def make_pair(

@@ -14,16 +14,18 @@ from tidings.actions.identity.bans import BanUser
 from tidings.actions.identity.caller import Caller, listing_owner, require_tenant
 from tidings.actions.identity.phone_numbers import normal_form
 from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.identity.revoked_events import try_to_raise_revoked
 from tidings.actions.jobs.ledger import Erasures
 from tidings.model import limits
 from tidings.model.attachments import ERASED_FILES_MS
 from tidings.model.emails import EMAIL
-from tidings.model.ids import DEVICE, USER, UserKey, is_visible, user_key
+from tidings.model.ids import DEVICE, USER, UserKey, is_visible, tenant_of, user_key
 from tidings.model.refusals import Invalid, TenantNotFound, UserDeleted, UserNotFound
 from tidings.ports.attachments import Uploads
 from tidings.ports.bus import Bus, PresenceSwitched, ProfileChanged
 from tidings.ports.people import NO_FIELDS, ProfileFields, Tenants, User, UserStore
 from tidings.ports.push import PushStore
+from tidings.ports.webhooks import RaiseEvent
 from tidings.ports.world import Clock
 
 USER_PREFIX: Final = re.compile(r"[A-Za-z0-9._@+-]{0,64}")
@@ -65,6 +67,7 @@ class PutUser(msgspec.Struct, frozen=True):
     tenants: Tenants
     writer: ProfileWriter
     ban: BanUser
+    events: RaiseEvent
     quotas: TenantQuotas | None = None
 
     async def __call__(
@@ -83,7 +86,8 @@ class PutUser(msgspec.Struct, frozen=True):
         A `display_name` or `is_active` of None leaves the field unchanged. A `phone_number` of
         UNSET leaves the number unchanged; None removes it. The same holds for `banned_until`.
 
-        Changing or removing the number revokes all credentials of the user.
+        Changing or removing the number revokes all credentials of the user, and so does
+        deactivating.
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)
@@ -95,15 +99,31 @@ class PutUser(msgspec.Struct, frozen=True):
         user = user_key(tenant, user_id)
         if self.quotas is not None:
             await self.quotas.check_user(user)
+        may_revoke = phone_number is not msgspec.UNSET or is_active is False
+        before = await self._wanted_before(user) if may_revoke else None
         put, is_new = await self.writer.put(user, display_name, number, fields)
-        users, clock = self.writer.users, self.writer.clock
-        if phone_number is None:
-            put = await users.release_phone(user, clock.now()) or put
-        if is_active is not None:
-            put = await users.set_active(user, is_active, clock.now()) or put
+        put = await self._switch(put, phone_number is None, is_active)
+        if before is not None and put.revoked_at != before.revoked_at:
+            await try_to_raise_revoked(self.events, user, None)
         if banned_until is not msgspec.UNSET:
             put = await self.ban(user, banned_until)
         return put, is_new
+
+    async def _switch(self, put: User, has_no_number: bool, is_active: bool | None) -> User:
+        """Remove the user's number, and deactivate or reactivate the user, if that is asked for."""
+        users, clock = self.writer.users, self.writer.clock
+        if has_no_number:
+            put = await users.release_phone(put.user, clock.now()) or put
+        if is_active is not None:
+            put = await users.set_active(put.user, is_active, clock.now()) or put
+        return put
+
+    async def _wanted_before(self, user: UserKey) -> User | None:
+        """Return the user as it is before the change; None if no webhook wants to know what the
+        change revokes, or if there is no such user."""
+        if not self.events.is_wanted(tenant_of(user), "session.revoked"):
+            return None
+        return await self.writer.users.get(user)
 
 
 class ListUsers(msgspec.Struct, frozen=True):
