@@ -6,7 +6,9 @@ import pytest
 from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.socket_town import friends, settled, told
 from tests.support.client_socket import Frame, Socket
+from tests.support.inbox import Inbox
 from tests.support.people import Person, Town
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -66,6 +68,26 @@ async def test_the_total_comes_at_live_and_after_every_change(town: Town) -> Non
     last = await until_total(device, 0, 0)
     fetched = await bob.call("GET", "/v1/unread")
     assert {"op": "unread_total", **fetched} == last
+    await device.drop()
+
+
+async def test_notifications_with_one_collapse_key_count_once(town: Town) -> None:
+    inbox = await Inbox(town, "collapsing").make()
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    device = await live(bob, totals=True)
+    await until_total(device, 0, 0)
+    for more in ({"collapse_key": "k"}, {"collapse_key": "k"}, {}):
+        posted = await inbox.post([bob.user_id], **more)
+        await device.frame("notification", id=posted["id"])
+    await ann.send(chat)
+
+    async def is_told() -> bool:
+        fetched = await bob.call("GET", "/v1/unread")
+        assert fetched["messages"] == 1
+        has_inbox = fetched["inboxes"] == {inbox.name: 2}  # inboxes are cached for a second
+        return has_inbox and told(device, "unread_total")[-1] == {"op": "unread_total", **fetched}
+
+    await until(is_told, describe=lambda: told(device, "unread_total"))
     await device.drop()
 
 

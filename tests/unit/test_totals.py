@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests.support.clock import ManualClock
 from tests.support.waiting import until
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway import totals
@@ -15,7 +16,7 @@ from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.totals import UnreadTotals
 from tidings.model.chats import ChatHead, Receipt, Unread
 from tidings.model.entries import Head
-from tidings.model.ids import ChatId, UserKey
+from tidings.model.ids import ChatId, UserKey, rfc3339
 from tidings.model.refusals import InboxNotFound, StoreUnavailable
 
 ME = UserKey("acme:ann")
@@ -63,6 +64,7 @@ class Counts:
 
     async def of_inbox(self, _: UserKey, inbox: str) -> Unread:
         self._fail()
+        self.asked.append(inbox)
         if inbox not in self.inboxes:
             raise InboxNotFound
         return Unread(self.inboxes[inbox])
@@ -87,6 +89,7 @@ class Line:
 
     def __init__(self) -> None:
         self.totals: list[dict[str, Any]] = []
+        self.clock = ManualClock()
         self.tasks: list[asyncio.Task[None]] = []
         self.saw: Callable[[bytes], None] = lambda _: None
 
@@ -109,6 +112,12 @@ class Line:
         self.tell(**{"op": "entry", "chat": chat, "sequence": sequence, "kind": kind,
                      "sender": "bob", **more})  # fmt: skip
 
+    def notify(self, name: str, *, inbox: str = "news", **more: Any) -> None:
+        """Tell of a notification that was posted later than everything that was counted."""
+        self.clock.time += 2 * totals.CLOCKS_MS
+        told = {"id": name, "sender": None, "received_at": rfc3339(self.clock.time)}
+        self.tell(op="notification", inbox=inbox, **{**told, **more})
+
     async def until(self, messages: int, inbox: int = 1) -> None:
         await until(
             lambda: (
@@ -119,14 +128,17 @@ class Line:
         )
 
 
+def made(counts: Counts, line: Line) -> UnreadTotals:
+    verbs, connection = cast(ChatVerbs, counts), cast(LocalConnection, line)
+    return UnreadTotals(verbs, connection, ME, heads_of(counts.heads), line.clock)
+
+
 @pytest.fixture
 async def told(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(totals, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(totals, "RETRY_SECONDS", 0)
     counts, line = Counts(), Line()
-    watching = UnreadTotals(
-        cast(ChatVerbs, counts), cast(LocalConnection, line), ME, heads_of(counts.heads)
-    )
+    watching = made(counts, line)
     line.entry(A, 5)  # is sent before `live`, and will be counted
     watching.start()
     await line.until(2)
@@ -185,15 +197,51 @@ async def test_chats_that_are_gone_count_no_longer(told: Told) -> None:
 
 
 async def test_inboxes(told: Told) -> None:
-    _, line = told
-    line.tell(op="notification", inbox="news", id="n1", sender=None)
+    counts, line = told
+    line.notify("n1")
     await line.until(2, inbox=2)
+    assert counts.asked == ["all"], "a new notification adds one without a look"
     line.tell(op="unread", inbox="news", total=150)
     await line.until(2, inbox=100)
     assert line.totals[-1]["exact"] is False
     line.tell(op="unread", inbox="news", total=3)
     await line.until(2, inbox=3)
     assert line.totals[-1]["exact"] is True
+
+
+async def test_of_notifications_with_one_collapse_key_the_newest_counts(told: Told) -> None:
+    counts, line = told
+    counts.inboxes["news"] = 2
+    line.notify("n1", collapse_key="k")
+    await line.until(2, inbox=2)
+    line.notify("n2", collapse_key="k")
+    await until(lambda: counts.asked.count("news") == 2)
+    line.notify("n3")
+    await line.until(2, inbox=3)
+    assert counts.asked == ["all", "news", "news"]
+
+
+async def test_a_notification_that_is_told_twice_counts_once(told: Told) -> None:
+    counts, line = told
+    line.notify("n1")
+    counts.inboxes["news"] = 2
+    line.notify("n1")  # a second attempt of the delivery has a later time
+    await line.until(2, inbox=2)
+    line.notify("n1", inbox="other")
+    await until(lambda: line.totals[-1]["inboxes"] == {"news": 2, "other": 1})
+
+
+async def test_a_notification_that_was_counted_before_it_is_told_counts_once(told: Told) -> None:
+    counts, line = told
+    at_count = rfc3339(line.clock.time)
+    counts.inboxes["news"] = 1
+    line.notify("n1", received_at=at_count)
+    await until(lambda: counts.asked == ["all", "news"])
+    line.tell(op="unread", inbox="news", total=5)
+    line.notify("n2", received_at=rfc3339(line.clock.time + totals.CLOCKS_MS))
+    counts.inboxes["news"] = 7
+    await line.until(2, inbox=7)
+    assert {frame["inboxes"]["news"] for frame in line.totals} <= {1, 5, 7}
 
 
 async def test_erasures_change_everything(told: Told) -> None:
@@ -218,9 +266,7 @@ async def test_nothing_is_sent_before_the_first_count(monkeypatch: pytest.Monkey
     monkeypatch.setattr(totals, "RETRY_SECONDS", 0)
     counts, line = Counts(), Line()
     counts.failures = 2
-    UnreadTotals(
-        cast(ChatVerbs, counts), cast(LocalConnection, line), ME, heads_of(counts.heads)
-    ).start()
+    made(counts, line).start()
     await until(lambda: bool(line.totals))
     assert [told["messages"] for told in line.totals] == [2]
     line.tasks[0].cancel()
@@ -251,8 +297,8 @@ async def test_a_notification_while_inboxes_are_counted(told: Told, failures: in
     def posted() -> None:
         counts.inboxes["news"] = 2
         counts.failures = failures
-        line.tell(op="notification", inbox="news", id="n1", sender=None)
-        line.tell(op="notification", inbox="deleted", id="n2", sender=None)
+        line.notify("n1")
+        line.notify("n2", inbox="deleted")
         counts.meanwhile_in_inboxes = lambda: None
 
     counts.meanwhile_in_inboxes = posted

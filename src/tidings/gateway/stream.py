@@ -147,7 +147,8 @@ class Stream:
         return closed is not None and await self._context.register(user, connection_id, closed)
 
     def _totals(self, chats: list[ChatHead]) -> UnreadTotals:
-        return UnreadTotals(self._context.verbs, self._connection, self._user, chats)
+        verbs, clock = self._context.verbs, self._context.clock
+        return UnreadTotals(verbs, self._connection, self._user, chats, clock)
 
     async def _catch_up_at_hello(self, chats: list[ChatHead], hello: Hello) -> None:
         self._is_same_epoch = hello.epoch in (None, self._context.epoch)

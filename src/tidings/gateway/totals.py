@@ -2,11 +2,13 @@
 """Sends a client the user's unread total and its changes, if the client asked for it in hello.
 
 Everything is counted once when the connection is live, and again every ten minutes. In between, the
-frames that the connection sends change the counts: a message of somebody else adds one. After a
-frame that may lower a count, such as a redaction or `unread`, only its chat is counted again.
+frames that the connection sends change the counts: a message of somebody else adds one, and so does
+a notification. After a frame that may lower a count, such as a redaction or `unread`, only its chat
+is counted again. So is an inbox after a notification that may add nothing.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -17,12 +19,14 @@ from tidings.actions.chat.unread import TOTAL_INBOX_MAX
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.client_connection import LocalConnection
 from tidings.gateway.metering import count_unread_total
+from tidings.model import limits
 from tidings.model.chats import ChatHead, Unread
 from tidings.model.entries import EVERYONE
-from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.ids import ChatId, UserKey, rfc3339, user_id
 from tidings.model.refusals import InboxNotFound, Refusal
 from tidings.model.unread_totals import UnreadTotal, total_of
 from tidings.ports.store import set_requester, user_requester
+from tidings.ports.world import Clock
 from tidings.wire.frames import UnreadTotalFrame, encode
 from tidings.wire.records import total_fields
 
@@ -31,6 +35,10 @@ PAUSE_SECONDS: Final = 1.0
 RECOUNT_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 10.0
 """Time until everything is counted again after the store did not answer."""
+CLOCKS_MS: Final = limits.SECOND_MS
+"""How much the clocks of two processes may differ."""
+NOTIFICATIONS_MAX: Final = 100
+"""Number of notifications that a connection remembers, because a frame may arrive twice."""
 
 _NOTHING: Final = Unread(0)
 _OP: Final = len('{"op":"')
@@ -47,6 +55,9 @@ class _SentFrame(msgspec.Struct):
     sender: str | None = None
     users: list[str] = []
     inbox: str | None = None
+    id: str = ""
+    collapse_key: str | None = None
+    received_at: str = ""
     total: int = 0
     head: int = 0
     chats: dict[str, Any] = {}
@@ -68,6 +79,7 @@ class UnreadTotals:
         connection: LocalConnection,
         user: UserKey,
         chats: Sequence[ChatHead],
+        clock: Clock,
     ) -> None:
         """Watch the frames of a connection; `chats` are the user's chats as hello has read them.
 
@@ -78,7 +90,13 @@ class UnreadTotals:
         self._user = user
         self._name = user_id(user)
         self._chats: dict[ChatId, Unread] = {}
+        self._clock = clock
         self._inboxes: dict[str, Unread] = {}
+        self._inboxes_until: dict[str, str] = {}
+        """For each inbox, the time up to which its count may include notifications, as frames name
+        times; at "" that of all others."""
+        self._notified: deque[tuple[str, str]] = deque(maxlen=NOTIFICATIONS_MAX)
+        """Inboxes and ids of the last notifications."""
         self._heads: Sequence[ChatHead] | None = chats
         self._counted_to = {chat.chat_id: chat.head.sequence for chat in chats}
         """For each chat, the last sequence that its count includes."""
@@ -138,13 +156,31 @@ class UnreadTotals:
 
     def _update_inbox(self, frame: _SentFrame) -> None:
         assert frame.inbox is not None
-        if self._is_counting:
+        is_known = frame.op == "unread" or self._adds_one(frame.inbox, frame)
+        if self._is_counting or not is_known:
             self._stale_inboxes.add(frame.inbox)
             return
         before = self._inboxes.get(frame.inbox, _NOTHING)
         count = frame.total if frame.op == "unread" else before.count + 1
         is_exact = count < TOTAL_INBOX_MAX and (before.exact or frame.op == "unread")
         self._inboxes[frame.inbox] = Unread(min(count, TOTAL_INBOX_MAX), is_exact)
+        if frame.op == "unread":
+            self._inboxes_until[frame.inbox] = self._until_now()
+
+    def _adds_one(self, inbox: str, frame: _SentFrame) -> bool:
+        """Return True if the notification in this frame certainly adds one to the count.
+
+        Of the notifications with one collapse key only the newest counts. A frame may arrive twice,
+        or after the notification was counted in the store.
+        """
+        is_new = (inbox, frame.id) not in self._notified
+        if is_new:
+            self._notified.append((inbox, frame.id))
+        until = self._inboxes_until.get(inbox, self._inboxes_until.get("", ""))
+        return is_new and frame.collapse_key is None and frame.received_at > until
+
+    def _until_now(self) -> str:
+        return rfc3339(self._clock.now() + CLOCKS_MS)
 
     def _ends(self, frame: _SentFrame) -> bool:
         """Return True if the entry in this frame ends the user's membership."""
@@ -200,6 +236,7 @@ class UnreadTotals:
             self._counted_to = {chat.chat_id: chat.head.sequence for chat in heads}
         self._chats = await count.of_heads(heads)
         self._inboxes = await count.of_inboxes(self._user)
+        self._inboxes_until = {"": self._until_now()}
         self._is_counted = True
         await self._count_stale()
 
@@ -225,6 +262,7 @@ class UnreadTotals:
     async def _count_inbox(self, inbox: str) -> None:
         try:
             self._inboxes[inbox] = await self._verbs.count_total.of_inbox(self._user, inbox)
+            self._inboxes_until[inbox] = self._until_now()
         except InboxNotFound:
             self._inboxes.pop(inbox, None)
 
