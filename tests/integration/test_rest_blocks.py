@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from tests.integration.engines import engine as engine
-from tests.integration.rest_world import Actor, Rest
+from tests.integration.rest_world import TENANT, Actor, Rest
 from tests.support.waiting import until
 from tidings.model.blocks import Block, BlockList
 from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.bus import Appended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -252,3 +254,24 @@ async def test_neither_sees_when_the_other_was_online(rest: Rest) -> None:
     assert not await seen(nia, "oto")
     assert not await seen(oto, "nia")
     assert (await oto.ok("GET", "/v1/users/nia"))["user_id"] == "nia"
+
+
+async def test_a_repeat_hides_and_announces_a_direct_chat_whose_blocks_could_not_be_read(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yan, zoe = await rest.users("yan", "zoe")
+    await block(zoe, "yan")
+    core, announced = rest.core, list[str]()
+    core.bus.subscribe(lambda event: announced.append(event.entry.message_id), Appended)
+
+    async def away(_: UserKey) -> BlockList:
+        raise StoreUnavailable
+
+    direct = {"type": "direct", "members": ["zoe"]}
+    with monkeypatch.context() as trouble:
+        trouble.setattr(core.store.blocks, "of", away)
+        assert await yan.refused("POST", "/v1/chats", direct) == (503, "store.unavailable")
+    assert announced == []
+    chat = await yan.direct("zoe")
+    assert announced == [f"{chat}.1"]
+    assert (await core.verbs.get(user_key(TENANT, "zoe"), ChatId(chat))).is_hidden

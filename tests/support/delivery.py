@@ -83,6 +83,7 @@ class DeliveryDeployment:
             SystemChance(),
             *anybody(self.store, self.bus, self.clock),
             NewDirectChats(self.store.blocks, NoBlocks(), self.store.receipts),
+            self.store.log,
         )
         return (await create(members[0], "group", "A chat", members[1:], None)).chat_id
 

@@ -14,16 +14,18 @@ from tests.support.users import ANN, BOB, CAT
 from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings.actions.chat.chats import PUBLISHED_AGAIN_MS
 from tidings.actions.identity import blocks as blocks_module
 from tidings.actions.jobs.user_deletion import BlockPart
 from tidings.gateway.notices import BlockedSenders
+from tidings.metrics import declared
 from tidings.model import limits
 from tidings.model.blocks import Block, BlockList
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, SendOptions
 from tidings.model.ids import ChatId, UserKey, tenant_itself, tenant_of
 from tidings.model.refusals import LimitReached, Refusal, StoreUnavailable, UserNotAddable
-from tidings.ports.bus import ChatChanged
+from tidings.ports.bus import Appended, ChatChanged
 from tidings.wire.codes import Close
 from tidings.wire.entry_frames import encode_entry, without_content
 
@@ -165,6 +167,48 @@ async def test_a_new_direct_chat_is_hidden_however_many_block_its_creator(
         chat = (await verbs.create(ANN, "direct", None, [user], None)).chat_id
         assert (await verbs.get(user, chat)).is_hidden
         assert (await store.blockers(ANN, [user]))[user].chat_id == chat
+
+
+async def test_a_repeat_announces_a_direct_chat_whose_blocks_could_not_be_read(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, line = bench.core.verbs.create, await bench.line().live(BOB)
+    counted = declared.entries.counts["created"]
+
+    async def away(_: UserKey) -> BlockList:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(bench.core.store.blocks, "of", away)
+        with pytest.raises(StoreUnavailable):
+            await create(ANN, "direct", None, [BOB], None)
+    chat = await bench.core.store.chats.direct(ANN, BOB)
+    assert chat is not None
+    assert line.sequences(chat) == []
+    bench.clock.time += PUBLISHED_AGAIN_MS
+    made = await create(ANN, "direct", None, [BOB], None)
+    assert (made.chat_id, made.is_new) == (chat, False)
+    await line.until_entries(chat, 1)
+    assert declared.entries.counts["created"] == counted + 1
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "is_used", "times"),
+    [(PUBLISHED_AGAIN_MS, False, 2), (PUBLISHED_AGAIN_MS + 1, False, 1), (0, True, 1)],
+)
+async def test_a_direct_chat_is_announced_again_until_it_is_used_or_old(
+    opened: Deployment, age_ms: int, is_used: bool, times: int
+) -> None:
+    create = opened.core.verbs.create
+    chat = (await create(ANN, "direct", None, [BOB], None)).chat_id
+    opened.clock.time += age_ms
+    if is_used:
+        await opened.writing.send(ANN, chat)
+    assert (await create(BOB, "direct", None, [ANN], None)).chat_id == chat
+    appended = [event.entry for event in opened.events if isinstance(event, Appended)]
+    first = [entry for entry in appended if entry.sequence == 1]
+    assert [(entry.chat_id, entry.kind) for entry in first] == [(chat, "created")] * times
+    assert all(entry == first[0] for entry in first)
 
 
 async def test_what_the_tenant_posts_beside_a_blocked_user_is_unread(

@@ -360,6 +360,7 @@ def _creating(
         strangers,
         invitations,
         NewDirectChats(store.blocks, blocks, store.receipts),
+        store.log,
         base.quotas,
     )
 

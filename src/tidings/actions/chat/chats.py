@@ -2,6 +2,7 @@
 """Create, list, read and mute chats."""
 
 from collections.abc import Container, Sequence
+from typing import Final
 
 import msgspec
 
@@ -20,7 +21,7 @@ from tidings.model import limits
 from tidings.model.blocks import show_as_blocked
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType, TenantChat
 from tidings.model.entries import Entry, Person
-from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import USER, ChatId, UserKey, tenant_of, ulid_time, user_id, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     Conflict,
@@ -35,8 +36,13 @@ from tidings.model.refusals import (
 from tidings.model.roles import Role
 from tidings.ports.bus import Appended, Bus, ChatChanged
 from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.log import Log
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
+
+PUBLISHED_AGAIN_MS: Final = 60 * limits.SECOND_MS
+"""How long after the creation of a direct chat a repeated request publishes its first entry
+again."""
 
 
 class CreateChat(msgspec.Struct, frozen=True):
@@ -51,6 +57,7 @@ class CreateChat(msgspec.Struct, frozen=True):
     strangers: StrangerBudget
     invitations: Invitations
     applied_blocks: NewDirectChats
+    log: Log
     quotas: TenantQuotas | None = None
 
     async def __call__(
@@ -99,19 +106,31 @@ class CreateChat(msgspec.Struct, frozen=True):
     ) -> None:
         """Count a new chat, and publish its first entries; do neither if the chat existed before.
 
-        A direct chat may be hidden at first, from a user who blocks its creator.
+        A direct chat may be hidden at first, from a user who blocks its creator. Its first entry is
+        published again while it is young, because the request that created it may have failed.
         """
+        is_young = created.is_new or self._is_young(created.chat_id)
+        if created.is_new:
+            _count(entries, meter)
         if state.type == "direct":
             creator, other = (person.user for person in entries[0].people)
-            at, is_new = entries[0].created_at, created.is_new
-            await self.applied_blocks(creator, other, created.chat_id, at, is_new=is_new)
-        if not created.is_new:
-            return
-        if meter is not None:
-            meter.count()
-        for entry in entries:
-            declared.entries.counts[entry.kind] += 1
-            self.bus.publish(Appended(entry, state))
+            at = entries[0].created_at
+            await self.applied_blocks(creator, other, created.chat_id, at, is_new=is_young)
+        if created.is_new:
+            for entry in entries:
+                self.bus.publish(Appended(entry, state))
+        elif state.type == "direct" and is_young:
+            await self._publish_again(created.chat_id)
+
+    def _is_young(self, chat: ChatId) -> bool:
+        return self.clock.now() - ulid_time(chat) <= PUBLISHED_AGAIN_MS
+
+    async def _publish_again(self, chat: ChatId) -> None:
+        """Publish the first entry of a chat, unless others follow it already."""
+        state = await self.log.state(chat)
+        entries = await self.log.tail(chat, 0)
+        if state is not None and len(entries) == 1:
+            self.bus.publish(Appended(entries[0], state))
 
     async def _create(
         self,
@@ -195,6 +214,14 @@ class CreateChat(msgspec.Struct, frozen=True):
             )
         digest = self.vault.digest(type_, name or "", *sorted(others))
         return RequestKey(creator, key, digest, now + limits.REQUEST_KEY_MS)
+
+
+def _count(entries: Sequence[Entry], meter: Meter | None) -> None:
+    """Count a new chat with its first entries."""
+    if meter is not None:
+        meter.count()
+    for entry in entries:
+        declared.entries.counts[entry.kind] += 1
 
 
 def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> None:
