@@ -9,14 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.dynamo_tables import REGION
+from tests.contract.lossy_tables import own_tables
 from tests.support.noted_writes import KEYS
-from tests.support.spare_tables import spare_tables
-from tidings.assembly.system import SystemClock
 from tidings.stores.dynamodb.client import dynamo
 from tidings.stores.dynamodb.client.access import READS
 from tidings.stores.dynamodb.client.retrying import Item
-from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.client.transport import Transport
 
 _SECONDS_MAX: Final = 60.0
 _PREFIX: Final = re.compile(r"test_[0-9a-f]{12}_")
@@ -139,10 +137,7 @@ def _renamed(value: Any, prefix: str) -> Any:
 @asynccontextmanager
 async def lagging_tables(endpoint: str) -> AsyncIterator[Replica]:
     """A replica for the one set of tables on which stores are opened meanwhile."""
-    async with (
-        spare_tables(endpoint) as prefix,
-        open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport,
-    ):
+    async with own_tables(endpoint) as (transport, prefix):
         replica = Replica(transport, prefix)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dynamo, "open_transport", replica.opened)

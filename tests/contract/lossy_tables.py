@@ -66,10 +66,17 @@ class Place:
 
 
 @asynccontextmanager
-async def a_place(endpoint: str) -> AsyncIterator[Place]:
-    """Tables that nobody else uses meanwhile."""
+async def own_tables(endpoint: str) -> AsyncIterator[tuple[Transport, str]]:
+    """A line to tables that nobody else uses meanwhile, and their prefix."""
     async with (
         spare_tables(endpoint) as prefix,
         open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport,
     ):
+        yield transport, prefix
+
+
+@asynccontextmanager
+async def a_place(endpoint: str) -> AsyncIterator[Place]:
+    """Tables that nobody else uses meanwhile."""
+    async with own_tables(endpoint) as (transport, prefix):
         yield Place(transport, prefix)

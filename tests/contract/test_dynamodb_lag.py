@@ -7,12 +7,13 @@ import pytest
 
 from tests.contract.builders import append, edited, message, redacted, row_of
 from tests.contract.fleets import KINDS, Fleet, a_fleet, shown
-from tests.contract.identity_builders import a_session
+from tests.contract.identity_builders import a_session, make_user
 from tests.contract.lagging_tables import Replica, lagging_tables
 from tests.support.clock import NOW
-from tests.support.users import ANN, BOB
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatHead, ChatState, ChatType, Move, Unread
 from tidings.model.entries import Entry, head_of
+from tidings.model.refusals import UserDeleted
 
 
 @pytest.fixture
@@ -46,13 +47,23 @@ def changed(change: str) -> Entry:
 
 @each_kind
 @each_change
-async def test_a_list_shows_nothing_from_before_a_change(
-    fleet: Fleet, replica: Replica, kind: ChatType, change: str, left: bytes | None
+@pytest.mark.parametrize("is_single", [False, True], ids=["list", "single"])
+async def test_no_row_shows_anything_from_before_a_change(
+    fleet: Fleet,
+    replica: Replica,
+    kind: ChatType,
+    change: str,
+    left: bytes | None,
+    is_single: bool,
 ) -> None:
     state = await fleet.chat(kind, message(BOB, "secret"))
     async with replica.held():
         await append(fleet.writer, state, changed(change))
-        assert shown(await fleet.listed(ANN)) == (2, left)
+        if is_single:
+            row = await row_of(fleet.writer, ANN, state.chat_id)
+        else:
+            row = await fleet.listed(ANN)
+        assert shown(row) == (2, left)
 
 
 @each_change
@@ -68,17 +79,6 @@ async def test_a_page_of_many_groups_shows_nothing_from_before_a_change(
         (row,) = await store.chats.listing(ANN, below=None, limit=1, now=NOW)
         assert shown(row) == (2, left)
         assert {"show_chats", "read_heads"} <= fleet.reads
-
-
-@each_kind
-@each_change
-async def test_a_single_chat_shows_nothing_from_before_a_change(
-    fleet: Fleet, replica: Replica, kind: ChatType, change: str, left: bytes | None
-) -> None:
-    state = await fleet.chat(kind, message(BOB, "secret"))
-    async with replica.held():
-        await append(fleet.writer, state, changed(change))
-        assert shown(await row_of(fleet.writer, ANN, state.chat_id)) == (2, left)
 
 
 # Counts are exact.
@@ -119,6 +119,19 @@ async def test_a_count_has_no_message_that_was_redacted(
         await append(fleet.writer, state, gone)
         await fleet.writer.deliveries.advance(state.chat_id, head_of(gone), None)
         assert await counts(fleet, state, read=2) == [Unread(1)] * 4
+
+
+# Who is deleted is refused.
+
+
+async def test_a_deleted_user_is_refused_at_once(fleet: Fleet, replica: Replica) -> None:
+    await make_user(fleet.writer, ANN)
+    await make_user(fleet.writer, BOB)
+    async with replica.held():
+        assert await fleet.writer.users.missing([ANN, BOB, CAT]) == [CAT]
+        await fleet.writer.personal_data.mark_deleted(BOB, NOW)
+        with pytest.raises(UserDeleted):
+            await fleet.writer.users.missing([ANN, BOB])
 
 
 # What is removed is counted once.
