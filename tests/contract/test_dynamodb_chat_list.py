@@ -45,7 +45,7 @@ async def fleet(dynamodb_endpoint: str) -> AsyncIterator[Fleet]:
 
 CHEAP = {
     "direct": {"list_chats", "list_roles"},
-    "group": {"list_chats", "list_roles", "read_heads"},
+    "group": {"list_chats", "list_roles", "show_chats"},
 }
 
 

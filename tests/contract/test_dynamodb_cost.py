@@ -88,7 +88,7 @@ BUDGETS: dict[str, Budget] = {
     "one message, by its id": (Units(0, 3.5), Units(0, 3.5)),
     "search in a chat of 60 messages": (Units(0, 10), Units(0, 10)),
     "chat list of 50 direct chats": (Units(0, 10), Units(0, 10)),
-    "chat list of 40 groups and 10 direct chats": (Units(0, 45), Units(0, 45)),
+    "chat list of 40 groups and 10 direct chats": (Units(0, 25), Units(0, 25)),
     "hello, 50 direct chats, nothing new": (Units(0, 10), Units(0, 36)),
     "hello, 40 groups and 10 direct chats, nothing new": (Units(0, 44), Units(0, 75)),
     "hello by heads, 50 direct chats, 100 missed": (Units(0, 10), Units(0, 36)),

@@ -344,7 +344,7 @@ def chat_list(direct: int, groups: int, content: int) -> Cost:
     return Cost(
         [
             rows,
-            *([_reads("read_heads", "chats", groups, _batches(groups))] if groups else ()),
+            *([_reads("show_chats", "chats", groups / 2, _batches(groups))] if groups else ()),
             _reads("list_roles", "chat_memberships", members),
             *([_reads("show_last", "messages", long, _batches(long))] if long else ()),
         ]

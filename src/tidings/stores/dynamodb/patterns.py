@@ -170,7 +170,7 @@ SHOW_CHATS: Final = Pattern(
     "show_chats",
     "BatchGetItem",
     ("chats",),
-    "a user's groups: which of many are on a page of the chat list, and who is in them",
+    "a user's groups with their heads, for the chat list",
 )
 LIST_USER_CHATS: Final = Pattern(
     "list_user_chats", "Query", ("delivery_state",), "a page of a user's chats", strong=True

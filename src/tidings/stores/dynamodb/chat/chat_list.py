@@ -5,9 +5,10 @@ One query reads the user's rows: a row per chat, with the receipt. The row of a 
 everything that a list shows of the chat; for a group, this is in the group's item. Head and last
 message there are copies (see `heads.py`). If a copy is missing or may be outdated, the log is read.
 
-Content that was edited or redacted is not shown after the answer to that. What a page shows of its
-chats therefore comes from strong reads, rows, items and messages alike. Of a user with very many
-groups, a relaxed read of the items finds out which of them are on the page.
+Content that was edited or redacted is not shown after the answer to that. Rows and messages
+therefore come from strong reads. The items of groups come from relaxed reads, which cost half, and
+those that this process has changed a moment ago from a strong read as well. A list by another
+process may show the old content as long as a replica of DynamoDB lags.
 
 The rows also decide which chats a user may see: a user has a row exactly as long as the membership
 lasts. The user may be removed from a chat while the page is built. At the end, the row is therefore
@@ -114,19 +115,12 @@ class DynamoChatList:
         first page.
         """
         rows = await self._rows(user)
-        groups = sum("peer" not in row for row in rows.values())
-        # A strong read costs as much as two relaxed ones. If at least half of the groups fit on the
-        # page, no group is read twice.
-        is_relaxed = groups > 2 * limit
-        items = await self._items(rows, SHOW_CHATS if is_relaxed else READ_HEADS)
+        items = await self._items(rows, SHOW_CHATS)
         heads, looked = await self._heads_of(items)
         order = sorted(((head.active_at, chat) for chat, head in heads.items()), reverse=True)
         chats = [chat for at, chat in order if below is None or (at, chat) < below][:limit]
-        if is_relaxed:
-            copied = [chat for chat in chats if self._heads.last_in(items[chat]) is not None]
-            items |= await self._items({chat: rows[chat] for chat in copied}, READ_HEADS)
-            heads_now, looked_now = await self._heads_of({chat: items[chat] for chat in copied})
-            heads, looked = heads | heads_now, looked | looked_now
+        if changed := {chat: rows[chat] for chat in chats if self._heads.may_lag(chat)}:
+            items |= await self._items(changed, READ_HEADS)
         listed = {chat: _Listed(items[chat], heads[chat], to_receipt(rows[chat])) for chat in chats}
         return await self._listed(user, listed, looked, now) if listed else []
 

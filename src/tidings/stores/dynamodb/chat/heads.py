@@ -24,6 +24,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from tidings.caches import LruCache
@@ -58,6 +59,9 @@ from tidings.tasks import Tasks
 
 WRITE_SECONDS_MIN: Final = 1.0
 KNOWN_HEADS_MAX: Final = 20_000
+LAG_SECONDS_MAX: Final = 10.0
+"""Time after which all replicas of a table are assumed to have a write."""
+TOUCHED_MAX: Final = 10_000
 
 SET_HEAD: Final = (
     "#sequence = :sequence, #number = :number, #last_message = :last_message,"
@@ -91,6 +95,8 @@ class Heads:
         self._writes = writes
         self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX, name="heads")
         self._pairs: LruCache[ChatId, ChatPair] = LruCache(KNOWN_HEADS_MAX)
+        self._touched: LruCache[ChatId, float] = LruCache(TOUCHED_MAX)
+        """When this process last removed the copy of each group."""
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()
         self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
@@ -323,11 +329,17 @@ class Heads:
         if pair is None:
             return
         if not pair.users:
+            self._touched.put(chat, monotonic())
             await self._touch(TOUCH_PREVIEW, {"chat_id": chat}, target)
         rows = [receipt_key(user, chat) for user in pair.users]
         await gather_bounded(
             partial(self._touch, TOUCH_DIRECT_PREVIEW, key, target) for key in rows
         )
+
+    def may_lag(self, chat: ChatId) -> bool:
+        """Return True if a relaxed read may still show a copy that this process has removed."""
+        touched_at = self._touched.peek(chat)
+        return touched_at is not None and monotonic() - touched_at < LAG_SECONDS_MAX
 
     async def _touch(self, pattern: Pattern, key: Item, target: int) -> None:
         condition = f"attribute_exists(#{next(iter(key))}) AND {_MAY_SHOW}"
