@@ -9,16 +9,31 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.visitors import Tab, Visitors
+from tests.browser.web_app import WebApp
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 
 _numbers = count()
+REFUSE_A_PAGE: Final = """
+window.refused = 0;
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (text) {
+  const isFirst = !window.refused && text.includes('"op":"fetch"');
+  if (isFirst) window.refused += 1;
+  return send.call(this, isFirst ? text.replace(/"chat":"[^"]*"/, '"chat":"nowhere"') : text);
+};
+const hurried = window.setInterval;
+window.setInterval = (work, ms) => hurried(work, ms === 60_000 ? 600_000 : ms);"""
+"""Lets the server refuse the first page of the first chat that is opened, and puts off what the
+client does every minute, because that loads the list of chats again."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -104,3 +119,40 @@ def restore(backup: Path, database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection, connection:
         epoch = (secrets.token_hex(8),)
         connection.execute("UPDATE deployment SET value = ? WHERE name = 'epoch'", epoch)
+
+
+async def refuse(page: Page, path: str) -> None:
+    """Let the server refuse some requests of a page, until this is undone."""
+
+    async def refused(route: Route) -> None:
+        await route.fulfill(status=400, body="{}", content_type="application/json")
+
+    await page.route(path, refused)
+
+
+async def test_what_could_not_be_loaded_is_loaded_later_on_the_same_connection(
+    visitors: Visitors, demo: ServerProcess
+) -> None:
+    profile = await visitors.profile()
+    await profile.add_init_script(REFUSE_A_PAGE)
+    page = await profile.new_page()
+    chats, inbox = "**/v1/chats?*", "**/v1/inboxes/news/notifications?limit=*"
+    for path in (chats, inbox):
+        await refuse(page, path)
+    app = WebApp(page)
+    await page.goto(demo.url)
+    await app.button("Alice").click()
+
+    await app.button("Notifications").click()
+    news = page.get_by_role("region", name="Notifications", exact=True)
+    await expect(news.get_by_text("Loading")).to_be_visible()
+    await page.unroute(inbox)
+    await expect(news.get_by_text("Welcome to Tidings")).to_be_visible()
+    await page.keyboard.press("Escape")
+
+    await page.unroute(chats)
+    await expect(app.chat("Bob")).to_be_visible()
+
+    await app.open("Bob")
+    await expect(app.messages).to_have_attribute("aria-busy", "false")
+    assert await page.evaluate("window.refused") == 1

@@ -22,6 +22,7 @@ export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 
 const DAY_SHOWN_MS = 1_200;
 const PAGES_MAX = 4;
+const AGAIN_S = 5;
 
 export class TidingsChat extends ChatActions {
   static observedAttributes = ["chat"];
@@ -30,8 +31,8 @@ export class TidingsChat extends ChatActions {
   /** The first unread row when the chat was opened, where the divider stays; null until found. */
   #dividesAt = /** @type {number | null} */ (null);
   #isFinding = false;
-  /** Whether the chat was opened before there was a connection. */
-  #isEarly = false;
+  /** Seconds for which something is being loaded. */
+  #waited = 0;
   #announced = "";
   #isLate = false;
   #dayTimer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
@@ -53,7 +54,6 @@ export class TidingsChat extends ChatActions {
     this.#dividesAt = null;
     this.messages.reset();
     const { view } = this;
-    this.#isEarly = this.tidings?.state.snapshot().connection !== "live";
     const { chat } = this;
     this.pins = view && listOf(this, { kind: "pins", chat });
     const ends = this.isConnected
@@ -96,6 +96,20 @@ export class TidingsChat extends ChatActions {
     if (isLate !== this.#isLate) this.update();
     this.#isLate = isLate;
     if (this.view?.snapshot().rows.some((row) => row.expiresAt && !row.gone)) this.view.changed();
+    this.#loadAgain(connection === "live");
+  }
+
+  /** Load again what the client could not load: it does not try for long. @param {boolean} isLive */
+  #loadAgain(isLive) {
+    const { view, tidings } = this;
+    const chat = view?.snapshot();
+    const isListed = tidings?.chats.snapshot().isLoaded;
+    const isShown = !chat || this.#why(chat) !== this.strings.loading;
+    this.#waited = !isLive || (isListed && isShown) ? 0 : this.#waited + 1;
+    if (this.#waited < AGAIN_S) return;
+    this.#waited = 0;
+    if (!isListed) tidings?.chats.reload().catch(() => {});
+    if (!isShown) view?.latest().catch(() => {});
   }
 
   /** Let screen readers say what arrives in the open chat. @param {any} event */
@@ -264,16 +278,8 @@ export class TidingsChat extends ChatActions {
 
   rendered() {
     this.messages.after();
-    this.#loadLate();
     this.#findUnread();
     this.#readIfSeen();
-  }
-
-  /** Load a chat that was opened before the client was started: the client gave up on it. */
-  #loadLate() {
-    if (!this.#isEarly || this.tidings?.state.snapshot().connection !== "live") return;
-    this.#isEarly = false;
-    if (!this.view?.snapshot().isLoaded) void this.view?.latest().catch(() => {});
   }
 
   /** Find the first unread message of a chat that was opened, and show it. */

@@ -16,6 +16,7 @@ export { SignedOut, Tidings, tokenFrom } from "../src/index.js";
 /** @typedef {import("./inbox_more.js").InboxMore} InboxMore */
 
 const REFRESH_MS = 300;
+const AGAIN_MS = 5_000;
 const WAKE_MS_MIN = 10_000;
 const WAKE_MS_MAX = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -76,8 +77,13 @@ export class TidingsInbox extends TidingsElement {
     hear(tidings);
     this.until(tidings.on((event) => event.type === "frame" && this.#happens(event.frame)));
     const minutely = setInterval(this.update, 60_000);
+    // The client does not try for long to load the inbox.
+    const again = setInterval(() => {
+      const isMissing = !view.snapshot().isLoaded;
+      if (isMissing && tidings.state.snapshot().connection === "live") view.watched();
+    }, AGAIN_MS);
     this.until(() => {
-      for (const timer of [minutely, this.#refreshing, this.#waking]) clearTimeout(timer);
+      for (const timer of [minutely, again, this.#refreshing, this.#waking]) clearTimeout(timer);
     });
   }
 

@@ -12,6 +12,8 @@ const LINKS_MAX = 500;
 const ASKED_MAX = 4;
 /** A link that has less time left is not given to anybody. */
 const LEFT_MS_MIN = 15_000;
+/** Time until a link that did not come is asked for again. */
+const AGAIN_MS = 5_000;
 
 export class Links {
   #tidings;
@@ -20,6 +22,8 @@ export class Links {
   #wanted = /** @type {Map<string, () => Promise<void>>} */ (new Map());
   #broken = /** @type {Set<string>} */ (new Set());
   #asked = /** @type {Set<string>} */ (new Set());
+  /** Those that did not come, until they are asked for again. */
+  #resting = /** @type {Set<string>} */ (new Set());
 
   /**
    * @param {import("../src/tidings.js").Tidings} tidings
@@ -41,13 +45,30 @@ export class Links {
     const key = keyOf(row, file, isThumbnail);
     const known = this.#known.get(key);
     if (known) return known.url;
-    if (this.#broken.has(key) || this.#asked.has(key)) return "";
+    if ([this.#broken, this.#asked, this.#resting].some((keys) => keys.has(key))) return "";
     this.#wanted.set(key, async () => {
-      await this.fresh(row, file, isThumbnail).catch(() => this.#broken.add(key));
+      await this.fresh(row, file, isThumbnail).catch((error) => {
+        if (error.status) this.#broken.add(key);
+        else this.#rest(key, row);
+      });
       this.#changed(row);
     });
     this.#ask();
     return "";
+  }
+
+  /**
+   * Wait, because the server could not be reached.
+   *
+   * @param {string} key
+   * @param {Row} row
+   */
+  #rest(key, row) {
+    this.#resting.add(key);
+    setTimeout(() => {
+      this.#resting.delete(key);
+      this.#changed(row);
+    }, AGAIN_MS);
   }
 
   /** Ask for the links that are shown, a few at a time. The one that was wanted last comes first. */

@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { afterEach, test } from "node:test";
 
 import { Links } from "../elements/links.js";
+import { Refused, Unavailable } from "../src/index.js";
 import { UploadStore } from "../src/upload_store.js";
 import { uploadRow, uploadsOf } from "../src/uploads.js";
 import { client, live, twoMessages } from "./clients.js";
@@ -267,4 +268,24 @@ test("what fails although its link is new is broken", async () => {
   assert.ok(made.isBroken(ROW, FILE, true));
   assert.equal(made.of(ROW, FILE, true), "");
   assert.ok(!made.isBroken(ROW, FILE));
+});
+
+test("a link that did not come is asked for again, and one that was refused is not", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const turn = () => new Promise(setImmediate);
+  const answers = [new Unavailable("busy"), new Refused("attachment.gone", "", 410)];
+  const { asked, made } = links(() => {
+    throw answers.shift();
+  });
+  made.of(ROW, FILE);
+  await turn();
+  assert.ok(!made.isBroken(ROW, FILE));
+  made.of(ROW, FILE);
+  assert.equal(asked.length, 1, "not at once");
+  context.mock.timers.tick(5_000);
+  made.of(ROW, FILE);
+  await turn();
+  assert.ok(made.isBroken(ROW, FILE));
+  made.of(ROW, FILE);
+  assert.equal(asked.length, 2);
 });
