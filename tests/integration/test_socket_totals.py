@@ -6,6 +6,7 @@ import pytest
 from tests.integration.engines import socket_engine as socket_engine
 from tests.integration.socket_town import friends, settled, told
 from tests.support.client_socket import Frame, Socket
+from tests.support.explaining import as_tenant
 from tests.support.inbox import Inbox
 from tests.support.people import Person, Town
 from tests.support.waiting import until
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.fixture(scope="module")
 def waits() -> str:
-    return "unread_totals"
+    return "unread_totals revocations erasures"
 
 
 async def live(person: Person, **hello: object) -> Socket:
@@ -97,6 +98,20 @@ async def test_a_device_that_follows_no_chat_gets_totals_too(town: Town) -> None
     await until_total(device, 0, 0)
     await ann.send(chat)
     await until_total(device, 1, 1)
+    await device.drop()
+
+
+@pytest.mark.parametrize("catch_up", ["all", "heads"])
+async def test_erased_messages_count_no_longer_on_a_device_without_erasures(
+    town: Town, catch_up: str
+) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    device = await live(bob, totals=True, catch_up=catch_up)
+    await ann.send(chat)
+    await until_total(device, 1, 1)
+    await as_tenant(town, "DELETE", f"users/{ann.user_id}/content")
+    await until_total(device, 0, 0)
+    assert told(device, "erased") == []
     await device.drop()
 
 

@@ -130,6 +130,10 @@ class FakeConnection:
         if self.progress.get(chat) is not None:
             self.send(frame)
 
+    def hint(self, frame: bytes) -> None:
+        if self.saw is not None:
+            self.saw(frame)
+
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         return self.stream.reconcile(heads)
 

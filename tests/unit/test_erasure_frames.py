@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -123,6 +124,29 @@ async def test_who_does_not_ask_is_told_nothing(teller: Teller) -> None:
     line = await teller.live()
     await teller.erase("acme:gil")
     await teller.watch.look()
+    assert line.of("erased") == []
+
+
+def watched(line: FakeConnection) -> list[Frame]:
+    """The erasures that the watcher of a device's frames will see."""
+    seen: list[Frame] = []
+
+    def saw(frame: bytes) -> None:
+        told = msgspec.json.decode(frame)
+        if told["op"] == "erased":
+            seen.append(told)
+
+    line.watch_frames(saw)
+    return seen
+
+
+async def test_totals_are_counted_again_on_devices_that_did_not_ask(teller: Teller) -> None:
+    line, without = await teller.live(ANN, totals=True), await teller.live(ANN)
+    stranger = await teller.live(EVE, totals=True)
+    seen = [watched(one) for one in (line, without, stranger)]
+    await teller.erase("acme:gil")
+    await teller.watch.look()
+    assert seen == [[erased("gil", n=1)], [], []]
     assert line.of("erased") == []
 
 

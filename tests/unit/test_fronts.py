@@ -120,7 +120,7 @@ class Owner:
         await loop.create_unix_connection(lambda: told.link, sock=streams[1])
         told.link.send(Held(pid, [HeldSocket(1 + number, None, None) for number in range(sockets)]))
         for number in range(sockets):
-            told.link.send(Opened(1 + number, CALLER, "phone", f"c{number}", None, False))
+            told.link.send(Opened(1 + number, CALLER, "phone", f"c{number}", None, False, False))
         await until(lambda: len(self.fronts.hub) == sockets)
         await self.fronts.complete()
         return told

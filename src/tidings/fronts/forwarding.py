@@ -115,7 +115,13 @@ class FrontConnection(Connection):
             return None
         assert told.device is not None, "a connection is open after its device was chosen"
         return Opened(
-            self.socket, told.caller, told.device, told.connection, told.client, told.is_away
+            self.socket,
+            told.caller,
+            told.device,
+            told.connection,
+            told.client,
+            told.is_away,
+            told.has_totals,
         )
 
     def take(self, message: SendToSocket | Answered) -> None:

@@ -21,6 +21,7 @@ from tidings.fronts.messages import (
     Deliver,
     Held,
     HeldSocket,
+    HintFrame,
     LinkQuestion,
     NoticeFrame,
     NotificationHanded,
@@ -271,6 +272,9 @@ class Front:
                 self._reconciler.request(is_thorough=True)
             case NotificationHanded(notification):
                 self._context.journal.handed_notification(notification)
+            case HintFrame(number, frame):
+                if (connection := self._connections.get(number)) is not None:
+                    connection.hint(frame)
             case _:
                 raise AssertionError(f"{message} comes first, or is taken by the link")
 

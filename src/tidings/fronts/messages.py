@@ -68,6 +68,7 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, tag=11):
     connection: str
     client: str | None
     is_away: bool
+    has_totals: bool
 
 
 class SocketClosed(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -203,6 +204,13 @@ class NotificationHanded(msgspec.Struct, frozen=True, array_like=True, tag=40):
     notification: str
 
 
+class HintFrame(msgspec.Struct, frozen=True, array_like=True, tag=41):
+    """A frame that changes the unread total of one connection, and that its client does not get."""
+
+    socket: int
+    frame: bytes
+
+
 OwnerMessage = (
     LinkQuestion
     | LinkAnswer
@@ -217,6 +225,7 @@ OwnerMessage = (
     | WentBlind
     | CompareHeads
     | NotificationHanded
+    | HintFrame
 )
 
 

@@ -14,6 +14,7 @@ from tidings.fronts.messages import (
     Answered,
     Blocked,
     CloseSocket,
+    HintFrame,
     NoticeFrame,
     Opened,
     Perform,
@@ -41,6 +42,7 @@ def mirrored_conversation(opened: Opened, now: int) -> Conversation:
     conversation.device, conversation.client = opened.device, opened.client
     conversation.connection = opened.connection
     conversation.is_away = opened.is_away
+    conversation.has_totals = opened.has_totals
     return conversation
 
 
@@ -111,6 +113,9 @@ class ConnectionMirror:
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
         self._link.send(NoticeFrame(self.socket, chat, frame))
+
+    def hint(self, frame: bytes) -> None:
+        self._link.send(HintFrame(self.socket, frame))
 
     def set_blocked(self, users: Collection[str]) -> None:
         self._link.send(Blocked(self.socket, list(users)))

@@ -43,6 +43,10 @@ class ClientConnection(Protocol):
         """Send a frame that has no sequence, if the connection follows the chat."""
         ...
 
+    def hint(self, frame: bytes) -> None:
+        """Show a frame to the watcher of the connection's frames; the client does not get it."""
+        ...
+
     def confirm(self, request: str, entry: Entry) -> None:
         """Send the answer to a request whose message was stored as this entry."""
         ...

@@ -71,7 +71,7 @@ class Connection(WSListener):
         takes 0.8 KB and most connections never need one."""
         self._saw: Callable[[bytes], None] | None = None
         """Called with each frame that is sent, and with those that are left out because the client
-        does not follow their chat; None for nearly all connections."""
+        did not ask for them or does not follow their chat; None for nearly all connections."""
         self._close_code = LOST
         """Code with which the socket was closed, or would have been closed if the client had read.
         It is `LOST` if neither side named a code."""
@@ -196,8 +196,13 @@ class Connection(WSListener):
         """Send a frame that has no sequence, if the connection follows the chat."""
         if self.progress.get(chat) is not None:
             self.send(frame)
-        elif self._saw is not None and chat in self.progress.unfollowed:
-            self._saw(frame)  # the total also includes chats of which only heads are sent
+        elif chat in self.progress.unfollowed:
+            self.hint(frame)  # the total also includes chats of which only heads are sent
+
+    def hint(self, frame: bytes) -> None:
+        """Show a frame to the watcher of the connection's frames; the client does not get it."""
+        if self._saw is not None:
+            self._saw(frame)
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """Compare the entries sent with the current heads; read missing entries from the log.

@@ -86,6 +86,8 @@ class Conversation:
         self.blocked: Collection[str] | None = None
         """Ids of the users whom the user blocks. Their entries are sent without content. None until
         the ids are read or a change of them is received."""
+        self.has_totals = False
+        """Whether the client gets the unread total of its user."""
         self.follows_erasures = False
         """Whether the device gets new erasures."""
         self.used_at = now
@@ -133,6 +135,7 @@ class Conversation:
         if self.state is State.GREETING and isinstance(frame, Hello):
             self.state, self.used_at = State.CHECKING, self._heard_at
             self.client, self.is_by_heads = frame.client, frame.catch_up == "heads"
+            self.has_totals = frame.totals
             return frame
         if self.state is State.GREETING or isinstance(frame, Hello):
             return CloseRequest(Close.NOT_AUTHENTICATED)

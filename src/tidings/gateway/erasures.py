@@ -110,7 +110,10 @@ class ErasureFrames:
             connection.send(frame)
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Send new erasures in the revocation feed to all devices that asked for erasures."""
+        """Send new erasures in the revocation feed to all devices that asked for erasures.
+
+        Unread totals of other devices change too, because erased messages are not unread.
+        """
         news: dict[str, list[Told]] = {}
         for place, one in enumerate(revocations, self._watch.position + 1):
             if one.kind == "author":
@@ -128,6 +131,8 @@ class ErasureFrames:
                 if connection.conversation.follows_erasures:
                     for frame in frames:
                         connection.send(frame)
+                elif connection.conversation.has_totals:
+                    connection.hint(frames[-1])
 
     async def _since(self, tenant: str, place: int, epoch: str | None) -> list[Told] | None:
         """Return a tenant's erasures after a position of the revocation feed.
