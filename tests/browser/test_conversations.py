@@ -3,7 +3,7 @@
 
 import re
 
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.browser.test_web_app import call
 from tests.browser.visitors import Visitors
@@ -54,6 +54,25 @@ async def test_changes_of_a_message_are_seen_by_the_other(
     await choose(carol, "See you at twelve", "Delete")
     await expect(bob.row("See you at twelve")).to_have_count(0)
     await expect(bob.message("This message was deleted")).to_be_visible()
+
+
+async def test_an_edit_that_fails_keeps_its_text(visitors: Visitors, demo: ServerProcess) -> None:
+    carol = await sign_in(visitors, demo.url, "Carol")
+    await carol.open("Lunch")
+    await carol.send("At the new place")
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=400, body="{}", content_type="application/json")
+
+    await expect(carol.row("At the new place").get_by_role("img", name=TICKS)).to_be_visible()
+    await carol.page.route("**/messages/*", refuse)
+    await choose(carol, "At the new place", "Edit")
+    await carol.box.fill("At the old place")
+    await carol.box.press("Enter")
+    await expect(carol.box).to_have_value("At the old place")
+    await carol.page.unroute("**/messages/*")
+    await carol.button("Save").click()
+    await expect(carol.row("At the old place").get_by_text("edited")).to_be_visible()
 
 
 async def test_a_draft_stays_with_its_chat(visitors: Visitors, demo: ServerProcess) -> None:

@@ -183,10 +183,7 @@ export class ChatActions extends ChatParts {
     const { view, editing } = this;
     const files = this.files.value?.chosen.length ? this.files.value : null;
     if (!view || !(text.trim() || files)) return;
-    if (editing) {
-      this.edit(null);
-      return void this.attempt(view.edit(editing.sequence, text));
-    }
+    if (editing) return void this.attempt(this.#change(view, editing, text));
     if (this.tell("send", { chat: this.chat, text })) {
       const options = this.optionsFor(text);
       if (files) void files.send(text.trim() && text, options);
@@ -194,6 +191,25 @@ export class ChatActions extends ChatParts {
     }
     this.sent();
     void this.jump();
+  }
+
+  /**
+   * Edit a message. If that fails, the text comes back, unless something else was begun meanwhile.
+   *
+   * @param {import("../src/chat_view.js").ChatView} view
+   * @param {Row} row
+   * @param {string} content
+   */
+  async #change(view, row, content) {
+    const { draft } = view.snapshot();
+    this.edit(null);
+    try {
+      await view.edit(row.sequence, content);
+    } catch (error) {
+      const isIdle = this.view === view && !this.editing && !this.answering;
+      if (isIdle && view.snapshot().draft === draft) this.edit({ ...row, content });
+      throw error;
+    }
   }
 
   /** Begin with the next message. */
