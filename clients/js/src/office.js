@@ -55,8 +55,8 @@ export class Office {
   /** @param {Reply} reply */
   #hello(reply) {
     const { isLive, user, epoch, device } = this.#conversation;
-    // Without an answer the tab says hello again, at the latest when this one is live.
-    if (!isLive) return;
+    // The tab says hello again, at the latest when this one is live, and does not take over.
+    if (!isLive) return reply({ op: "pong" });
     const welcome = /** @type {any} */ ({ op: "welcome", user, epoch, device });
     reply({ ...welcome, heartbeat_ms: HEARTBEAT_MS });
     reply({ op: "heads", chats: this.#conversation.heads() });

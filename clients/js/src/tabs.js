@@ -59,15 +59,16 @@ export class Tabs {
   /** The way to the server over the tab that leads. @type {Connect} */
   connect = (events) => {
     this.#line = events;
-    this.#heardAt = performance.now();
-    queueMicrotask(() => this.#line === events && events.opened());
+    const openedAt = (this.#heardAt = performance.now());
+    queueMicrotask(events.opened);
     return {
       say: (frame) => {
-        if (performance.now() - this.#heardAt > LEADER_SILENT_MS_MAX) this.#takeOver();
+        this.#listen();
         this.tell({ up: frame });
       },
       close: () => {
-        if (this.#line === events) this.#line = null;
+        // Nothing was heard, so the next line would begin to wait anew.
+        if (this.#heardAt === openedAt) this.#listen();
       },
     };
   };
@@ -128,7 +129,9 @@ export class Tabs {
     if (!steal && !this.#isOver) void this.#stand();
   }
 
-  #takeOver() {
+  /** Take over if the tab that leads does not answer. */
+  #listen() {
+    if (performance.now() - this.#heardAt <= LEADER_SILENT_MS_MAX) return;
     this.#heardAt = performance.now();
     if (!globalThis.document?.hidden) void this.#stand(true);
   }
@@ -144,6 +147,7 @@ export class Tabs {
   /** @param {Letter} letter */
   #take({ from, to, up, down, about, discarded }) {
     if (to && to !== this.#id) return;
+    if (!up) this.#heardAt = performance.now();
     if (about === "signed-out") this.#events.signedOut();
     else if (discarded) this.#events.discarded(discarded);
     else if (this.leads) {
@@ -152,10 +156,7 @@ export class Tabs {
     } else if (about === "leads") this.#line?.ended({ code: 1012, retry_after_ms: 0 });
     else if (about === "hidden") this.seen();
     else if (about === "may") void this.#stand(true);
-    else if (down) {
-      this.#heardAt = performance.now();
-      this.#line?.receive(down);
-    }
+    else if (down) this.#line?.receive(down);
   }
 
   /** Tell the other tabs something. @param {Omit<Letter, "from">} letter */

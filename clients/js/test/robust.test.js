@@ -175,6 +175,17 @@ test("the leader sends what a tab wrote that was closed before it could hand it 
   assert.equal(server.logs.get("c")?.length, 3);
 });
 
+test("a leader without a connection answers the tabs that wait for it", async (context) => {
+  const { server, leader, other } = await twoTabs();
+  server.isUp = false;
+  server.cut();
+  await until(() => leader.state.snapshot().connection !== "live");
+  const post = context.mock.method(BroadcastChannel.prototype, "postMessage");
+  await other.stop();
+  await other.start();
+  await until(() => post.mock.calls.some((call) => call.arguments[0]?.down?.op === "pong"));
+});
+
 test("what one tab discards no other tab sends", async (context) => {
   const { server, leader, other, storage } = await twoTabs();
   server.isUp = false;

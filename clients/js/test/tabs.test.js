@@ -96,3 +96,34 @@ test("a hidden tab that gets to lead says so, because another one may be visible
   first.close();
   await until(() => second.leads && letters.some((letter) => letter.about === "hidden"));
 });
+
+test("a tab takes over from a leader that never answers, but not from one that does", async (context) => {
+  let now = 0;
+  context.mock.method(performance, "now", () => now);
+  const { first, second, letters } = await twoTabs(context);
+  const steals = () => request.mock.calls.filter((call) => call.arguments[1].steal).length;
+  const request = context.mock.method(FakeLocks.prototype, "request");
+  /** @type {string[]} */
+  const heard = [];
+  const events = {
+    opened: () => {},
+    receive: (/** @type {any} */ frame) => heard.push(frame.op),
+    ended: () => {},
+  };
+
+  const answered = second.connect(events);
+  now += 1_000;
+  answered.say(/** @type {any} */ ({ op: "hello" }));
+  await until(() => letters.some((letter) => letter.up));
+  first.tell({ to: letters.find((letter) => letter.up)?.from, down: { op: "pong" } });
+  await until(() => heard.length);
+  now += 16_000;
+  answered.close();
+  assert.equal(steals(), 0);
+
+  const silent = second.connect(events);
+  now += 16_000;
+  silent.close();
+  assert.equal(steals(), 1);
+  await until(() => second.leads);
+});
