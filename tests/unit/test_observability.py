@@ -44,6 +44,7 @@ FIRING = ("faults/test_alerts_fire.py", "faults/test_fleet_alerts_fire.py")
 EXPLAINING = (
     "integration/test_explain.py",
     "integration/test_rest_escalation.py",
+    "integration/test_rest_explain_notification.py",
     "faults/test_explain_held_up.py",
 )
 PROCEDURES = ("rolling-restart.md", "upgrade.md", "move-master-key.md")
