@@ -92,7 +92,7 @@ test("a notification is news once, and never after its retraction", () => {
 test("a token is asked for once, kept until shortly before its end, and again when it is refused", async () => {
   let now = 0;
   let calls = 0;
-  const token = (/** @type {number} */ seconds) => `x.${btoa(JSON.stringify({ exp: seconds }))}.y`;
+  const token = (/** @type {number} */ exp) => `x.${btoa(JSON.stringify({ iat: 0, exp }))}.y`;
   const tokens = new Tokens(
     async () => ((calls += 1), token(1_000 + calls)),
     () => now,
