@@ -11,7 +11,7 @@ import pytest
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.users import ANN, BOB, CAT
 from tests.support.waiting import until
-from tidings.actions.chat import unread
+from tidings.actions.chat import coalesced_receipts, unread
 from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.actions.chat.message_receipts import ListMessageReceipts
 from tidings.model.chats import Move, OwnSends, Receipt, Unread
@@ -79,6 +79,22 @@ async def test_moves_are_written_although_who_settles_them_gives_up(opened: Depl
         [Move(BOB, chat, read=1)],
         [Move(BOB, chat, delivered=2)],
     ]
+    await receipts.close()
+
+
+async def test_a_read_does_not_wait_long_for_moves(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coalesced_receipts, "READ_WAIT_SECONDS", 0.0)
+    chat = await opened.group(ANN, BOB)
+    store: Any = SlowReceipts()
+    receipts = CoalescedReceipts(store, opened.core.bus)
+    receipts.note(Move(BOB, chat, read=1))
+    await receipts.settle_soon(BOB, chat)
+    await receipts.settle_soon(CAT)
+    store.goes_on.set()
+    assert await receipts.settle(BOB, chat)
+    assert [list(moves) for moves in store.asked] == [[Move(BOB, chat, read=1)]]
     await receipts.close()
 
 

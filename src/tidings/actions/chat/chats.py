@@ -292,7 +292,7 @@ class ListChats(msgspec.Struct, frozen=True):
         if own_message is not None:
             await self.chats.look(*own_message)
         below = self._below(user, cursor)
-        await self.waiting.settle(user)
+        await self.waiting.settle_soon(user)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
         page = rows[:limit]
         await self.vault.open([row.last for row in page if row.last], now)
@@ -359,7 +359,7 @@ class GetChat(msgspec.Struct, frozen=True):
 
     async def __call__(self, user: UserKey, chat: ChatId) -> ChatRow:
         now = self.clock.now()
-        await self.waiting.settle(user, chat)
+        await self.waiting.settle_soon(user, chat)
         row = await self.chats.row(user, chat, now)
         if row is None:
             raise ChatNotFound

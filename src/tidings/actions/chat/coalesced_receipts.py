@@ -3,6 +3,7 @@
 
 import asyncio
 import heapq
+from contextlib import suppress
 from typing import Final
 
 from tidings.model import limits
@@ -20,6 +21,9 @@ consecutive messages by the same user."""
 BEHIND_MAX: Final = 50_000
 RETRIED_MAX: Final = 50_000
 """Maximum number of moves that wait when a failed write adds its moves again."""
+
+READ_WAIT_SECONDS: Final = 1.0
+"""Maximum time for which a read waits until the moves of its user are written."""
 
 _Key = tuple[UserKey, ChatId]
 
@@ -248,6 +252,14 @@ class CoalescedReceipts:
                 self._written_at[user, one] = self._loop.time()
                 moves += taken
         return await asyncio.shield(self._start_write(moves)) if moves else True
+
+    async def settle_soon(self, user: UserKey, chat: ChatId | None = None) -> None:
+        """Settle before a read, but do not wait for long: while the store is busy with receipts of
+        other users, the read is answered without these moves."""
+        if user in self._unwritten:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(READ_WAIT_SECONDS):
+                    await self.settle(user, chat)
 
     def _taken(self, key: _Key) -> list[Move | OwnSends]:
         """Remove the waiting moves of one user in one chat, and return them in order."""

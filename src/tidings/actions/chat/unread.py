@@ -204,7 +204,7 @@ class CountTotal(msgspec.Struct, frozen=True):
 
     async def __call__(self, user: UserKey) -> UnreadTotal:
         """Return the total over all chats and inboxes, after what the user has just read."""
-        await self.waiting.settle(user)
+        await self.waiting.settle_soon(user)
         return await self.stored(user)
 
     async def stored(self, user: UserKey) -> UnreadTotal:
