@@ -45,6 +45,14 @@ def test_one_that_is_hardly_faster_is_left(tmp_path: Path, monkeypatch: pytest.M
     assert fastest().path == sys.executable
 
 
+def test_the_best_time_of_each_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment in which the machine is slow does not decide."""
+    times = iter([100.0, 60.0, 100.0])
+    monkeypatch.setattr("scripts.interpreters.python_ns", lambda: next(times))
+    install(tmp_path / "a", json.dumps({"path": "/other", "flags": "", "ns": 55.0}))
+    assert fastest().path == sys.executable
+
+
 @pytest.mark.parametrize("says", ["command not found", "[1]", '{"path": "/other"}'])
 def test_what_is_no_working_python_is_left(tmp_path: Path, says: str) -> None:
     install(tmp_path / "a", says)
