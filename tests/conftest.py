@@ -17,6 +17,7 @@ from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.log_lines import Undeclared, json_lines
 from tests.support.quick import keep_quick
 from tests.support.ready_credentials import give_credentials_at_once
+from tests.support.ready_libraries import load_libraries_once
 from tests.support.ready_schema import copy_schema_into_new_stores
 from tests.support.service_host import host_services, stop_services
 from tests.support.services import (
@@ -53,6 +54,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 copy_schema_into_new_stores()
 give_credentials_at_once()
+load_libraries_once()
 # A command that runs inside of a test must not lower the priority of all tests after it.
 os.nice = lambda _: 0
 if find_spec("sniffio") is None:

@@ -33,8 +33,11 @@ def socket_engine(request: pytest.FixtureRequest) -> str:
     ],
 )
 def long_engine(request: pytest.FixtureRequest) -> str:
-    """The same for suites that fill long logs, or ask for everything about rules that no engine
-    knows: this takes DynamoDB Local long."""
+    """SQLite, and in the long run every engine.
+
+    For suites that fill long logs, and for those of REST, whose rules are above the stores: the
+    contract suites, the models and the measured costs ask every engine in every run.
+    """
     return str(request.param)
 
 

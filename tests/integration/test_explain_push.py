@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.socket_town import friends
 from tests.integration.test_push_server import hook as hook
 from tests.integration.test_push_server import set_webhook

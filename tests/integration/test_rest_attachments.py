@@ -17,7 +17,7 @@ from tests.integration.attachments import (
     upload,
 )
 from tests.integration.attachments import talk as talk
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
 from tests.integration.test_rest_deleting import run_until
 from tidings.model.attachments import ERASED_FILES_MS

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from starlette.requests import Request
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import open_newsroom, to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, address, open_rest, problem
 from tidings.actions.identity.audit import Intent

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.model.ids import rfc3339, user_key
 from tidings.model.limits import DAY_MS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import TENANT, Actor, Rest
 from tests.support.waiting import until
 from tidings.model.blocks import Block, BlockList

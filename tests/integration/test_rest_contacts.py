@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.login_world import holder, log_in
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest

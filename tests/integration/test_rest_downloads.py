@@ -5,7 +5,7 @@ import pytest
 
 from tests.integration.attachments import PNG, Talk, blobs_of, of, sent, some_bytes, upload
 from tests.integration.attachments import talk as talk
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Rest, problem
 from tests.support.turns import counted_turns
 from tidings.actions.attachments.downloading import CHECKED_MS, FRAMES_AT_ONCE, FilePlace

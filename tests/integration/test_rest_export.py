@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.integration.attachments import upload
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tidings.actions.jobs.person_export import ExportPerson
 from tidings.assembly.system import back_off

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import (
     open_newsroom,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import NOWHERE, Actor, Rest
 from tidings.model import limits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import force_setattr
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.login_world import ask_for_code, from_address, login_tenant, try_code, wish
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest, address
 from tests.support.canary import canary
 from tidings.api.app import OPERATIONS

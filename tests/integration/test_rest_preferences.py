@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import Newsroom, Reader, open_newsroom
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Json, Rest

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Json, Rest
 from tidings.model import limits
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.attachments import blobs_of, of, sent, sweep, upload
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.actions.chat import reporting
 from tidings.actions.chat.message_changes import find_message

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.attachments import blobs_of, of, start, sweep, upload
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tests.integration.test_rest_scheduled import Talk, body, schedule
 from tests.integration.test_rest_scheduled import talk as talk

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.attachments import sent, upload
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Json, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

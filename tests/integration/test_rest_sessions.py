@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.login_world import (
     holder,
     log_in,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import open_newsroom, to_users
 from tests.integration.rest_world import Actor, Json, Rest, problem

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

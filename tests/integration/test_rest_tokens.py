@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.login_world import holder, log_in
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest

@@ -4,7 +4,7 @@
 import pytest
 import pytest_asyncio
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.inbox_world import to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tests.support.waiting import until

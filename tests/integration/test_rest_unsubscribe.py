@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.escalation_world import Escalation
 from tests.integration.escalation_world import mail as mail
 from tests.integration.escalation_world import news as news

@@ -21,7 +21,7 @@ from tests.integration.attachments import (
     upload,
 )
 from tests.integration.attachments import talk as talk
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Json, Rest, problem
 from tidings.model import attachments
 from tidings.model.attachments import LATE_BYTES_MS, UPLOAD_MS

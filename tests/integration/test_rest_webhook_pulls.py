@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Rest
 from tests.integration.webhook_town import rest as rest
 from tests.support.waiting import until

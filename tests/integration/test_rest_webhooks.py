@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Rest
 from tests.integration.webhook_town import Town, a_town
 from tests.integration.webhook_town import receiver as receiver

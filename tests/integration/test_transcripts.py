@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.socket_town import closed_with
 from tests.support.client_socket import Socket
 from tests.support.people import Town
