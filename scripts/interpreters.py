@@ -24,7 +24,7 @@ from scripts.yardstick import python_ns
 GAIN_MIN: Final = 0.15
 """Share of the CPU time that another interpreter has to save, so that it is used."""
 
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 """How often each interpreter is measured."""
 
 _FOLDERS: Final = ("/usr/bin", "/usr/local/bin", "/opt/python/bin")

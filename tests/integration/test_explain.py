@@ -14,7 +14,7 @@ from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import friends, people, post, refusal
 from tests.support.canary import canary
 from tests.support.client_socket import Frame, Socket
-from tests.support.explaining import as_tenant, ask, explain, explain_notice, steps
+from tests.support.explaining import as_tenant, ask, explain, explain_notice, has_left, steps
 from tests.support.people import Json, Person, Town
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
@@ -242,6 +242,7 @@ async def test_a_notification_is_followed_until_it_is_read(town: Town) -> None:
         found = await explain_notice(town, ann, second, "unread")
         assert "handed_to_gateway" in steps(found)
         assert found["since"] == at_of(found, "copied")
+    await has_left(town, ann)  # otherwise she was there when the next one came
     third = await a_notification(town, "news", listed)
     await explain_notice(town, ann, third, "offline")
     await ann.call("PUT", "/v1/inboxes/news/read", {"ids": [third]})

@@ -47,6 +47,15 @@ async def _ask_until(town: Town, user: Person, code: str, **about: str) -> Json:
     return found[-1]
 
 
+async def has_left(town: Town, user: Person) -> None:
+    """Wait until no connection of the user is open on the server."""
+
+    async def found() -> object:
+        return (await as_tenant(town, "GET", f"users/{user.user_id}/connections"))["data"]
+
+    await until(found, equals=[])
+
+
 def steps(explained: Json) -> list[str]:
     """Return the names of all steps of the timeline, in order."""
     return [moment["what"] for moment in explained["timeline"]]
