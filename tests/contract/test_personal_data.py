@@ -181,13 +181,18 @@ async def test_a_restored_store_lacks_what_the_ledger_has(tmp_path: Path) -> Non
     async with engine.open() as store:
         await store.ledger.append(LedgerEntry("user", ANN, LATER + 1))
         await store.ledger.append(LedgerEntry("content", BOB, LATER))
+        await store.ledger.append(LedgerEntry("chat", "c1", LATER + 2, by=ANN))
     for path in (tmp_path / "data").glob("tidings.db*"):
         path.unlink()
     for path in (tmp_path / "backup").glob("tidings.db*"):
         shutil.copy(path, tmp_path / "data")
     with (tmp_path / "data" / LEDGER).open("ab") as file:
         file.write(b'\n{"kind":"user","subj')  # a crash cut it off
-    missing = [LedgerEntry("content", BOB, LATER), LedgerEntry("user", ANN, LATER + 1)]
+    missing = [
+        LedgerEntry("content", BOB, LATER),
+        LedgerEntry("user", ANN, LATER + 1),
+        LedgerEntry("chat", "c1", LATER + 2, by=ANN),
+    ]
     async with engine.open() as store:
         assert await store.ledger.unknown() == missing
         await store.ledger.note(missing[0])

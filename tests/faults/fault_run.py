@@ -95,7 +95,7 @@ async def _random_moment(workload: Workload, chance: random.Random, *, is_early:
 
 
 async def _acknowledged(workload: Workload, number: int) -> None:
-    await until(lambda: len(workload.acknowledged) >= number)
+    await until(lambda: len(set(workload.acknowledged)) >= number)
 
 
 async def _spoil_start(server: ServerProcess, chance: random.Random, crash: Act) -> None:

@@ -16,7 +16,7 @@ from tidings.actions.jobs import tenant_deletion, user_deletion
 from tidings.actions.jobs.receipts import ErasureReceipts
 from tidings.actions.jobs.user_deletion import ChatPart, ContentPart, InboxPart, UserDeletion
 from tidings.actions.webhooks.raising import RaiseUserDeleted
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey, tenant_itself, user_key
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
@@ -78,6 +78,32 @@ async def test_every_kind_of_erasure_is_carried_out_again(rest: Rest) -> None:
     assert await replay() == 1
     done = await finished(rest, "again", "delete-tenant-again")
     assert done["counts"] == {"users": 1}  # nothing else was left, not even a key
+
+
+async def test_whoever_deleted_a_chat_gets_its_job_after_a_replay(rest: Rest) -> None:
+    """A process that dies after the record in the ledger leaves the deletion to the next start."""
+    owner, member = await rest.users("owner", "member")
+    for actor, by in (
+        (owner, user_key(TENANT, "owner")),
+        (await rest.tenant(), tenant_itself(TENANT)),
+    ):
+        chat = await owner.group("member")
+        ledger = GivenLedger(LedgerEntry("chat", chat, 1, by))
+        assert await replace(rest.core.tenant_work.replay, ledger=ledger)() == 1
+        job = await actor.ok("DELETE", f"/v1/chats/{chat}")
+        assert job["job"] == f"delete-chat-{chat}"
+        assert await member.refused("DELETE", f"/v1/chats/{chat}") == (404, "chat.not_found")
+
+
+async def test_a_deletion_is_recorded_with_whoever_asked_for_it(rest: Rest) -> None:
+    owner, _ = await rest.users("owner", "member")
+    chat = await owner.group("member")
+    ledger = GivenLedger()
+    erasures = replace(rest.core.verbs.delete.erasures, ledger=ledger)
+    delete = replace(rest.core.verbs.delete, erasures=erasures)
+    await delete.as_owner(user_key(TENANT, "owner"), ChatId(chat))
+    (recorded,) = ledger.entries
+    assert (recorded.subject, recorded.by) == (chat, user_key(TENANT, "owner"))
 
 
 MESSAGE = {"client_message_id": "late", "content": "late"}

@@ -123,7 +123,11 @@ class ForkServer:
         assert read, "the fork server has ended"
         *lines, self._unread = (self._unread + read).split(b"\n")
         said: list[dict[str, int]] = [json.loads(line) for line in lines]
-        self._codes |= {one["ended"]: one["code"] for one in said if "ended" in one}
+        for one in said:
+            if "started" in one:
+                self._codes.pop(one["started"], None)  # of an earlier process with this number
+            else:
+                self._codes[one["ended"]] = one["code"]
         return said
 
 

@@ -38,6 +38,7 @@ from tidings.config import Config, DynamoDb
 from tidings.model import limits
 from tidings.model.attachments import ERASED_FILES_MS
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.tenant_jobs import JobSteps
 
 
@@ -137,31 +138,37 @@ def _tenant_deletion(
 
 
 def _replay(base: Foundation, chats: ChatVerbs, verbs: JobVerbs) -> ReplayErasures:
-    async def erase(author: str) -> None:
+    async def erase(author: UserKey) -> None:
         due = base.clock.now() + ERASED_FILES_MS
-        await base.store.uploads.visit_all(UserKey(author), due)
-        await base.vault.erase(UserKey(author))
+        await base.store.uploads.visit_all(author, due)
+        await base.vault.erase(author)
 
     content = ContentPart(base.store.data_keys, base.vault, base.clock)
 
-    async def delete_user(user: str) -> None:
-        await verbs.delete_user.again(UserKey(user), content)
-        await erase(user)
+    async def delete_content(erasure: LedgerEntry) -> None:
+        await erase(UserKey(erasure.subject))
 
-    async def delete_chat(chat: str) -> None:
-        await chats.delete.again(ChatId(chat))
+    async def delete_user(erasure: LedgerEntry) -> None:
+        await verbs.delete_user.again(UserKey(erasure.subject), content)
+        await erase(UserKey(erasure.subject))
 
-    async def delete_inbox(name: str) -> None:
-        await verbs.delete_inbox.begin(*name.split("/", 1))
+    async def delete_chat(erasure: LedgerEntry) -> None:
+        await chats.delete.again(ChatId(erasure.subject), UserKey(erasure.by))
+
+    async def delete_inbox(erasure: LedgerEntry) -> None:
+        await verbs.delete_inbox.begin(*erasure.subject.split("/", 1))
+
+    async def delete_tenant(erasure: LedgerEntry) -> None:
+        await verbs.delete_tenant.begin(erasure.subject)
 
     return ReplayErasures(
         base.store.ledger,
         {
             "user": delete_user,
-            "content": erase,
+            "content": delete_content,
             "chat": delete_chat,
             "inbox": delete_inbox,
-            "tenant": verbs.delete_tenant.begin,
+            "tenant": delete_tenant,
         },
     )
 

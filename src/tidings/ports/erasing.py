@@ -16,13 +16,16 @@ from tidings.ports.people import Tenant, User
 ErasureKind = Literal["user", "content", "chat", "inbox", "tenant"]
 
 
-class LedgerEntry(msgspec.Struct, frozen=True):
+class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """An erasure, which no backup may undo."""
 
     kind: ErasureKind
     subject: str
     """Key of the user, id of the chat or of the tenant, or `tenant/inbox`."""
     at: int
+    by: str = ""
+    """Key of the user, or of the tenant itself, who deleted the chat; empty for other kinds, and in
+    entries of earlier versions. Whoever deleted a chat may ask for the progress of its job."""
 
 
 class Ledger(Protocol):

@@ -101,7 +101,7 @@ class DeleteChat(msgspec.Struct, frozen=True):
             DirectChatFixed: The chat is direct, and only the tenant can delete it.
         """
         return await self._delete(
-            chat, lambda state, _: _end(state, user), lambda job: job.deleted_by == user
+            chat, user, lambda state, _: _end(state, user), lambda job: job.deleted_by == user
         )
 
     async def as_tenant(self, caller: Caller, tenant: str, chat: ChatId) -> Deletion:
@@ -112,7 +112,10 @@ class DeleteChat(msgspec.Struct, frozen=True):
         """
         require_tenant(caller, tenant)
         return await self._delete(
-            chat, lambda state, _: _end_as(state, tenant), lambda job: job.tenant == tenant
+            chat,
+            tenant_itself(tenant),
+            lambda state, _: _end_as(state, tenant),
+            lambda job: job.tenant == tenant,
         )
 
     async def begin(self, tenant: str, chat: ChatId) -> None:
@@ -120,13 +123,21 @@ class DeleteChat(msgspec.Struct, frozen=True):
         with suppress(ChatNotFound):
             await change(self.appender, chat, lambda state, _: _end_as(state, tenant))
 
-    async def again(self, chat: ChatId) -> None:
-        """Delete a chat again, because a restored backup has brought it back."""
+    async def again(self, chat: ChatId, by: UserKey) -> None:
+        """Delete a chat again, because a restored backup has brought it back, or because the
+        process died between recording the deletion and carrying it out.
+
+        Nothing is checked, because it was before. `by` may be empty: then the tenant deletes it.
+        """
+
+        def decide(state: ChatState, _: int) -> list[Entry]:
+            return [_ended(state, by or tenant_itself(state.tenant))]
+
         with suppress(ChatNotFound):
-            await change(self.appender, chat, lambda state, _: _end_as(state, state.tenant))
+            await change(self.appender, chat, decide)
 
     async def _delete(
-        self, chat: ChatId, decide: Decide, is_theirs: Callable[[Deletion], bool]
+        self, chat: ChatId, by: UserKey, decide: Decide, is_theirs: Callable[[Deletion], bool]
     ) -> Deletion:
         def check(state: ChatState, now: int) -> list[Entry]:
             decide(state, now)
@@ -135,7 +146,7 @@ class DeleteChat(msgspec.Struct, frozen=True):
         try:
             # Check first, so that the ledger records only deletions that the caller may make.
             await change(self.appender, chat, check)
-            await self.erasures.record("chat", chat)
+            await self.erasures.record("chat", chat, by)
             await change(self.appender, chat, decide)
         except ChatNotFound:
             job = await self.deletions.get(chat)
@@ -152,10 +163,14 @@ def _end(state: ChatState, user: UserKey) -> list[Entry]:
     check_group(state)
     if not roles.may_delete(own.role):
         raise Forbidden("only an owner may delete a group")
-    return [Entry(chat_id=state.chat_id, kind="deleted", sender=user)]
+    return [_ended(state, user)]
 
 
 def _end_as(state: ChatState, tenant: str) -> list[Entry]:
     if state.tenant != tenant:
         raise ChatNotFound
-    return [Entry(chat_id=state.chat_id, kind="deleted", sender=tenant_itself(tenant))]
+    return [_ended(state, tenant_itself(tenant))]
+
+
+def _ended(state: ChatState, by: UserKey) -> Entry:
+    return Entry(chat_id=state.chat_id, kind="deleted", sender=by)

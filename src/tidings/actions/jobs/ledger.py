@@ -11,8 +11,8 @@ from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.jobs")
 
-Redo = Callable[[str], Awaitable[object]]
-"""Function that carries out the erasure of a subject again."""
+Redo = Callable[[LedgerEntry], Awaitable[object]]
+"""Function that carries out an erasure again."""
 
 
 class Erasures(msgspec.Struct, frozen=True):
@@ -21,12 +21,13 @@ class Erasures(msgspec.Struct, frozen=True):
     ledger: Ledger
     clock: Clock
 
-    async def record(self, kind: ErasureKind, subject: str) -> None:
+    async def record(self, kind: ErasureKind, subject: str, by: str = "") -> None:
         """Record an erasure that is about to be carried out; durable when it returns.
 
-        If the process dies before the erasure, the request was not answered and must be repeated.
+        If the process dies before the erasure, the request was not answered and must be repeated,
+        unless the store did not learn of the record either: then the next start erases.
         """
-        await self.ledger.append(LedgerEntry(kind, subject, self.clock.now()))
+        await self.ledger.append(LedgerEntry(kind, subject, self.clock.now(), by))
 
 
 class ReplayErasures(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class ReplayErasures(msgspec.Struct, frozen=True):
         """
         erasures = await self.ledger.unknown()
         for erasure in erasures:
-            await self.redo[erasure.kind](erasure.subject)
+            await self.redo[erasure.kind](erasure)
             await self.ledger.note(erasure)
         if erasures:
             extra = {"action": "erasures_replayed", "erasures": len(erasures)}

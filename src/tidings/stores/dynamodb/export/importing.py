@@ -176,7 +176,7 @@ class DynamoTarget:
         elif isinstance(fact, ScheduledFact) and (message := converted(Scheduled, fact)).is_open:
             yield partial(DynamoScheduled(self._dynamo).count, message)
         elif isinstance(fact, ErasureFact):
-            yield partial(record, self._dynamo, converted(LedgerEntry, fact))
+            yield partial(record, self._dynamo, converted(LedgerEntry, fact, by=""))
         for pattern, item in _items(fact):
             yield partial(self._dynamo.put, pattern, item)
 

@@ -213,7 +213,7 @@ def tenants_item(fact: OneItem) -> Item:
         case SigningKeyFact():
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
         case ErasureFact():
-            return known_item(converted(LedgerEntry, fact))
+            return known_item(converted(LedgerEntry, fact, by=""))
         case WebhookFact():
             return webhook_item(converted(WebhookEndpoint, fact))
         case TenantJobFact():

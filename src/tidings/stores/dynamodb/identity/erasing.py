@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.erasing import Ledger, LedgerEntry, PersonalData, TenantData
@@ -87,12 +89,13 @@ class DynamoLedger:
 
 async def record(dynamo: Dynamo, erasure: LedgerEntry) -> None:
     """Write an erasure to the ledger."""
+    fields = msgspec.to_builtins(erasure)
     # This is an update, because no process has the right to put items into this table.
     await dynamo.update(
         patterns.RECORD_ERASURE,
         {"author": IN_LEDGER + _name(erasure)},
-        "SET #kind = :kind, #subject = :subject, #at = :at",
-        values={":kind": erasure.kind, ":subject": erasure.subject, ":at": erasure.at},
+        "SET " + ", ".join(f"#{name} = :{name}" for name in fields),
+        values={f":{name}": value for name, value in fields.items()},
     )
 
 
@@ -103,7 +106,7 @@ def known_item(erasure: LedgerEntry) -> Item:
 
 def to_erasure(item: Item) -> LedgerEntry:
     """Convert an item of the ledger to an erasure."""
-    return LedgerEntry(item["kind"], item["subject"], item["at"])
+    return LedgerEntry(item["kind"], item["subject"], item["at"], item.get("by", ""))
 
 
 def _name(erasure: LedgerEntry) -> str:

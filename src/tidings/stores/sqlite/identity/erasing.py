@@ -70,7 +70,7 @@ class SqliteLedger:
 
     async def note(self, erasure: LedgerEntry) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(NOTE_ERASURE, msgspec.structs.astuple(erasure))
+            db.execute(NOTE_ERASURE, (erasure.kind, erasure.subject, erasure.at))
 
         await self._writer.write(write)
 
