@@ -13,8 +13,10 @@ from tests.contract.test_secrets import a_key
 from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB, some_users
 from tidings.assembly.system import SystemChance
+from tidings.ports.erasing import LedgerEntry
 from tidings.ports.people import SigningKey
 from tidings.stores.dynamodb.formats import Formats
+from tidings.stores.dynamodb.identity.erasing import DynamoLedger, record
 from tidings.stores.dynamodb.identity.secrets import (
     DynamoDataKeys,
     DynamoDeployment,
@@ -29,6 +31,13 @@ from tidings.stores.dynamodb.identity.users import DynamoUsers
 async def place(dynamodb_endpoint: str) -> AsyncIterator[Place]:
     async with a_place(dynamodb_endpoint) as place:
         yield place
+
+
+async def test_the_ledger_keeps_who_deleted_a_chat(place: Place) -> None:
+    erasures = [LedgerEntry("user", ANN, NOW), LedgerEntry("chat", "c1", NOW + 1, by=BOB)]
+    for erasure in erasures:
+        await record(place.dynamo, erasure)
+    assert await DynamoLedger(place.dynamo).unknown() == erasures
 
 
 # Lost answers.

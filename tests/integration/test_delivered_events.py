@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.engines import long_engine as long_engine
+from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import Newsroom, open_newsroom, to_everyone, to_users
 from tests.integration.rest_world import Rest
 from tests.integration.webhook_town import a_town

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.integration.cores import Writing
-from tests.integration.engines import long_engine as long_engine
+from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.actions.chat.appender import Appender
 from tidings.assembly.system import back_off

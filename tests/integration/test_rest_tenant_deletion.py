@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.integration.engines import long_engine as long_engine
+from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Json, Rest
 from tests.integration.test_rest_deleting import finish
 from tests.integration.test_rest_user_deletion import a_runner

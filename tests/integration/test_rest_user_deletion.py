@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.contract.identity_builders import a_code, a_session
-from tests.integration.engines import long_engine as long_engine
+from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.assembly.system import back_off
 from tidings.delivery.rounds import TenantJobRunner

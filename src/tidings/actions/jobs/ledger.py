@@ -25,7 +25,7 @@ class Erasures(msgspec.Struct, frozen=True):
         """Record an erasure that is about to be carried out; durable when it returns.
 
         If the process dies before the erasure, the request was not answered and must be repeated,
-        unless the store did not learn of the record either: then the next start erases.
+        unless the store did not learn of the record either: then the next replay erases.
         """
         await self.ledger.append(LedgerEntry(kind, subject, self.clock.now(), by))
 
