@@ -9,7 +9,10 @@ import pytest
 from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
 from tests.contract.moving_ground import Place
 from tests.contract.moving_places import Places
+from tests.support.patient_requests import patient_requests
 from tests.support.spare_tables import spare_tables
+
+__all__ = ["patient_requests"]
 
 pytest.register_assert_rewrite("tests.contract.cost_checks")
 

@@ -3,20 +3,20 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from inspect import unwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.engine import Settings, on_tables
+from tests.support.patient_requests import patient_requests
 from tests.support.spare_tables import spare_tables
-from tidings.aws import transport
 from tidings.model.limits import DAY_MS
-from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.inbox import due
 
 if TYPE_CHECKING:
     from tests.model.product import Engine
+
+__all__ = ["patient_requests"]
 
 pytest.register_assert_rewrite(
     "tests.model.file_rules",
@@ -33,19 +33,6 @@ pytest.register_assert_rewrite(
     "tests.model.search_rules",
     "tests.model.time_rules",
 )
-
-REQUEST_SECONDS_MAX: Final = 3_600.0
-
-
-@pytest.fixture(autouse=True)
-def patient_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests to the store are not given up, on a busy machine or when a run skips a minute.
-
-    What is given up fails in one run of an example and not in the next one.
-    """
-    monkeypatch.setattr(retrying, "DEADLINE_SECONDS", REQUEST_SECONDS_MAX)
-    defaults = unwrap(transport.open_transport).__kwdefaults__
-    monkeypatch.setitem(defaults, "answer_seconds_max", REQUEST_SECONDS_MAX)
 
 
 @pytest.fixture(autouse=True)
