@@ -5,12 +5,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from tests.support.users import ANN
+from tests.support.canary import canary
+from tests.support.users import ANN, BOB
 from tests.support.waiting import WAIT_SECONDS, until
 from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import GatewayBench, a_gateway
@@ -33,8 +34,10 @@ from tidings.fronts.messages import (
     Opened,
     OwnerMessage,
     Perform,
+    Saw,
     SendToSocket,
     SocketClosed,
+    WentBlind,
 )
 from tidings.fronts.owner import Fronts
 from tidings.fronts.peers import SILENT_SECONDS_MAX
@@ -44,10 +47,13 @@ from tidings.gateway.context import Admission
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.registration import HeadReconciler
 from tidings.model import limits
+from tidings.model.ids import ChatId
 from tidings.ports.store import current_requester
 from tidings.wire.codes import Close
+from tidings.wire.frames import SendFrame, TypingFrame
 
 _decode = msgspec.msgpack.Decoder(OwnerMessage).decode
+T = TypeVar("T")
 Pair = Callable[..., tuple[socket.socket, socket.socket]]
 CALLER = UserCaller(ANN, None, 2**60)
 
@@ -95,6 +101,14 @@ class Told:
 
         return await until(found)
 
+    async def is_heard(self) -> None:
+        """Wait until the owner has handled everything that was sent so far."""
+        await self.link.ask(questions.HEADS, [])
+
+    def got(self, kind: type[T]) -> list[T]:
+        """The messages of this kind, the oldest first."""
+        return [one for one in self.messages if isinstance(one, kind)]
+
 
 class Owner:
     """The fronts of an owner, for which a token is valid until it is revoked."""
@@ -103,12 +117,16 @@ class Owner:
         self._pair = pair
         self.fronts = Fronts("e1", 1)
         self.is_valid = True
+        self.may_check = asyncio.Event()
+        """Set if tokens can be checked."""
+        self.may_check.set()
         self.fronts.count_with(ConnectionLimits(1_000))
         context = bench.context
         answers = OwnerAnswers(context, bench.core.store.chats, self.fronts)
         self.fronts.serve(context, Admission(lambda most: most), answers.of, self._is_valid)
 
     async def _is_valid(self, _caller: UserCaller) -> bool:
+        await self.may_check.wait()
         return self.is_valid
 
     async def linked(self, pid: int, sockets: int = 0) -> Told:
@@ -118,7 +136,8 @@ class Owner:
         loop = asyncio.get_running_loop()
         await self.fronts.add("front-1", streams[0], channels[0])
         await loop.create_unix_connection(lambda: told.link, sock=streams[1])
-        told.link.send(Held(pid, [HeldSocket(1 + number, None, None) for number in range(sockets)]))
+        held = [HeldSocket(1 + number, None, None) for number in range(sockets)]
+        told.link.send(Held(pid, held, sockets))
         for number in range(sockets):
             told.link.send(Opened(1 + number, CALLER, "phone", f"c{number}", None, False, False))
         await until(lambda: len(self.fronts.hub) == sockets)
@@ -158,9 +177,96 @@ async def test_a_connection_that_ends_while_it_waits_for_a_place_gets_none(
     told.link.send(LinkAnswer(asked.number, msgspec.Raw(msgspec.msgpack.encode([]))))
     assert not await place
     assert len(owner.fronts.hub.of(ANN)) == last - 2, "those that have a place, without the first"
-    closed = [one for one in told.messages if isinstance(one, CloseSocket)]
+    closed = told.got(CloseSocket)
     expected = [CloseSocket(last, Close.NOT_AUTHENTICATED, None)] if reason == "revoked" else []
     assert closed == expected
+
+
+async def posted(bench: GatewayBench, told: Told) -> ChatId:
+    """Post a message on the only connection of a front; return its chat."""
+    chat = await bench.group(ANN, BOB)
+    told.link.send(Perform(1, True, SendFrame("r1", chat, "m1", canary("m1"))))
+    told.link.send(Perform(1, True, TypingFrame(chat)))
+    await told.is_heard()
+    return chat
+
+
+async def test_a_banned_user_writes_nothing_through_an_owner_that_has_just_started(
+    bench: GatewayBench, owner: Owner
+) -> None:
+    owner.may_check.clear()
+    told = await owner.linked(1, sockets=1)
+    await posted(bench, told)
+    bench.core.bans.learn(ANN, bench.clock.time + 5)
+    owner.may_check.set()
+    [answer] = await until(lambda: told.got(Answered))
+    assert msgspec.json.decode(answer.frame)["code"] == "user.banned"
+    assert answer.chat is None
+
+
+async def test_a_token_that_was_revoked_while_there_was_no_owner_writes_nothing(
+    bench: GatewayBench, owner: Owner
+) -> None:
+    owner.may_check.clear()
+    told = await owner.linked(1, sockets=1)
+    chat = await posted(bench, told)
+    owner.is_valid = False
+    owner.may_check.set()
+    assert await until(lambda: told.got(CloseSocket)) == [
+        CloseSocket(1, Close.NOT_AUTHENTICATED, None)
+    ]
+    await bench.post(BOB, chat)
+    assert (await bench.core.store.chats.heads([chat]))[chat] == 2, "creation, and Bob's message"
+    await told.is_heard()
+    assert told.got(Answered) == []
+
+
+async def test_what_waits_for_the_check_of_a_token_is_limited(
+    bench: GatewayBench, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_REQUESTS_MAX", 1)
+    owner.may_check.clear()
+    told = await owner.linked(1, sockets=1)
+    chat = await posted(bench, told)
+    told.link.send(Perform(1, True, SendFrame("r2", chat, "m2", canary("m2"))))
+    [refused] = await until(lambda: told.got(Answered))
+    assert (refused.request, refused.chat) == ("r2", None)
+    owner.may_check.set()
+    stored = await until(lambda: told.got(Answered)[1:])
+    assert [(one.request, one.chat) for one in stored] == [("r1", chat)]
+
+
+async def test_a_front_writes_only_after_the_tokens_of_its_connections_are_checked(
+    owner: Owner,
+) -> None:
+    owner.may_check.clear()
+    told = await owner.linked(1, sockets=2)
+    for at in (5.0, 7.0):
+        owner.fronts.saw(at)
+    await told.is_heard()
+    assert told.got(Saw) == []
+    owner.is_valid = False
+    owner.may_check.set()
+    await until(lambda: told.got(Saw))
+    assert told.messages[-3:] == [
+        *(CloseSocket(socket, Close.NOT_AUTHENTICATED, None) for socket in (1, 2)),
+        Saw(7.0),
+    ]
+    told.link.send(Opened(3, CALLER, "phone", "c3", None, False, False))
+    owner.may_check.clear()
+    owner.fronts.saw(9.0)
+    await until(lambda: told.got(Saw)[1:] == [Saw(9.0)])
+
+
+async def test_a_front_accepts_nothing_while_its_owner_is_blind(owner: Owner) -> None:
+    owner.may_check.clear()
+    told = await owner.linked(1, sockets=1)
+    owner.fronts.saw(5.0)
+    owner.fronts.went_blind(was_late=False)
+    owner.may_check.set()
+    await until(lambda: told.got(WentBlind))
+    await told.is_heard()
+    assert told.got(Saw) == [], "what was seen before is over"
 
 
 async def test_a_side_that_reads_nothing_is_given_up(

@@ -158,13 +158,14 @@ class Front:
         """Tell a new owner what this front holds; then repeat what is not answered."""
         if self._giving_up is not None:
             self._giving_up.cancel()
-        link.send(Held(os.getpid(), [slot.held for slot in self._held.values()]))
-        asyncio.get_running_loop().add_reader(channel, self._receive_sockets)
         open_connections = [
             (connection, opened)
             for connection in self._connections.values()
             if (opened := connection.opened()) is not None
         ]
+        held = [slot.held for slot in self._held.values()]
+        link.send(Held(os.getpid(), held, len(open_connections)))
+        asyncio.get_running_loop().add_reader(channel, self._receive_sockets)
         for _, opened in open_connections:
             link.send(opened)
         self._owner.attach(link)

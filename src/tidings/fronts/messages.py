@@ -57,6 +57,9 @@ class Held(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
     pid: int
     sockets: Sequence[HeldSocket]
+    connections: int
+    """Number of connections that an owner before this one knew. An `Opened` for each of them
+    follows."""
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, tag=11):

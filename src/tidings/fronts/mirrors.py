@@ -26,9 +26,10 @@ from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import Conversation, State
 from tidings.gateway.writing import WritingRequests
+from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
-from tidings.model.refusals import Refusal
+from tidings.model.refusals import Refusal, TooManyWaiting
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 from tidings.wire.frames import SendFrame
@@ -64,6 +65,8 @@ class ConnectionMirror:
         """Chats in which the client has written and which the connection follows. The set is made
         with the requests, because most connections only listen."""
         self._tasks: Tasks | None = None
+        self._unchecked: list[Perform] | None = []
+        """Frames that wait until the token of the connection was checked; None once it was."""
 
     def now(self) -> int:
         return int(asyncio.get_running_loop().time() * 1_000)
@@ -73,6 +76,9 @@ class ConnectionMirror:
     def carry_out(self, perform: Perform) -> None:
         """Carry out a frame that the front has read, unless the connection is being closed."""
         if self.conversation.state is not State.OPEN:
+            return
+        if self._unchecked is not None:
+            self._keep(perform, self._unchecked)
             return
         if self._requests is None:
             self._followed = set()
@@ -86,6 +92,22 @@ class ConnectionMirror:
             self._requests.send(frame)
         else:
             self._requests.show_typing(chat)
+
+    def _keep(self, perform: Perform, unchecked: list[Perform]) -> None:
+        """Keep a frame until the token was checked.
+
+        Until then this process may not know that the token is revoked, or that the user is banned.
+        """
+        if len(unchecked) < limits.CONNECTION_REQUESTS_MAX:
+            unchecked.append(perform)
+        elif isinstance(perform.frame, SendFrame):
+            self.refuse(TooManyWaiting(), perform.frame.id)
+
+    def checked(self) -> None:
+        """Carry out what has waited, because the token of the connection is valid."""
+        unchecked, self._unchecked = self._unchecked or [], None
+        for perform in unchecked:
+            self.carry_out(perform)
 
     def confirm(self, request: str, entry: Entry) -> None:
         frame = sent_frame(request, entry)

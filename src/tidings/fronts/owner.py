@@ -18,8 +18,6 @@ from tidings.fronts.messages import (
     NotificationHanded,
     Opened,
     OwnerWelcome,
-    Saw,
-    WentBlind,
 )
 from tidings.fronts.mirrors import ConnectionMirror
 from tidings.fronts.peers import FrontPeer, close_descriptor
@@ -221,12 +219,12 @@ class Fronts:
     def saw(self, at: float) -> None:
         """Let the fronts write to their sockets for some more seconds."""
         for peer in self._peers.values():
-            peer.link.send(Saw(at))
+            peer.saw(at)
 
     def went_blind(self, *, was_late: bool) -> None:
         """Let the fronts accept nothing, because revocations cannot be read."""
         for peer in self._peers.values():
-            peer.link.send(WentBlind())
+            peer.went_blind()
 
     async def shut(self, seconds: float) -> None:
         """Close all connections of all fronts, spread over this many seconds."""

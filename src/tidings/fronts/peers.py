@@ -29,7 +29,9 @@ from tidings.fronts.messages import (
     PassedSocket,
     Perform,
     Renewed,
+    Saw,
     SocketClosed,
+    WentBlind,
 )
 from tidings.fronts.mirrors import ConnectionMirror
 from tidings.fronts.passing import send_socket
@@ -40,6 +42,7 @@ from tidings.model.chats import Move
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Unavailable
 from tidings.ports.processes import ProcessState
+from tidings.ports.store import set_requester, unknown_requester
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 
@@ -116,6 +119,12 @@ class FrontPeer:
         self._channel = channel
         self._reception = reception
         self._has_missed = False
+        self._untold = 0
+        """Number of connections of an earlier owner that the front has not told of yet."""
+        self._unchecked = 0
+        """Number of connections of an earlier owner whose tokens are not checked yet."""
+        self._saw_at: float | None = None
+        """What the front hears as `Saw` once all those tokens are checked; None if nothing."""
         self._silent_seconds = 0
         self._tasks = Tasks("front")
         self._answers = reception.answers(self)
@@ -128,6 +137,7 @@ class FrontPeer:
 
     async def close(self) -> None:
         """End the link; the front ends too, or waits for another owner."""
+        self._saw_at = None
         self.link.close()
         await self._tasks.close()
 
@@ -153,6 +163,19 @@ class FrontPeer:
             about = {"action": "front_behind", "front": self.name}
             log.warning("a front does not keep up", extra=about)
         self._has_missed = True
+
+    def saw(self, at: float) -> None:
+        """Let the front write to its sockets for some more seconds, once it is certain which of its
+        connections have to be closed."""
+        if self._unchecked:
+            self._saw_at = at
+        else:
+            self.link.send(Saw(at))
+
+    def went_blind(self) -> None:
+        """Let the front accept nothing, because revocations cannot be read."""
+        self._saw_at = None
+        self.link.send(WentBlind())
 
     def tick(self) -> None:
         """Kill a front that has been silent for too long; called once a second.
@@ -212,6 +235,7 @@ class FrontPeer:
             self._sockets[one.socket] = self._reception.held(one)
             self._addresses[one.socket] = one.address
         self._numbers = itertools.count(1 + max((one.socket for one in held.sockets), default=0))
+        self._untold = self._unchecked = held.connections
         self._reception.came(self)
 
     def _open(self, opened: Opened) -> None:
@@ -221,7 +245,11 @@ class FrontPeer:
         self.connections[opened.socket] = mirror
         user = opened.caller.user
         self.users[user] = self.users.get(user, 0) + 1
-        self._tasks.start(self._check(mirror, opened.caller))
+        if self._untold:
+            self._untold -= 1
+            self._tasks.start(self._check_told(mirror, opened.caller))
+        else:
+            self._tasks.start(self._check(mirror, opened.caller))
 
     def _renew(self, number: int, caller: UserCaller) -> None:
         mirror = self.connections.get(number)
@@ -229,13 +257,31 @@ class FrontPeer:
             mirror.conversation.caller = caller
             self._tasks.start(self._check(mirror, caller))
 
+    async def _check_told(self, mirror: ConnectionMirror, caller: UserCaller) -> None:
+        """Check the token of a connection of an earlier owner."""
+        try:
+            await self._check(mirror, caller)
+        finally:
+            self._unchecked -= 1
+            if not self._unchecked and self._saw_at is not None:
+                self.link.send(Saw(self._saw_at))
+
     async def _check(self, mirror: ConnectionMirror, caller: UserCaller) -> None:
+        set_requester(unknown_requester(mirror.address))
         try:
             is_valid = await self._reception.is_valid(caller)
         except Unavailable:
             mirror.close(Close.OVERLOADED)
             return
-        if not is_valid and mirror.conversation.caller is caller:
+        except Exception:
+            # A connection whose token is never checked could only read.
+            mirror.close(Close.OVERLOADED)
+            raise
+        if mirror.conversation.caller is not caller:
+            return  # another token came meanwhile, and is checked too
+        if is_valid:
+            mirror.checked()
+        else:
             mirror.close(Close.NOT_AUTHENTICATED)
 
     def _close(self, number: int) -> None:
