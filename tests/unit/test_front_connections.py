@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A front and its connections when the owner dies, or answers late."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.waiting import WAIT_SECONDS
+from tests.unit.fake_wire import Client, Part
+from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
+from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings.fronts import front as front_module
+from tidings.fronts import questions
+from tidings.fronts.forwarding import FrontConnection
+from tidings.fronts.front import Front
+from tidings.fronts.messages import Answered, LinkQuestion, Perform
+from tidings.fronts.remote import RemoteOwner
+from tidings.gateway.registration import HeadReconciler
+from tidings.ports.store import current_requester
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    with socket_pairs() as make:
+        yield make
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def forwarded() -> Forwarded:
+    return Forwarded()
+
+
+@pytest.fixture
+async def client(bench: GatewayBench, forwarded: Forwarded) -> AsyncIterator[Client]:
+    """A client of a front whose connection is open."""
+    owner = RemoteOwner()
+    owner.attach(forwarded)
+    made = Client(FrontConnection(bench.context, owner, 1, None))
+    made.connection.conversation.admit(CALLER, "phone")
+    yield made
+    made.goes()
+
+
+def says(client: Client, **frame: str) -> None:
+    client.says(Part(msgspec.json.encode(frame)))
+
+
+async def test_a_message_that_two_owners_answer_is_answered_once(client: Client) -> None:
+    says(client, op="send", id="r1", chat="ch_1", client_message_id="m1", content="hi")
+    connection = client.connection
+    assert isinstance(connection, FrontConnection)
+    for _ in range(2):
+        connection.take(Answered(1, "r1", b'{"op":"sent","id":"r1"}'))
+    connection.take(Answered(1, "", b'{"op":"refused","code":"chat_not_found"}'))
+    assert [frame["op"] for frame in client.wire.told] == ["sent", "refused"]
+
+
+async def test_a_front_does_not_keep_chats_that_a_client_only_names(
+    client: Client, forwarded: Forwarded
+) -> None:
+    client.connection.progress.start("ch_1", 0, 0, is_small=True)  # type: ignore[arg-type]
+    for chat in ("ch_1", "ch_2", "ch_1", "ch_2"):
+        says(client, op="typing", chat=chat)
+    typed = [one.frame.chat for one in forwarded.sent if isinstance(one, Perform)]
+    assert typed == ["ch_1", "ch_2", "ch_2"], "only a chat that is followed is remembered"
+
+
+async def test_a_question_whose_answer_fails_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("unexpected")
+
+    ask = LinkQuestion(7, "drained", msgspec.Raw(msgspec.msgpack.encode((1,))), current_requester())
+    answer = await questions.answer_to(ask, questions.answering((questions.DRAINED, fail)))
+    assert (answer.number, answer.refusal) == (7, "StoreUnavailable")
+    assert "a question of another process failed" in caplog.text
+
+
+async def test_a_front_that_is_given_up_ends(
+    bench: GatewayBench, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front_module, "AWAY_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(front_module, "CLOSE_SECONDS_MAX", 0.0)
+    reconciler = HeadReconciler(bench.hub, bench.core.store.chats)
+    front = Front(bench.context, RemoteOwner(), reconciler, {}, lambda: b"")
+    (stream, other), (channel, _kept) = pair(), pair()
+    await front.join(bench.context.epoch, stream, channel)
+    other.close()
+    async with asyncio.timeout(WAIT_SECONDS):
+        await front.ended
+    await front.close()
