@@ -18,6 +18,7 @@ immediate."""
 LOOK_SECONDS_MIN: Final = 0.001
 LOOK_SECONDS_MAX: Final = 0.1
 SHOWN_CHARACTERS_MAX: Final = 2_000
+TURNS: Final = 100
 
 _TRUTHY: Final = object()
 
@@ -111,6 +112,12 @@ async def after_timers(seconds: float) -> None:
     is_over = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, is_over.set)
     await is_over.wait()
+
+
+async def some_turns() -> None:
+    """Let all tasks go on that wait for nothing but their turn."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def _a_moment(waited: float) -> None:

@@ -74,7 +74,7 @@ class Told:
 class Owner:
     """The fronts of an owner, for which a token is valid until it is revoked."""
 
-    def __init__(self, bench: GatewayBench, pair: Pair) -> None:
+    def __init__(self, bench: GatewayBench, pair: Pair, *, is_open: bool = True) -> None:
         self._pair = pair
         self.fronts = Fronts("e1", 1)
         self.is_valid = True
@@ -85,6 +85,8 @@ class Owner:
         context = bench.context
         answers = OwnerAnswers(context, bench.core.store.chats, self.fronts)
         self.fronts.serve(context, Admission(lambda most: most), answers.of, self._is_valid)
+        if is_open:
+            self.fronts.open()
 
     async def _is_valid(self, _caller: UserCaller) -> bool:
         await self.may_check.wait()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.canary import canary
 from tests.support.users import ANN, BOB
-from tests.support.waiting import WAIT_SECONDS, until
+from tests.support.waiting import WAIT_SECONDS, some_turns, until
 from tests.unit.fronts_bench import CALLER, Owner, Pair, Told, decode, socket_pairs
 from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.fronts import link as link_module
@@ -83,6 +83,20 @@ async def test_a_connection_that_ends_while_it_waits_for_a_place_gets_none(
     closed = told.got(CloseSocket)
     expected = [CloseSocket(last, Close.NOT_AUTHENTICATED, None)] if reason == "revoked" else []
     assert closed == expected
+
+
+async def test_a_front_comes_when_revocations_are_watched_and_hears_that_they_are(
+    bench: GatewayBench, pair: Pair
+) -> None:
+    owner = Owner(bench, pair, is_open=False)
+    linked = asyncio.ensure_future(owner.linked(1))
+    await some_turns()
+    assert not linked.done()
+    owner.fronts.saw(5.0)
+    owner.fronts.open()
+    told = await linked
+    await until(lambda: told.got(Saw) == [Saw(5.0)])
+    await owner.fronts.close()
 
 
 async def posted(bench: GatewayBench, told: Told) -> ChatId:

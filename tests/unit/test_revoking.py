@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 
 from tests.support.users import ANN, BOB
-from tests.support.waiting import until
+from tests.support.waiting import some_turns, until
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
@@ -36,6 +36,7 @@ class Feed:
         self._real = real
         self.is_up = True
         self.hangs = False
+        self.answers_late = False
         self.looks = itertools.count()
 
     async def append(self, revocation: Revocation) -> None:
@@ -50,7 +51,10 @@ class Feed:
             await asyncio.Event().wait()
         if not self.is_up:
             raise StoreUnavailable
-        return await self._real.after(place)
+        found = await self._real.after(place)
+        if self.answers_late:
+            await some_turns()
+        return found
 
     async def erasures(self, tenant: str, after: int, limit: int) -> list[Erasure]:
         return await self._real.erasures(tenant, after, limit)
@@ -323,3 +327,22 @@ async def test_a_revocation_that_a_listener_does_not_take_is_reported_again(
     finally:
         await watch.close()
     assert [revocation.subject for revocation in taken] == [ANN]
+
+
+async def test_a_look_at_the_feed_while_the_watch_starts_skips_no_later_revocation(
+    watched: Watched,
+) -> None:
+    for user in (ANN, EVE):
+        await watched.revoke("user", user)
+    watch = RevocationWatch(watched.feed, look_seconds=600)
+    taken: list[Revocation] = []
+    watch.listen(taken.extend)
+    watched.feed.answers_late = True
+    try:
+        await asyncio.gather(watch.look(), watch.start())
+        taken.clear()
+        await watched.revoke("user", BOB)
+        assert await watch.look()
+    finally:
+        await watch.close()
+    assert [revocation.subject for revocation in taken] == [BOB]

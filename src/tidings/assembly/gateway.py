@@ -114,7 +114,10 @@ class Sockets:
         fronts.serve(context, admission, answers.of, core.credential_status.is_token_valid)
 
     def open(self) -> None:
-        """Start the exchange with other processes, before there is any connection."""
+        """Start the exchange with other processes, before there is any connection, and let fronts
+        come, which may have connections."""
+        if self._fronts is not None:
+            self._fronts.open()
         if self._exchange is not None:
             self._exchange.open()
 

@@ -57,7 +57,10 @@ class Fronts:
         self._limits: ConnectionLimits
         self._make_answers: Callable[[FrontPeer], Answering]
         self._is_valid: Callable[[UserCaller], Awaitable[bool]]
+        self._is_open = asyncio.Event()
         self._changed = asyncio.Event()
+        self._saw_at: float | None = None
+        """Time up to which revocations were read; None if they cannot be read now."""
         self._ended_metrics: list[bytes] = []
         self._tasks = Tasks("fronts")
 
@@ -82,8 +85,14 @@ class Fronts:
         """Use these limits for the sockets that fronts hold already."""
         self._limits = limits
 
+    def open(self) -> None:
+        """Take in fronts from now on, because what they ask can be answered."""
+        self._is_open.set()
+
     async def add(self, name: str, stream: socket.socket, channel: socket.socket) -> None:
-        """Take in a front, which has the other ends of these sockets."""
+        """Take in a front, which has the other ends of these sockets, as soon as fronts may
+        come."""
+        await self._is_open.wait()
         channel.setblocking(False)
         peer = FrontPeer(name, channel, self)
         loop = asyncio.get_running_loop()
@@ -93,6 +102,8 @@ class Fronts:
     def came(self, peer: FrontPeer) -> None:
         self._peers[peer.name] = peer
         self._changed.set()
+        if self._saw_at is not None:
+            peer.saw(self._saw_at)
 
     def went(self, peer: FrontPeer) -> None:
         if peer.metrics is not None:
@@ -218,11 +229,13 @@ class Fronts:
 
     def saw(self, at: float) -> None:
         """Let the fronts write to their sockets for some more seconds."""
+        self._saw_at = at
         for peer in self._peers.values():
             peer.saw(at)
 
     def went_blind(self, *, was_late: bool) -> None:
         """Let the fronts accept nothing, because revocations cannot be read."""
+        self._saw_at = None
         for peer in self._peers.values():
             peer.went_blind()
 

@@ -187,10 +187,11 @@ class RevocationWatch:
         Raises:
             StoreUnavailable: The feed cannot be read.
         """
-        began = self.now()
-        with on_behalf_of(REVOCATIONS):
-            self.position = await self._feed.head()
-        self._saw(began)
+        async with self._looking:
+            began = self.now()
+            with on_behalf_of(REVOCATIONS):
+                self.position = await self._feed.head()
+            self._saw(began)
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
