@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, some_turns
 from tests.unit.fake_wire import Client, Part
 from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
 from tests.unit.gateway_bench import GatewayBench, a_gateway
@@ -63,6 +63,18 @@ async def test_a_message_that_two_owners_answer_is_answered_once(client: Client)
         connection.take(Answered(1, "r1", b'{"op":"sent","id":"r1"}'))
     connection.take(Answered(1, "", b'{"op":"refused","code":"chat_not_found"}'))
     assert [frame["op"] for frame in client.wire.told] == ["sent", "refused"]
+
+
+async def test_nobody_waits_for_a_full_socket_that_has_closed(client: Client) -> None:
+    connection = client.connection
+    connection.pause_writing()
+    drained = asyncio.ensure_future(connection.drained())
+    await some_turns()
+    assert not drained.done()
+    client.goes()
+    await some_turns()
+    assert drained.done()
+    await connection.drained()
 
 
 async def test_a_front_does_not_keep_chats_that_a_client_only_names(

@@ -133,6 +133,7 @@ class Connection(WSListener):
         if user is not None:
             self._context.unregister(user, self.conversation.connection)
             self._context.journal.closed(self)
+        self._let_senders_go()  # those of other tasks than the connection's own
         self._tasks.cancel()
 
     def pause_writing(self) -> None:
@@ -141,10 +142,13 @@ class Connection(WSListener):
 
     def resume_writing(self) -> None:
         self.progress.is_paused = False
+        self._let_senders_go()
+        self.stream.wake()
+
+    def _let_senders_go(self) -> None:
         if self._takes_more is not None:
             self._takes_more.set()
             self._takes_more = None
-        self.stream.wake()
 
     def _take_part(self, frame: WSFrame) -> None:
         """Join the fragments of a message, up to the length limit of a frame."""
