@@ -92,18 +92,19 @@ class Owner:
         await self.may_check.wait()
         return self.is_valid
 
-    async def linked(self, pid: int, sockets: int = 0) -> Told:
-        """A front that holds sockets, each of a connection of Ann."""
+    async def linked(self, pid: int, sockets: int = 0, opened: int | None = None) -> Told:
+        """A front that holds sockets, each of a connection of Ann, and tells of some of them."""
+        opened = sockets if opened is None else opened
         streams, channels = self._pair(), self._pair(socket.SOCK_SEQPACKET)
         told = Told()
         loop = asyncio.get_running_loop()
         await self.fronts.add("front-1", streams[0], channels[0])
         await loop.create_unix_connection(lambda: told.link, sock=streams[1])
         held = [HeldSocket(1 + number, None, None) for number in range(sockets)]
-        told.link.send(Held(pid, held, sockets))
-        for number in range(sockets):
+        told.link.send(Held(pid, held, opened))
+        for number in range(opened):
             told.link.send(Opened(1 + number, CALLER, "phone", f"c{number}", None, False, False))
-        await until(lambda: len(self.fronts.hub) == sockets)
+        await until(lambda: len(self.fronts.hub) == opened)
         await self.fronts.complete()
         return told
 

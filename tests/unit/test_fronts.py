@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.canary import canary
 from tests.support.users import ANN, BOB
-from tests.support.waiting import WAIT_SECONDS, some_turns, until
+from tests.support.waiting import TURNS, WAIT_SECONDS, some_turns, until
 from tests.unit.fronts_bench import CALLER, Owner, Pair, Told, decode, socket_pairs
 from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings import tasks
 from tidings.fronts import link as link_module
 from tidings.fronts import owner as owner_module
 from tidings.fronts import questions
@@ -63,6 +64,20 @@ async def test_a_front_that_hangs_is_killed(owner: Owner, monkeypatch: pytest.Mo
         assert await hanging.wait() == -9
     await until(lambda: told.link.is_lost)
     assert len(owner.fronts.hub) == 0
+
+
+async def test_nothing_is_left_of_a_front_that_dies_while_its_messages_wait(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = await owner.linked(1, sockets=TURNS, opened=0)
+    monkeypatch.setattr(tasks, "SLICE_SECONDS", -1.0)  # one message per turn
+    for number in range(1, 1 + TURNS):
+        told.link.send(Opened(number, CALLER, "phone", f"c{number}", None, False, False))
+    told.link.close()
+    await until(lambda: told.link.is_lost)
+    await some_turns()
+    await until(lambda: len(owner.fronts.hub), equals=0)
+    assert not owner.fronts.is_looking(ANN)
 
 
 @pytest.mark.parametrize("reason", ["closed", "revoked"])

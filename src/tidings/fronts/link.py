@@ -3,7 +3,8 @@
 
 All messages of a turn of the event loop are one write. What arrives is handled in slices of a few
 milliseconds, and nothing more is read while too much waits. The other side then notices that its
-messages pile up.
+messages pile up. What waits when the link ends is dropped: it would concern sockets and connections
+that were forgotten with the link, and whose numbers the next link may use for others.
 """
 
 import asyncio
@@ -163,6 +164,8 @@ class FrontLink(asyncio.BufferedProtocol):
 
     def _handle(self, message: object) -> None:
         self._waiting -= 1
+        if self.is_lost:
+            return  # its end was handled already
         if self._is_paused and self._waiting <= WAITING_MAX // 2:
             self._is_paused = False
             if self._transport is not None:
