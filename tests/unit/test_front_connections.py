@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.users import ANN
 from tests.support.waiting import WAIT_SECONDS, some_turns
 from tests.unit.fake_wire import Client, Part
 from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
@@ -16,10 +17,13 @@ from tidings.fronts import front as front_module
 from tidings.fronts import questions
 from tidings.fronts.forwarding import FrontConnection
 from tidings.fronts.front import Front
-from tidings.fronts.messages import Answered, LinkQuestion, Perform
+from tidings.fronts.link import FrontLink, LinkLost
+from tidings.fronts.messages import Answered, FrontMessage, LinkQuestion, Perform
 from tidings.fronts.remote import RemoteOwner
 from tidings.gateway.registration import HeadReconciler
 from tidings.ports.store import current_requester
+
+_decode = msgspec.msgpack.Decoder(FrontMessage).decode
 
 
 @pytest.fixture
@@ -97,16 +101,48 @@ async def test_a_question_whose_answer_fails_is_answered(caplog: pytest.LogCaptu
     assert "a question of another process failed" in caplog.text
 
 
+@pytest.fixture
+async def front(bench: GatewayBench) -> AsyncIterator[Front]:
+    reconciler = HeadReconciler(bench.hub, bench.core.store.chats)
+    made = Front(bench.context, RemoteOwner(), reconciler, {}, lambda: b"")
+    yield made
+    await made.close()
+
+
+async def joined(front: Front, bench: GatewayBench, pair: Pair) -> FrontLink:
+    """Let a front join a new owner; return the owner's end of their link."""
+    (stream, other), (channel, _kept) = pair(), pair()
+    link = FrontLink(_decode, lambda _message: None, lambda _link: None)
+    await asyncio.get_running_loop().create_unix_connection(lambda: link, sock=other)
+    await front.join(bench.context.epoch, stream, channel)
+    return link
+
+
 async def test_a_front_that_is_given_up_ends(
-    bench: GatewayBench, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    bench: GatewayBench, front: Front, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front_module, "AWAY_SECONDS_MAX", 0.0)
     monkeypatch.setattr(front_module, "CLOSE_SECONDS_MAX", 0.0)
-    reconciler = HeadReconciler(bench.hub, bench.core.store.chats)
-    front = Front(bench.context, RemoteOwner(), reconciler, {}, lambda: b"")
-    (stream, other), (channel, _kept) = pair(), pair()
-    await front.join(bench.context.epoch, stream, channel)
-    other.close()
+    (await joined(front, bench, pair)).close()
     async with asyncio.timeout(WAIT_SECONDS):
         await front.ended
-    await front.close()
+
+
+async def test_an_owner_gets_no_answer_to_a_question_of_an_earlier_one(
+    bench: GatewayBench, front: Front, pair: Pair, client: Client
+) -> None:
+    connection = client.connection
+    assert isinstance(connection, FrontConnection)
+    front._connections[1] = connection
+    connection.pause_writing()
+    earlier = await joined(front, bench, pair)
+    drained = asyncio.ensure_future(earlier.ask(questions.DRAINED, 1))
+    await some_turns()
+    await earlier.ask(questions.REACHED, ANN, "ch_1", True)
+    earlier.close()
+    link = await joined(front, bench, pair)
+    connection.resume_writing()
+    assert await link.ask(questions.REACHED, ANN, "ch_1", True) == 0
+    with pytest.raises(LinkLost):
+        await drained
+    link.close()

@@ -122,7 +122,7 @@ class Front:
             self._end()  # the store was restored: clients must start over
             return
         channel.setblocking(False)
-        link = FrontLink(_decode, self._take, self._lost)
+        link = FrontLink(_decode, lambda message: self._take(message, link), self._lost)
         self._link, self._channel = link, channel
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: link, sock=stream)
@@ -241,7 +241,7 @@ class Front:
 
     # What the owner sends.
 
-    def _take(self, message: Any) -> None:  # noqa: ANN401 - one of `OwnerMessage`
+    def _take(self, message: Any, link: FrontLink) -> None:  # noqa: ANN401 - an `OwnerMessage`
         match message:
             case Deliver():
                 self._deliver(message)
@@ -252,7 +252,7 @@ class Front:
                 if (connection := self._connections.get(number)) is not None:
                     connection.notice(chat, frame)
             case LinkQuestion():
-                self._tasks.start(self._answer(message))
+                self._tasks.start(self._answer(message, link))
             case Saw(at):
                 self._context.write_lease.renew_feed(at)
                 self._context.write_lease.is_blind = False
@@ -287,8 +287,9 @@ class Front:
             for connection in connections_of(user, ()):
                 connection.deliver(entry, frame, is_small=is_small)
 
-    async def _answer(self, ask: LinkQuestion) -> None:
-        self._owner.send(await answer_to(ask, self._answers))
+    async def _answer(self, ask: LinkQuestion, link: FrontLink) -> None:
+        # The next owner may have asked something else under the same number meanwhile.
+        link.send(await answer_to(ask, self._answers))
 
     # What the owner asks.
 
