@@ -23,7 +23,7 @@ from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
 from tidings.model import webhooks
 from tidings.model.ids import user_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.model.webhooks import TenantEventType, WebhookEndpoint
+from tidings.model.webhooks import TenantEvent, TenantEventType, WebhookEndpoint
 from tidings.ports.bus import InboxRead
 from tidings.ports.tenant_jobs import NotYet
 
@@ -108,6 +108,40 @@ async def test_a_store_that_does_not_answer_lets_an_endpoint_wait(
     await core.store.tenant_events.append(town.tenant, "user.deleted", {}, clock.now(), [place])
     wait_ms = await core.webhook_delivery.couriers.turn(Courier((town.tenant, "main")))
     assert wait_ms == RETRY_MS
+
+
+async def test_what_an_endpoint_took_is_stored_before_it_waits_for_the_store(
+    town: Town, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, clock = town.rest.core, town.rest.clock
+    read = core.store.tenant_events.after
+
+    events = []
+    place = (await stored(town)).place
+    for name in ("ann", "ben"):
+        data = {"user_id": name}
+        event = await core.store.tenant_events.append(
+            town.tenant, "user.deleted", data, clock.now(), [place]
+        )
+        assert event is not None
+        events.append(event.sequence)
+
+    async def fail_at_the_second(tenant: str, sequence: int) -> TenantEvent | None:
+        if sequence >= events[0]:
+            raise StoreUnavailable
+        return await read(tenant, sequence)
+
+    monkeypatch.setattr(core.store.tenant_events, "after", fail_at_the_second)
+    courier = Courier((town.tenant, "main"))
+    assert await core.webhook_delivery.couriers.turn(courier) == 0
+    [owed] = await core.store.webhook_queue.owed(place, "", 9)
+    assert [owed.sent, owed.head] == events, "the first is not posted again"
+    assert await core.webhook_delivery.couriers.turn(courier) == RETRY_MS
+    monkeypatch.undo()
+    clock.time += RETRY_MS
+    assert await core.webhook_delivery.couriers.turn(courier) == 0
+    taken = [one.data["user_id"] for one in receiver.taken if one.type == "user.deleted"]
+    assert taken == ["ann", "ben"]
 
 
 async def test_an_event_on_which_the_endpoint_always_fails_holds_back_its_own_chat_only(

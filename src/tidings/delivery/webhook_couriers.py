@@ -252,7 +252,12 @@ class WebhookCouriers:
         for _ in range(most):
             if sent >= owed.head or self._clock.now() < courier.retry_at:
                 break
-            event = await self._read.after(endpoint.tenant, owed.stream, sent)
+            try:
+                event = await self._read.after(endpoint.tenant, owed.stream, sent)
+            except Unavailable:
+                if sent == owed.sent:
+                    raise
+                break  # what the endpoint has taken is stored first, so that it comes once
             if event is None or event.sequence > owed.head:
                 return owed.head  # a restore has removed the events, or they are too old
             if event.at < endpoint.since and not owed.stream.startswith(REPLAYED):
