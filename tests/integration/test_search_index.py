@@ -15,13 +15,16 @@ from tests.support.short_waits import erasures_here
 from tests.support.small_index import shrink_index
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
-from tidings.actions.content.vault import Sealed
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.content.wrapping import Wrapping, data_key_purpose
 from tidings.actions.search import indexing, searching
 from tidings.actions.search.candidates import SETTLED_MS, Candidates, bound_to
+from tidings.actions.search.indexing import Indexer
 from tidings.actions.search.queries import parse_query
 from tidings.actions.search.scanning import CLOCKS_APART_MS
 from tidings.actions.search.searching import Asked
 from tidings.actions.search.segments import ALL_BLOCKS, FORMAT, unpack
+from tidings.keyrings import EnvironmentKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
@@ -300,6 +303,31 @@ async def test_words_of_an_author_who_is_erased_meanwhile_are_not_listed(
     monkeypatch.undo()
     assert await indexer.step(chat)
     assert await words(here, chat) == set()
+
+
+async def test_the_index_waits_for_a_process_that_can_unwrap_the_keys_of_the_authors(
+    here: Deployment,
+) -> None:
+    """Otherwise their messages would never be found again, because they are not indexed twice."""
+    core, chat = here.core, await here.group(BOB)
+    keys = core.store.data_keys
+    await say(here, chat, *["hickory"] * FULL, sender=BOB)
+    stale = Vault(keys, core.store.deployment, core.vault._master, core.chance, here.clock)
+    await stale.start()
+    key = await keys.current(BOB)
+    assert key is not None
+    other = Wrapping(EnvironmentKeyring(b"o" * 32, None), core.chance)
+    purpose = data_key_purpose(BOB)
+    key_id, wrapped = other.wrap(
+        purpose, core.vault.wrapping.unwrap(purpose, key.master_key_id, key.wrapped)
+    )
+    rewrapped = msgspec.structs.replace(key, wrapped=wrapped, master_key_id=key_id)
+    await keys.rewrap([rewrapped])
+    with pytest.raises(StoreUnavailable):
+        await Indexer(core.store.log, core.store.search_index, stale, here.clock).step(chat)
+    await keys.rewrap([key])
+    assert await core.indexer.step(chat)
+    assert "hickory" in await words(here, chat)
 
 
 async def test_an_unavailable_store_delays_the_index(

@@ -3,7 +3,8 @@
 
 The sweeper visits an upload when the time for sending it is over, and when the content of its
 message is removed or expires. The log decides: the bytes are deleted only if no message with
-content has the upload, or if the data key of its owner is destroyed. If the message was reported,
+content has the upload, or if the data key of its owner is destroyed. A key that this process cannot
+unwrap is not destroyed. If the message was reported,
 its files are kept until the report expires. The bytes are deleted first, and then the upload, so a
 later visit finds everything that a crash leaves behind.
 """
@@ -29,6 +30,9 @@ log = logging.getLogger("tidings.sweeping")
 
 SWEEP_SECONDS: Final = 10.0
 VISITS_AT_ONCE: Final = 100
+UNKNOWN_MS: Final = 3_600_000
+"""Time until an upload is visited again if this process cannot unwrap its owner's data key. Another
+process may, or this one after its next start."""
 
 
 class SweepAttachments(msgspec.Struct, frozen=True):
@@ -93,6 +97,8 @@ class SweepAttachments(msgspec.Struct, frozen=True):
             next_at = None
         elif upload is not None:
             await self._delete_strays(upload)
+            if next_at is None and await self._erased(upload) is None:
+                next_at = self.clock.now() + UNKNOWN_MS
         await self.uploads.visited(visit, next_at)
         return is_over
 
@@ -132,8 +138,13 @@ class SweepAttachments(msgspec.Struct, frozen=True):
         return kept_until if is_kept else None
 
     async def _is_erased(self, upload: Upload) -> bool:
+        return await self._erased(upload) is True
+
+    async def _erased(self, upload: Upload) -> bool | None:
+        """Return whether the data key of the owner is destroyed; None if this process cannot
+        unwrap it."""
         key = (upload.owner, upload.box_key)
-        return (await self.vault.erased([key], loads_max=1)).get(key, False)
+        return (await self.vault.erased([key], loads_max=1)).get(key)
 
     async def _delete_strays(self, upload: Upload) -> None:
         """Delete parts that were stored before a crash, and that their upload does not list."""

@@ -338,7 +338,7 @@ class SendScheduled(msgspec.Struct, frozen=True):
         user = message.user_id
         await self._check_author(user)
         opened = message.as_entry()
-        await self.vault.open([opened], self.clock.now())
+        await self.vault.open([opened], self.clock.now(), for_good=True)
         if opened.content is None:
             raise MessageGone
         answered: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()

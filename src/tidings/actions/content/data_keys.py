@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import blake2b
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -37,7 +37,15 @@ log = logging.getLogger("tidings.vault")
 DATA_KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _GENERATION_BYTES: Final = 4
+LOADS_MAX: Final = 3
+"""Maximum number of attempts to load a key. A second attempt is needed only if the read takes
+longer than the key may be used."""
+TOO_SLOW: Final = "keys are read more slowly than they may be used"
 _DIGEST_PURPOSE: Final = b"tidings sends"
+
+Unusable = Literal["no_master_key", "changed"]
+"""Why a data key cannot be unwrapped: this process does not have the master key that wraps it, or
+the data key was changed after it was stored."""
 
 
 class KeyLeases(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +73,14 @@ class CachedKey(msgspec.Struct, frozen=True, gc=False):
     digests: "blake2b | None" = None
     """Makes the digests of the author's messages. It has taken up its secret key already, which is
     four fifths of the cost of a short digest."""
+    unusable: Unusable | None = None
+    """Why the key cannot be unwrapped, if that is why it cannot be used. It is not destroyed, and
+    its content is not erased."""
+
+    def lacks_master_key(self, generation: int) -> bool:
+        """Return True if the key of this generation is in the store, and a process with the right
+        master key unwraps it."""
+        return self.unusable == "no_master_key" and self.generation == generation
 
 
 class CachedKeys:
@@ -168,13 +184,27 @@ class CachedKeys:
             if key is not None and key.is_ending:
                 self._met_ending(key)
                 raise StoreUnavailable("the author's content is being erased")
-            if cached is None:
+            if cached is None or cached.unusable is not None:
                 raise StoreUnavailable("the author's key cannot be opened")
             self._cached.put(author, cached)
 
+    async def loaded(self, author: UserKey, generation: int) -> CachedKey:
+        """Return the author's latest data key; load it if the cached one is older than this
+        generation.
+
+        Raises:
+            StoreUnavailable: The data key cannot be loaded now.
+        """
+        for _ in range(LOADS_MAX):
+            cached = self.to_open(author)
+            if cached is not None and cached.generation >= generation:
+                return cached
+            await self.load(author, generation)
+        raise StoreUnavailable(TOO_SLOW)
+
     async def load(self, author: UserKey, generation: int) -> None:
-        """Cache the author's key of this generation, or the fact that it is destroyed or about to
-        be.
+        """Cache the author's key of this generation, or the fact that it is destroyed, about to be,
+        or cannot be unwrapped.
 
         Raises:
             StoreUnavailable: The store does not answer now.
@@ -212,7 +242,8 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read and unwrap a data key; return it as it is stored, and unwrapped if it may be used.
+        """Read and unwrap a data key; return it as it is stored, and as it is to be cached; not
+        the latter if there is no key, or it is about to be destroyed.
 
         If a revocation arrives during the read, the key is read again, because it may be the
         revoked one.
@@ -232,7 +263,9 @@ class CachedKeys:
             )
         except CannotUnwrap as reason:
             self._report(key, reason)
-            return key, None
+            has_master_key = self._wrapping.holds(key.master_key_id)
+            unusable: Unusable = "changed" if has_master_key else "no_master_key"
+            return key, CachedKey(key.generation, None, began, unusable=unusable)
         return key, CachedKey(key.generation, AESGCM(secret), began, keyed_digests(secret))
 
     @property

@@ -3,7 +3,8 @@
 
 To seal is to encrypt content, to open is to decrypt it for a reader. Content whose key is destroyed
 or whose authentication tag is wrong is shown as `erased`, so that one bad row does not fail a whole
-page. A wrong tag is also counted and logged.
+page. So is content whose key cannot be unwrapped, though it is not erased. A wrong tag is also
+counted and logged.
 """
 
 import logging
@@ -15,7 +16,14 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidings.actions.content.data_keys import ALONE, CachedKey, CachedKeys, KeyLeases, send_digest
+from tidings.actions.content.data_keys import (
+    ALONE,
+    LOADS_MAX,
+    TOO_SLOW,
+    CachedKeys,
+    KeyLeases,
+    send_digest,
+)
 from tidings.actions.content.erasing import Erasing
 from tidings.actions.content.wrapping import (
     NONCE_BYTES,
@@ -48,10 +56,7 @@ RECEIPT_KEYS: Final = "receipt_keys"
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
-_LOADS_MAX: Final = 3
-"""Maximum number of attempts to load a key. A second attempt is needed only if the read takes
-longer than the key may be used."""
-_TOO_SLOW: Final = "keys are read more slowly than they may be used"
+_NO_MASTER_KEY: Final = "a master key is missing"
 _TAMPERED: Final = "sealed content was changed"
 LINES_AT_ONCE: Final = 1_000
 _NONCES_DRAWN: Final = 512
@@ -220,12 +225,12 @@ class Vault:
     async def _encrypt(
         self, author: UserKey, bound_to: str, text: str | bytes, digested: str = ""
     ) -> Sealed:
-        for _ in range(_LOADS_MAX):
+        for _ in range(LOADS_MAX):
             sealed = self._encrypt_nowait(author, bound_to, text, digested)
             if sealed is not None:
                 return sealed
             await self._keys.load_current(author)
-        raise StoreUnavailable(_TOO_SLOW)
+        raise StoreUnavailable(TOO_SLOW)
 
     def may_write(self, author: UserKey, sealed: Sealed) -> bool:
         """Return True if encrypted content may be written without encrypting it again."""
@@ -252,26 +257,23 @@ class Vault:
 
     # --- Opening --------------------------------------------------------------------------
 
-    async def open(self, entries: Iterable[Entry], now: int) -> None:
+    async def open(self, entries: Iterable[Entry], now: int, *, for_good: bool = False) -> None:
         """Decrypt the messages among the entries, and the messages that edits show.
 
         The text is stored in `content`. If the text is gone, `gone` is set to the reason instead.
+        `for_good` says that the caller never looks at these messages again.
 
         Raises:
-            StoreUnavailable: A data key cannot be loaded now.
+            StoreUnavailable: A data key cannot be loaded now, or, with `for_good`, unwrapped.
         """
         for entry in entries:
             message = entry if entry.kind == "message" else entry.shown
             if message is None:
                 continue
-            for _ in range(_LOADS_MAX):
-                if self._open_nowait(message, now):
-                    break
-                await self._keys.load(message.sender, message.box_key)
-            else:
-                raise StoreUnavailable(_TOO_SLOW)
+            while not self._open_nowait(message, now, for_good):
+                await self._keys.loaded(message.sender, message.box_key)
 
-    def _open_nowait(self, entry: Entry, now: int) -> bool:
+    def _open_nowait(self, entry: Entry, now: int, for_good: bool) -> bool:
         """Decrypt one message; return False if the author's data key has to be loaded first."""
         gone = _gone_without_key(entry, now)
         if gone is None:
@@ -280,6 +282,8 @@ class Vault:
                 return False
             if cached.cipher is not None and cached.generation == entry.box_key:
                 gone = self._decrypt(entry, cached.cipher)
+            elif for_good and cached.lacks_master_key(entry.box_key):
+                raise StoreUnavailable(_NO_MASTER_KEY)
             else:
                 gone = "erased"
         entry.gone = gone
@@ -306,8 +310,8 @@ class Vault:
     ) -> dict[tuple[UserKey, int], bool]:
         """Return for each data key, given by author and generation, whether it is destroyed.
 
-        At most `loads_max` keys are loaded; keys that would need a further load are omitted. Keys
-        of generation 0 are omitted too, because 0 means that the generation is unknown.
+        At most `loads_max` keys are loaded; keys that would need a further load are omitted. So are
+        keys of generation 0, which means that it is unknown, and keys that cannot be unwrapped.
 
         Raises:
             StoreUnavailable: A data key cannot be loaded now.
@@ -319,9 +323,11 @@ class Vault:
                 if generation == 0 or loads_max == 0:
                     continue
                 loads_max -= 1
-                cached = await self._key_to_open(author, generation)
-            is_usable = cached.cipher is not None and cached.generation == generation
-            erased[author, generation] = not is_usable
+                cached = await self._keys.loaded(author, generation)
+            if cached.generation > generation:
+                erased[author, generation] = True
+            elif cached.unusable is None:
+                erased[author, generation] = cached.cipher is None
         return erased
 
     async def open_text(self, author: UserKey, bound_to: str, sealed: Sealed) -> str | None:
@@ -333,9 +339,13 @@ class Vault:
         plain = await self.open_bytes(author, bound_to, sealed)
         return None if plain is None else plain.decode()
 
-    async def open_bytes(self, author: UserKey, bound_to: str, sealed: Sealed) -> bytes | None:
-        """Decrypt bytes as `open_text` decrypts text."""
-        cached = await self._key_to_open(author, sealed.box_key)
+    async def open_bytes(
+        self, author: UserKey, bound_to: str, sealed: Sealed, *, for_good: bool = False
+    ) -> bytes | None:
+        """Decrypt bytes as `open_text` decrypts text; with `for_good`, raise as `open` does."""
+        cached = await self._keys.loaded(author, sealed.box_key)
+        if for_good and cached.lacks_master_key(sealed.box_key):
+            raise StoreUnavailable(_NO_MASTER_KEY)
         if cached.cipher is None or cached.generation != sealed.box_key:
             return None
         plain = self._decrypt_box(cached.cipher, sealed.box, f"{author}\0{bound_to}")
@@ -343,16 +353,6 @@ class Vault:
             where = {"author": author, "bound_to": bound_to.replace("\0", " ")}
             log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
         return plain
-
-    async def _key_to_open(self, author: UserKey, generation: int) -> CachedKey:
-        """Return the author's latest data key; load it if the cached one is older than this
-        generation."""
-        for _ in range(_LOADS_MAX):
-            cached = self._keys.to_open(author)
-            if cached is not None and cached.generation >= generation:
-                return cached
-            await self._keys.load(author, generation)
-        raise StoreUnavailable(_TOO_SLOW)
 
     def _decrypt_box(self, cipher: AESGCM, box: bytes, bound_to: str) -> bytes | None:
         try:

@@ -144,7 +144,7 @@ class ExportPerson:
             )
             for message in page.rows:
                 opened = message.as_entry()
-                await self._vault.open([opened], now)
+                await self._vault.open([opened], now, for_good=True)
                 records.append(scheduled_record(message, opened.content))
             after = page.end
             if after is None:
@@ -185,7 +185,7 @@ class ExportPerson:
 
     async def _records_of(self, user: UserKey, entries: Sequence[Entry]) -> list[Record]:
         own = [entry for entry in entries if entry.sender == user]
-        await self._vault.open(own, self._clock.now())
+        await self._vault.open(own, self._clock.now(), for_good=True)
         reactions = (
             {"kind": "reaction", "chat": entry.chat_id, "target": entry.sequence, "emoji": emoji}
             for entry in entries

@@ -170,7 +170,7 @@ class Indexer:
     async def _list(self, chat: ChatId, draft: Draft, entries: Iterable[Entry]) -> None:
         """Add the words of messages to a segment."""
         messages = [entry for entry in entries if is_searched(entry)]
-        await self._vault.open(messages, self._clock.now())
+        await self._vault.open(messages, self._clock.now(), for_good=True)
         for entry in messages:
             if entry.content is None:
                 continue
@@ -210,7 +210,8 @@ class Indexer:
         postings: Postings = {}
         if part is not None and part.box_key == generation:
             name = bound_to(chat, draft.segment.number)
-            packed = await self._vault.open_bytes(author, name, Sealed(part.box, part.box_key))
+            sealed = Sealed(part.box, part.box_key)
+            packed = await self._vault.open_bytes(author, name, sealed, for_good=True)
             postings = {} if packed is None else unpack(packed)
         draft.postings[author] = generation, postings
         return postings

@@ -150,7 +150,7 @@ class EventReader:
         )
 
     async def _message(self, entry: Entry) -> object:
-        await self._vault.open([entry], self._clock.now())
+        await self._vault.open([entry], self._clock.now(), for_good=True)
         return mention_record(entry)
 
 
