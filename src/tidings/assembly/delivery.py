@@ -41,15 +41,22 @@ async def run_delivery(
 ) -> AsyncIterator[None]:
     """Run the background work that belongs to the roles of this process.
 
+    In a data folder that was restored from a backup, the erasures of the ledger are carried out
+    first: otherwise a webhook, a timer or a job could still send what was erased.
+
     Raises:
         SetupError: The DynamoDB tables have no stream.
-        StoreUnavailable: DynamoDB cannot be reached now.
+        StoreUnavailable: The store cannot be reached now.
     """
     async with AsyncExitStack() as stack:
         events = _run_events(core, stack)
-        if "worker" in config.process.roles:
-            # First, because what writes head copies has to owe the entries before.
-            await run_webhooks(core, others, stack)
+        # First, because what writes head copies has to owe the entries before, and because
+        # endpoints are owed the entries of chats that are deleted again.
+        feed = _listening_feed(core, others) if "worker" in config.process.roles else None
+        if not isinstance(config.store, DynamoDb):
+            await core.tenant_work.replay()
+        if feed is not None:
+            await _start_webhooks(core, feed, stack)
         if isinstance(config.store, DynamoDb) and core.deliveries is not None:
             await _run_entries(config, config.store, core, core.deliveries, others, events, stack)
         if "worker" in config.process.roles:
@@ -149,6 +156,13 @@ def _run_tenant_jobs(core: Core, stack: AsyncExitStack) -> None:
 
 
 async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExitStack) -> None:
+    """Deliver events to webhook endpoints until the stack closes."""
+    await _start_webhooks(core, _listening_feed(core, others), stack)
+
+
+def _listening_feed(core: Core, others: ClusterLinks | None) -> WebhookFeed:
+    """Return a feed that notes which entries endpoints are owed. It posts nothing until it is
+    started."""
     delivery, is_alone = core.webhook_delivery, others is None
     feed = WebhookFeed(
         delivery.couriers, delivery.owe, delivery.directory, wait_patiently, is_alone=is_alone
@@ -157,6 +171,11 @@ async def run_webhooks(core: Core, others: ClusterLinks | None, stack: AsyncExit
         owe_before_head_copies(core.deliveries, delivery.owe)
     elif is_alone:
         core.bus.subscribe(feed.on_appended, Appended)
+    return feed
+
+
+async def _start_webhooks(core: Core, feed: WebhookFeed, stack: AsyncExitStack) -> None:
+    delivery = core.webhook_delivery
     delivery.owe.listen(feed.wake)
     core.tenant_events.listen(feed.wake)
     delivery.directory.listen(feed.on_changed)

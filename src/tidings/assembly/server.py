@@ -135,8 +135,6 @@ class Server:
         core = self._core
         await self._metrics.open()
         self._tasks.repeat(measure_loop_lag)
-        if not isinstance(self._config.store, DynamoDb):
-            await core.tenant_work.replay()
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
         self._tasks.repeat(sweeper.sweep_when_due)
         core.bus.subscribe(core.indexer.on_appended, Appended)
