@@ -65,6 +65,40 @@ async def test_parts_are_stored_read_listed_and_deleted(blobs: Blobs) -> None:
     assert [stored.attachment_id async for stored in blobs.all()] == [OTHER]
 
 
+async def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
+    """A file manager, an interrupted copy or a network file system may leave files there."""
+    blobs = FolderBlobs(tmp_path / "attachments", ManualClock(), SystemChance())
+    await blobs.open(is_alone=True)
+    await blobs.put(ONE, A, [b"x"])
+    [place] = (tmp_path / "attachments").glob(f"*/{ONE}")
+    foreign = place / ".DS_Store"
+    foreign.write_bytes(b"")
+    await check_only_part(blobs)
+    assert foreign.exists()
+
+
+async def test_an_object_that_stands_for_a_folder_is_left_alone(aws_endpoint: str) -> None:
+    with an_account(aws_endpoint):
+        url = a_bucket_url()
+        async with a_bucket(url) as blobs:
+            await blobs.put(ONE, A, [b"x"])
+            name, prefix = split_url(url)
+            async with objects.open_bucket(
+                name, clock=SystemClock(), chance=SystemChance()
+            ) as bucket:
+                await bucket.put(f"{prefix}{ONE}/", [b""])
+            await check_only_part(blobs)
+
+
+async def check_only_part(blobs: Blobs) -> None:
+    """Check that the only part of a file is listed, and can be deleted."""
+    assert await blobs.names(ONE) == [A]
+    assert [stored async for stored in blobs.all()] == [(ONE, (A,))]
+    await blobs.delete(ONE, await blobs.names(ONE))
+    assert await blobs.names(ONE) == []
+    assert [stored async for stored in blobs.all()] == []
+
+
 async def test_a_part_of_the_largest_size_is_read_in_ranges(blobs: Blobs) -> None:
     frames = [bytes([number]) * (PART // 16) for number in range(16)]
     await blobs.put(ONE, A, frames)

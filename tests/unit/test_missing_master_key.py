@@ -20,7 +20,7 @@ from tests.unit.small_deployment import (
     sealed_message,
 )
 from tidings.actions.attachments.sealing import open_file, seal_file
-from tidings.actions.attachments.sweeping import UNKNOWN_MS, SweepAttachments
+from tidings.actions.attachments.sweeping import VISITED_AGAIN_MS, SweepAttachments
 from tidings.actions.content.data_keys import ALONE
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import Wrapping, data_key_purpose
@@ -86,7 +86,7 @@ async def an_upload(world: SmallDeployment) -> tuple[Upload, FolderBlobs]:
         box=sealed.box,
         box_key=sealed.box_key,
         created_at=NOW,
-        expires_at=NOW + UNKNOWN_MS * 24,
+        expires_at=NOW + VISITED_AGAIN_MS * 24,
         parts=(PART,),
     )
     await world.store.uploads.create(upload, NOW)
@@ -120,7 +120,7 @@ async def test_its_sweeper_deletes_no_file_and_looks_again(world: SmallDeploymen
         assert file.name == "a"
 
     await right.erase(ALICE)
-    world.clock.time += UNKNOWN_MS
+    world.clock.time += VISITED_AGAIN_MS
     assert await sweep_of(world, await a_process(world, OLD), blobs).sweep() == 1
     assert await blobs.names(sent.attachment_id) == [], "a destroyed key is destroyed"
 

@@ -52,7 +52,9 @@ class BucketBlobs:
     async def names(self, attachment_id: str) -> list[str]:
         place = f"{self._prefix}{checked_id(attachment_id)}/"
         with _translated():
-            return [key.removeprefix(place) async for key in self._bucket.keys(place)]
+            names = [key.removeprefix(place) async for key in self._bucket.keys(place)]
+        # Others may have put objects there, for example one that stands for the folder.
+        return [name for name in names if is_place(attachment_id, name)]
 
     async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
         with _translated():

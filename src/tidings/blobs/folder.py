@@ -62,7 +62,7 @@ class FolderBlobs:
         return contextlib.closing(_FolderPart(self._path(attachment_id, name)))
 
     async def names(self, attachment_id: str) -> list[str]:
-        return await _in_thread(lambda: _names(self._place(attachment_id)))
+        return await _in_thread(lambda: _parts(self._place(attachment_id)))
 
     async def delete(self, attachment_id: str, names: Sequence[str]) -> None:
         place = self._place(attachment_id)
@@ -196,12 +196,18 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
+def _parts(place: Path) -> list[str]:
+    """Return the names of the parts of an attachment; files that others have put there are left
+    out."""
+    return [name for name in _names(place) if is_place(place.name, name)]
+
+
 def _stored_in(shard: Path) -> list[StoredParts]:
     """Return the stored parts in a shard; files that others have put there are left out."""
     found = []
     for attachment_id in sorted(_names(shard)):
-        names = tuple(sorted(_names(shard / attachment_id)))
-        if names and all(is_place(attachment_id, name) for name in names):
+        names = tuple(sorted(_parts(shard / attachment_id)))
+        if names:
             found.append(StoredParts(attachment_id, names))
     return found
 

@@ -140,6 +140,11 @@ ACTIONS: Final[dict[str, Action]] = {
     ),
     "index_waits": Action("The search index of a chat cannot be extended now."),
     "sweep_waits": Action("Expired data cannot be removed now. This is tried again."),
+    "file_sweep_failed": Action(
+        "A file that nobody can read any more cannot be deleted, because of an unexpected error. "
+        "This is tried again after an hour.",
+        ("attachment",),
+    ),
     "ledger_unwritable": Action(
         "The ledger of erasures cannot be written. The erasure was refused with 503."
     ),

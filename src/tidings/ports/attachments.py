@@ -159,7 +159,7 @@ class Blobs(Protocol):
         ...
 
     async def names(self, attachment_id: str) -> list[str]:
-        """Return the names of all parts of an attachment.
+        """Return the names of all parts of an attachment. What others have put there is left out.
 
         Raises:
             StoreUnavailable: The parts cannot be listed now.

@@ -20,7 +20,7 @@ from tidings.actions.content.vault import Vault
 from tidings.model.attachments import LATE_BYTES_MS, SCHEDULED_FILES_MS, Upload
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.attachments import Blobs, ByteDeletions, Uploads, Visit
 from tidings.ports.due import ScheduledMessages
 from tidings.ports.log import Log
@@ -30,9 +30,9 @@ log = logging.getLogger("tidings.sweeping")
 
 SWEEP_SECONDS: Final = 10.0
 VISITS_AT_ONCE: Final = 100
-UNKNOWN_MS: Final = 3_600_000
-"""Time until an upload is visited again if this process cannot unwrap its owner's data key. Another
-process may, or this one after its next start."""
+VISITED_AGAIN_MS: Final = 3_600_000
+"""Time until an upload is visited again if the visit fails unexpectedly, or if this process cannot
+unwrap its owner's data key. Another process may, or this one after its next start."""
 
 
 class SweepAttachments(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class SweepAttachments(msgspec.Struct, frozen=True):
                 if not may_delete:
                     break
                 for visit in visits:
-                    deleted += await self._visit(visit)
+                    deleted += await self._visit_or_postpone(visit)
         return deleted
 
     async def delete(self, owner: UserKey, attachment_ids: Sequence[str]) -> bool:
@@ -77,6 +77,19 @@ class SweepAttachments(msgspec.Struct, frozen=True):
     async def _delete(self, owner: UserKey, attachment_id: str) -> None:
         await self.blobs.delete(attachment_id, await self.blobs.names(attachment_id))
         await self.uploads.remove(owner, attachment_id)
+
+    async def _visit_or_postpone(self, visit: Visit) -> bool:
+        """Visit an upload; postpone the visit if it fails unexpectedly, so that it holds up no
+        others."""
+        try:
+            return await self._visit(visit)
+        except Unavailable:
+            raise
+        except Exception:
+            extra = {"action": "file_sweep_failed", "attachment": visit.attachment_id}
+            log.exception("an upload cannot be swept", extra=extra)
+            await self.uploads.visited(visit, self.clock.now() + VISITED_AGAIN_MS)
+            return False
 
     async def _visit(self, visit: Visit) -> bool:
         upload = await self.uploads.get(visit.owner, visit.attachment_id)
@@ -98,7 +111,7 @@ class SweepAttachments(msgspec.Struct, frozen=True):
         elif upload is not None:
             await self._delete_strays(upload)
             if next_at is None and await self._erased(upload) is None:
-                next_at = self.clock.now() + UNKNOWN_MS
+                next_at = self.clock.now() + VISITED_AGAIN_MS
         await self.uploads.visited(visit, next_at)
         return is_over
 
