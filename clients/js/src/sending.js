@@ -63,9 +63,15 @@ export class Sending {
     if (size > CONTENT_BYTES_MAX) throw new Refused("content.too_large");
     // A reload sorts unsent messages by this time, so no two of them have the same.
     const createdAt = (this.#lastAt = Math.max(this.#clock.wall(), this.#lastAt + 1));
-    const seen = this.#events.seen(options.chat);
-    const id = options.id ?? crypto.randomUUID();
-    const message = { ...options, ...seen, id, createdAt };
+    // The page may send its own id again after a reload, without knowing what it had seen. The server
+    // then recognises the message only if it has stored the id.
+    const { id = crypto.randomUUID() } = options;
+    const message = {
+      ...options,
+      ...(!options.id && this.#events.seen(options.chat)),
+      id,
+      createdAt,
+    };
     const done = new Promise((resolve, reject) => {
       this.#answers.set(keyOf(message), { resolve, reject });
     });

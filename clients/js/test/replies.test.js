@@ -41,6 +41,18 @@ test("a reply is sent as one, shown at once, and counted in what it answers", as
   await until(() => row(tidings, 1)?.replyCount === 2);
 });
 
+test("with an id of the page, a message can be sent again by a page that has seen less", async () => {
+  const server = twoMessages();
+  const tidings = client(server);
+  await tidings.start();
+  const chat = tidings.chat("c");
+  chat.subscribe(() => {});
+  await until(() => row(tidings, 2));
+  await chat.send("mine", { id: "reply-2" }).done;
+  const sent = server.heard.find((frame) => frame.op === "send");
+  assert.deepEqual([sent.client_message_id, sent.after], ["reply-2", undefined]);
+});
+
 test("counts are kept over a reload, also those that came with an entry by itself", async () => {
   const server = twoMessages();
   const storage = memory();

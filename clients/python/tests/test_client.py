@@ -152,6 +152,16 @@ async def test_too_much_was_missed(town: Town, tmp_path: Path) -> None:
         assert start == 453
 
 
+async def test_a_message_with_an_id_of_the_application_is_sent_once_by_two_runs(town: Town) -> None:
+    chat = await a_direct_chat(town)
+    async with shown(client := a_client(town)) as screen:
+        await screen.until(lambda: client.is_live and screen.last(chat) == 1)
+        first = await client.send(chat, "ok", client_message_id="reply-1")
+    # The application died before it had confirmed the event, so the next run replies again.
+    async with a_client(town) as client:
+        assert (await client.send(chat, "ok", client_message_id="reply-1")) == first
+
+
 async def test_history(town: Town) -> None:
     chat = await a_direct_chat(town)
     async with a_client(town) as alice:

@@ -5,7 +5,8 @@ from importlib.metadata import version
 
 from tidings_client.api import Api
 from tidings_client.backoff import Backoff
-from tidings_client.client import Client, History
+from tidings_client.client import Client
+from tidings_client.entry_events import History
 from tidings_client.errors import (
     ClientClosed,
     ClientStopped,

@@ -9,12 +9,10 @@ from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Literal, Self
 
-import msgspec
-
 from tidings_client.api import Api
 from tidings_client.backoff import Backoff
 from tidings_client.conversation import Conversation
-from tidings_client.entry_events import AnyEntryEvent, event_of
+from tidings_client.entry_events import History, event_of
 from tidings_client.errors import ClientClosed, Refused
 from tidings_client.event_queue import EventQueue
 from tidings_client.events import Attachment, Event
@@ -35,16 +33,6 @@ from tidings_client.world import SystemWorld, World
 CLIENT_NAME: Final = f"tidings-python/{version('tidings-client')}"
 CONTENT_BYTES_MAX: Final = 4_096
 PAGE_DEFAULT: Final = 50
-
-
-class History(msgspec.Struct, frozen=True):
-    """A part of a chat's log, oldest entry first."""
-
-    entries: list[AnyEntryEvent]
-    head: int
-    """The sequence of the newest entry of the chat."""
-    more: bool
-    """Whether there are more entries in the requested direction."""
 
 
 class Client:
@@ -279,6 +267,8 @@ class Client:
         `reply_to` is the sequence of the message that this one answers. `mentions` are user ids of
         members, or `["*"]` for everyone. No push notices are sent for a `silent` message.
         `attachments` are files that `api.files.upload` returned; then the content may be empty.
+        If a later run may send the same message again, choose its `client_message_id`: for seven
+        days the server recognises the repeat.
 
         The message is first saved in the outbox. It is then sent until it is answered, even after
         lost connections and, if the storage outlives the process, after restarts. Cancelling this
@@ -359,6 +349,9 @@ class Client:
             # The server would close the connection for a frame that is far too large, each time.
             code = "content.too_large" if size else "content.empty"
             raise Refused(code, f"1 to {CONTENT_BYTES_MAX} bytes, not {size}")
+        # The application may send its own id again in a later run, which does not know what this
+        # one had seen. The server then recognises the message only if it has stored the id.
+        place = (None, None) if client_message_id else self._conversation.place_of(chat)
         message = Outgoing(
             chat,
             client_message_id or self._world.new_id(),
@@ -366,7 +359,7 @@ class Client:
             int(self._world.wall() * 1_000),
             content_type,
             ttl_seconds,
-            *self._conversation.place_of(chat),
+            *place,
             reply_to=reply_to,
             mentions=mentions,
             silent=silent,

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert an entry from the wire to the event that the application gets."""
+"""Convert entries from the wire to the events that the application gets."""
 
 from datetime import datetime
 from typing import TypedDict
+
+import msgspec
 
 from tidings_client.events import (
     ChatCreated,
@@ -41,6 +43,16 @@ AnyEntryEvent = (
     | ChatDeleted
     | OtherEntry
 )
+
+
+class History(msgspec.Struct, frozen=True):
+    """A part of a chat's log, oldest entry first."""
+
+    entries: list[AnyEntryEvent]
+    head: int
+    """The sequence of the newest entry of the chat."""
+    more: bool
+    """Whether there are more entries in the requested direction."""
 
 
 class _Place(TypedDict):
