@@ -91,7 +91,7 @@ export class Keeper {
       token = await (this.#token = this.#tokens.current());
     } catch (error) {
       if (error instanceof SignedOut) return this.#fail(error);
-      if (this.#connect === connect) this.#wait({ code: 1006 });
+      if (this.#connect === connect) this.#ended({ code: 1006 });
       return;
     }
     if (this.#connect !== connect || this.#line) return;
@@ -110,6 +110,8 @@ export class Keeper {
   #opened(line, token) {
     if (this.#line !== line) return;
     this.#openedAt = this.#heardAt = this.#clock.now();
+    // Messages that became too old in the meantime are given up before they could be sent.
+    this.#tick();
     this.#conversation.connected(line.say, { token, ...this.#hello() }, this.#openedAt);
   }
 
@@ -169,11 +171,6 @@ export class Keeper {
   /** @param {import("./backoff.js").Ended} ended */
   #ended(ended) {
     this.#drop();
-    this.#wait(ended);
-  }
-
-  /** @param {import("./backoff.js").Ended} ended */
-  #wait(ended) {
     const ms = this.#backoff.after(ended);
     if (ms === null) return this.#fail(new Error(`closed with ${ended.code}`));
     if (ended.code === NOT_AUTHENTICATED) this.#tokens.refused(this.#token);

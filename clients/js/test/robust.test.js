@@ -33,6 +33,25 @@ test("what waits for the server when the client stops does not wait for ever", a
   await until(() => texts(tidings).length === 2);
 });
 
+test("a message that is too old when the page is opened again is not sent", async () => {
+  const server = twoMessages();
+  const storage = memory();
+  const kept = { chat: "c", id: "old", content: "long ago", createdAt: 1 };
+  await storage.save({ outbox: new Map([["c old", kept]]) });
+  const tidings = client(server, { storage });
+  const chat = tidings.chat("c");
+  chat.subscribe(() => {});
+  await tidings.start();
+  await live(tidings);
+  const mine = () => chat.snapshot().rows.find((row) => row.id === "old");
+  await until(mine);
+  assert.equal(mine()?.error?.code, "send.expired");
+  assert.deepEqual(
+    server.heard.filter((frame) => frame.op === "send"),
+    [],
+  );
+});
+
 test("a start that overlaps with a stop opens one socket", async () => {
   const server = twoMessages();
   const storage = memory();

@@ -59,7 +59,7 @@ class Talk:
     def connect(self, epoch: str = "e", *, live: bool = True) -> ClientFrame:
         """A connection up to `live`; the hello that was said on it."""
         self.said.clear()
-        self.conversation.connected(self.said.append, "token", "laptop", self.now)
+        self.conversation.connected(self.said.append, "token", "laptop", self.now, self.wall_ms)
         hello = self.said.pop()
         self.hear(Welcome(self.user, "laptop", epoch, HEARTBEAT_MS))
         if live:

@@ -155,6 +155,17 @@ async def test_after_six_days_it_fails_visibly_instead_of_being_sent() -> None:
     assert late.heard_last() == []
 
 
+async def test_what_is_six_days_old_is_given_up_before_a_new_connection_sends_it() -> None:
+    talk = Talk()
+    key = talk.post("a")
+    talk.save()
+    late = Talk(talk.storage)
+    late.wall_ms = AGE_MS_MAX + 1
+    late.connect()
+    assert late.heard_last() == []
+    assert isinstance(late.outcomes[key], SendExpired)
+
+
 async def test_an_answer_to_a_forgotten_message_still_has_a_place_in_the_log() -> None:
     talk = Talk()
     talk.connect()

@@ -101,7 +101,7 @@ class Replay:
     def _connection(self, what: str | Json) -> None:
         talk = self.talk
         if what == "opened":
-            talk.conversation.connected(talk.said.append, "token", "laptop", talk.now)
+            talk.conversation.connected(talk.said.append, "token", "laptop", talk.now, 0)
             return
         talk.conversation.lost()
         if isinstance(what, dict):

@@ -114,8 +114,14 @@ class Conversation:
 
     # The life of a connection.
 
-    def connected(self, line: Line, token: str, device: str | None, now: float) -> None:
-        """Send hello on a new connection; `line` sends a frame."""
+    def connected(
+        self, line: Line, token: str, device: str | None, now: float, wall_ms: int
+    ) -> None:
+        """Send hello on a new connection; `line` sends a frame.
+
+        Messages that became too old while there was no connection are given up first.
+        """
+        self.sending.expire(wall_ms)
         self._line = line
         self._heartbeat = Heartbeat(now)
         have = self._following.have() or None

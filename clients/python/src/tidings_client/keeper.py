@@ -121,7 +121,8 @@ class Keeper:
 
     async def _converse(self, connection: Connection) -> Ended:
         self._connection = connection
-        self._conversation.connected(connection.say, self._token, self._device, self._loop.time())
+        now, wall_ms = self._loop.time(), int(self._world.wall() * 1_000)
+        self._conversation.connected(connection.say, self._token, self._device, now, wall_ms)
         try:
             async with asyncio.TaskGroup() as tasks:
                 renewal = tasks.create_task(self._renew(connection))
