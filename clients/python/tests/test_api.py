@@ -248,8 +248,18 @@ async def test_what_may_be_repeated_is_repeated() -> None:
     assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
 
 
+@pytest.mark.parametrize("status", [500, 502, 504])
+async def test_a_failed_server_and_a_proxy_that_lost_it_are_no_refusal(status: int) -> None:
+    api, asked = an_api(status, 200)
+    await api.chats()
+    assert len(asked) == 2
+    api, _ = an_api(*[status] * 3)
+    with pytest.raises(Unavailable):
+        await api.create_group("name", [])
+
+
 async def test_what_may_not_be_repeated_is_not() -> None:
-    for trouble in (503, httpx.ReadError("broken")):
+    for trouble in (500, 503, httpx.ReadError("broken")):
         api, asked = an_api(trouble)
         with pytest.raises(Unavailable):
             await api.edit("c", 1, "new")

@@ -128,8 +128,9 @@ MADE = httpx.Response(
 async def test_a_lost_part_is_sent_again_from_where_the_server_is() -> None:
     at = [httpx.Response(200, headers={OFFSET: str(n)}) for n in (2, 3)]
     conflict = httpx.Response(409, json={"code": "attachment.offset", "detail": "-"})
+    lost = httpx.Response(502, headers={"Retry-After": "0"})
     done = httpx.Response(204, headers={OFFSET: "5"})
-    api = answering(MADE, httpx.ReadError("cut"), at[0], conflict, at[1], done)
+    api = answering(MADE, lost, at[0], httpx.ReadError("cut"), at[0], conflict, at[1], done)
     file = await api.files.upload(b"12345", "text/plain", name="five.txt")
     assert (file.name, file.size) == ("five.txt", 5)
     await api.close()

@@ -96,7 +96,7 @@ class Rest:
 
         Raises:
             Refused: The server declines.
-            Unavailable: The server cannot be reached, or is overloaded.
+            Unavailable: The server cannot be reached, is overloaded, or has failed.
         """
         wanted = {"Idempotency-Key": key, "Tidings-After": after}
         headers = {name: value for name, value in wanted.items() if value is not None}
@@ -111,7 +111,7 @@ class Rest:
                     raise Unavailable(f"{method} {path}: {error!r}") from error
                 await asyncio.sleep(self._world.jitter(0, 0.5 * 2**attempt))
                 continue
-            if answer.status_code not in (429, 503):
+            if not _says_nothing_final(answer):
                 return _checked(answer)
             if is_last:
                 raise Unavailable(f"{method} {path}: {_problem(answer).detail}")
@@ -125,14 +125,14 @@ class Rest:
 
         Raises:
             Refused: The server declines.
-            Unavailable: The server cannot be reached, or is overloaded.
+            Unavailable: The server cannot be reached, is overloaded, or has failed.
         """
         request = self._http.build_request(method, path, content=content, headers=headers)
         try:
             answer = await self._once(request)
         except httpx.TransportError as error:
             raise Unavailable(f"{method} {path}: {error!r}") from error
-        if answer.status_code in (429, 503):
+        if _says_nothing_final(answer):
             await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
             raise Unavailable(f"{method} {path}: {_problem(answer).detail}")
         return _checked(answer)
@@ -173,6 +173,14 @@ class Rest:
 def path_of(*parts: str) -> str:
     """Return a path below `/v1`; special characters in its parts are escaped."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
+
+
+def _says_nothing_final(answer: httpx.Response) -> bool:
+    """Return whether a later attempt may end differently.
+
+    A server that failed, or a proxy that lost it, does not know whether the request had an effect.
+    """
+    return answer.status_code == 429 or answer.status_code >= 500
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
