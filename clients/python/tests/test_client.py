@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.integration.engines import no_limits as no_limits
 from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tidings_client import (
     Backoff,
     ChatHead,
@@ -26,6 +28,7 @@ from tidings_client import (
     Disconnected,
     FileStorage,
     InboxMissed,
+    MemoryStorage,
     Message,
     Refused,
     SendFailed,
@@ -33,6 +36,7 @@ from tidings_client import (
     StorageBusy,
     WrongUser,
 )
+from tidings_client.saved import Changes
 from tidings_client.world import SystemWorld
 
 FIRST_TOKEN_SECONDS = 2
@@ -277,6 +281,39 @@ async def test_closing_ends_everything(town: Town, tmp_path: Path) -> None:
             client.send_nowait("c", "too late")
     assert [message.content for message in storage.load().outbox] == ["kept"]
     storage.close()
+
+
+class SlowStorage(MemoryStorage):
+    """A storage that writes only once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_writing, self.may_write, self.is_closed = Event(), Event(), False
+
+    def save(self, changes: Changes) -> None:
+        self.is_writing.set()
+        self.may_write.wait()
+        super().save(changes)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_closing_goes_on_if_nobody_waits_for_it_any_more() -> None:
+    storage = SlowStorage()
+    client = Client("http://127.0.0.1:9", token=lambda: "t", storage=storage)
+    await client.open()
+    reading = asyncio.create_task(_count(client))
+    client.send_nowait("c", "kept")
+    await until(storage.is_writing.is_set)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await client.close()
+    storage.may_write.set()
+    await client.close()
+    assert storage.is_closed
+    assert await reading <= 1
+    assert [message.content for message in storage.load().outbox] == ["kept"]
 
 
 async def _raises_closed(work: object) -> bool:

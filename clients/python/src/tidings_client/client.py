@@ -13,7 +13,7 @@ from tidings_client.api import Api
 from tidings_client.backoff import Backoff
 from tidings_client.conversation import Conversation
 from tidings_client.entry_events import History, event_of
-from tidings_client.errors import ClientClosed, Refused
+from tidings_client.errors import ClientClosed, Refused, first_of
 from tidings_client.event_queue import EventQueue
 from tidings_client.events import Attachment, Event
 from tidings_client.frames import SEQUENCE_MAX, Page
@@ -96,6 +96,7 @@ class Client:
         self._answers: dict[OutgoingKey, asyncio.Future[Sent]] = {}
         self._promises = Promises()
         self._running: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self.api = Api(self._url, self._tokens, self._world, ssl_context)
         """The REST API, which uses the same token."""
 
@@ -149,17 +150,27 @@ class Client:
         """Disconnect, save the last changes, and close the storage.
 
         Unanswered messages stay in the outbox. An event that was not confirmed is delivered again
-        by the next client.
+        by the next client. Cancelling this call does not stop the closing, for which another call
+        waits.
         """
         if self._running is None:
             return
-        running, self._running = self._running, None
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._running))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, running: "asyncio.Task[None]") -> None:
+        """Stop the background work, and release everything even if the event loop ends first."""
         running.cancel()
-        await asyncio.wait([running])
-        self._finish(ClientClosed("the client is closed"))
-        self._queue.close(ClientClosed("the client is closed"))
-        await self.api.close()
-        await self._journal.close()
+        try:
+            await asyncio.wait([running])
+        finally:
+            self._finish(ClientClosed("the client is closed"))
+            self._queue.close(ClientClosed("the client is closed"))
+            try:
+                await self.api.close()
+            finally:
+                await self._journal.close()
 
     async def _run(self) -> None:
         """Run all background work, until a part of it fails for good."""
@@ -169,7 +180,7 @@ class Client:
                 tasks.create_task(self._keeper.tick())
                 tasks.create_task(self._keeper.run())
         except* Exception as group:
-            self._finish(_first(group))
+            self._finish(first_of(group))
 
     def _finish(self, error: Exception) -> None:
         self._queue.end(self._promises.break_all(error))
@@ -381,11 +392,3 @@ class Client:
             return False
         settle(answer, outcome)
         return True
-
-
-def _first(group: BaseExceptionGroup[Exception]) -> Exception:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, Exception)
-    return error

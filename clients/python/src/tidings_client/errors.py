@@ -90,3 +90,12 @@ class WrongUser(StorageTrouble):
 
 class WebhookRefused(TidingsError):
     """The request is not a genuine webhook, or it is too old; answer with the status 400."""
+
+
+def first_of(group: BaseExceptionGroup[Exception]) -> Exception:
+    """Return the first error in a group, which may contain groups."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Exception)
+    return error
