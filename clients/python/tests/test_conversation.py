@@ -195,6 +195,18 @@ async def test_a_fetch_that_cannot_be_answered_now_is_repeated_later() -> None:
     assert Fetch("2", "c", 100, after=1) in talk.heard_last()
 
 
+async def test_a_fetch_that_comes_too_fast_is_repeated_when_the_server_says() -> None:
+    talk = Talk()
+    talk.connect()
+    talk.hear(message(1), message(3))
+    talk.hear(RefusedFrame("rate.limited", "", True, "1", 5_000))
+    talk.heard_last()
+    talk.tick()
+    assert not [frame for frame in talk.heard_last() if isinstance(frame, Fetch)]
+    talk.tick(5)
+    assert Fetch("2", "c", 100, after=1) in talk.heard_last()
+
+
 async def test_at_most_four_fetches_at_once() -> None:
     talk = Talk()
     talk.connect()

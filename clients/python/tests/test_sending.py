@@ -112,6 +112,37 @@ def test_not_now_is_repeated_after_a_while() -> None:
     assert talk.heard_last() == [Send("2", "c", "a", "hi")]
 
 
+def test_a_refused_message_waits_as_long_as_the_server_says() -> None:
+    talk = Talk()
+    talk.connect()
+    talk.post("a")
+    talk.save()
+    talk.hear(RefusedFrame("chat.slow_mode", "", True, "1", 10_000))
+    talk.heard_last()
+    talk.post("b", chat="d")
+    talk.save()
+    assert [frame.chat for frame in talk.heard_last() if isinstance(frame, Send)] == ["d"]
+    talk.tick(10)
+    assert [frame for frame in talk.heard_last() if isinstance(frame, Send)] == []
+    talk.tick()
+    assert Send("3", "c", "a", "hi") in talk.heard_last()
+
+
+def test_who_sends_too_fast_waits_in_every_chat() -> None:
+    talk = Talk()
+    talk.connect()
+    talk.post("a")
+    talk.save()
+    talk.hear(RefusedFrame("rate.limited", "", True, "1", 2_000))
+    talk.heard_last()
+    talk.post("b", chat="d")
+    talk.save()
+    talk.tick(1)
+    assert talk.heard_last() == []
+    talk.tick(1)
+    assert talk.heard_last() == [Send("2", "d", "b", "hi")]
+
+
 def test_no_is_told_to_whoever_waits() -> None:
     talk = Talk()
     talk.connect()

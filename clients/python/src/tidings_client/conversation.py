@@ -89,6 +89,8 @@ class Conversation:
         self._inboxes = InboxEvents()
         self._questions: list[Question] = []
         """Questions of the application that were not sent yet."""
+        self._fetches_from = 0.0
+        """The time before which the server wants no further requests for missing entries."""
         self._typed_at: dict[str, float] = {}
         self._line: Line | None = None
         self._is_welcome = False
@@ -320,6 +322,7 @@ class Conversation:
             case Outgoing() as message:
                 self.sending.refused(message, frame, now)
             case Want() as want:
+                self._fetches_from = now + (frame.retry_after_ms or 0) / 1_000
                 self._following.refused(want, frame)
             case Question() as question:
                 question.answer(_as_error(frame))
@@ -342,7 +345,8 @@ class Conversation:
         for one in questions:
             name = self._requests.ask(one, now)
             self._say(Fetch(name, one.chat, one.limit, one.after, one.before))
-        if self._requests.fetches < FETCHES_MAX and self._queue.room >= FETCH_ENTRIES:
+        is_allowed = now >= self._fetches_from and self._requests.fetches < FETCHES_MAX
+        if is_allowed and self._queue.room >= FETCH_ENTRIES:
             self._fetch(now)
 
     def _fetch(self, now: float) -> None:

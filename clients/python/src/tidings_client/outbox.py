@@ -19,6 +19,8 @@ could become a second message."""
 MESSAGES_MAX: Final = 10_000
 REST_SECONDS_MIN: Final = 0.5
 REST_SECONDS_MAX: Final = 30.0
+ASKED_SECONDS_MAX: Final = 300.0
+"""Longest pause that a server can ask for. It may name a day, and a tenant may raise the limit."""
 
 
 class _Slot:
@@ -36,7 +38,7 @@ class _Slot:
 class _ChatQueue:
     """The queue of messages of one chat."""
 
-    __slots__ = ("in_flight", "refusals", "rests_until", "size", "waiting")
+    __slots__ = ("asked_until", "in_flight", "refusals", "rests_until", "size", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_Slot] = deque()
@@ -47,6 +49,8 @@ class _ChatQueue:
         self.refusals = 0
         """Number of consecutive temporary refusals by the server."""
         self.rests_until = 0.0
+        self.asked_until = 0.0
+        """The time that the server named, before which also an answer does not end the pause."""
 
 
 class Outbox:
@@ -71,6 +75,7 @@ class Outbox:
         self._serial = 0
         self._changed: set[str] = set()
         """Chats in which a message may have become due."""
+        self._rests_until = 0.0
         for message in messages:
             self._add(message, is_stored=True)
 
@@ -101,12 +106,14 @@ class Outbox:
 
     def due(self, now: float) -> Iterator[Outgoing]:
         """Yield the messages to send now on an open connection, and mark them as in flight."""
+        if self._rests_until > now:
+            return
         stirred, self._changed = self._changed, set()
         for chat in stirred:
             queue = self._queues.get(chat)
             if queue is None:
                 continue
-            if queue.rests_until > now:
+            if max(queue.rests_until, queue.asked_until) > now:
                 self._changed.add(chat)
                 continue
             while queue.waiting and queue.in_flight < self._in_flight_max:
@@ -134,8 +141,22 @@ class Outbox:
             del self._queues[slot.message.chat]
         return slot.message
 
-    def turned_away(self, key: OutgoingKey, now: float) -> None:
-        """Handle a temporary refusal: pause the chat for some time, longer after each refusal."""
+    def turned_away(
+        self,
+        key: OutgoingKey,
+        now: float,
+        asked_seconds: float = 0.0,
+        *,
+        concerns_all: bool = False,
+    ) -> None:
+        """Handle a temporary refusal: pause the chat for some time, longer after each refusal.
+
+        The pause comes after the time that the server asked for. If the refusal concerns all
+        messages of the user, all chats pause for that time.
+        """
+        asked_until = now + min(asked_seconds, ASKED_SECONDS_MAX)
+        if concerns_all:
+            self._rests_until = max(self._rests_until, asked_until)
         slot = self._slots.get(key)
         if slot is None or not slot.is_in_flight:
             return
@@ -145,7 +166,8 @@ class Outbox:
         queue.waiting = deque(sorted([slot, *queue.waiting], key=lambda one: one.place))
         longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**queue.refusals)
         queue.refusals = min(queue.refusals + 1, 10)
-        queue.rests_until = now + self._jitter(0, longest)
+        queue.asked_until = max(queue.asked_until, asked_until)
+        queue.rests_until = asked_until + self._jitter(0, longest)
         self._changed.add(slot.message.chat)
 
     def lost(self) -> None:

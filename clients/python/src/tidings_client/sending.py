@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from tidings_client.notebook import Notebook
 from tidings_client.outbox import Outbox
 from tidings_client.requests import Requests
 from tidings_client.saved import Outgoing, OutgoingKey
+
+RATE_LIMITED: Final = "rate.limited"
+"""The refusal of a user who sends too fast, in whatever chat."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -105,7 +109,9 @@ class Sending:
     def refused(self, message: Outgoing, frame: RefusedFrame, now: float) -> None:
         """Handle a refusal: try again later if it is retryable, else report the failure."""
         if frame.retryable:
-            self._outbox.turned_away(message.key, now)
+            asked_seconds = (frame.retry_after_ms or 0) / 1_000
+            is_too_fast = frame.code == RATE_LIMITED
+            self._outbox.turned_away(message.key, now, asked_seconds, concerns_all=is_too_fast)
         elif self._outbox.answered(message.key) is not None:
             self._failed(message, Refused(frame.code, frame.detail))
 
