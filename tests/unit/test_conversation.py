@@ -43,6 +43,24 @@ def opened() -> Conversation:
 # Before welcome.
 
 
+def test_hello_may_name_every_chat_that_a_user_can_have() -> None:
+    chats = limits.USER_CHATS_MAX + limits.OTHERS_DIRECT_CHATS_MAX
+    have = {f"{number:026}": 10**9 for number in range(chats)}
+    hello = said(op="hello", token="t" * limits.TOKEN_BYTES_MAX, have=have)
+    frame = Conversation(0).receive(hello, 0)
+    assert isinstance(frame, Hello)
+    assert frame.have == have
+
+
+def test_hello_is_bounded_and_what_follows_it_is_shorter() -> None:
+    longest = HELLO.ljust(limits.HELLO_BYTES_MAX)
+    too_long = CloseRequest(Close.FRAME_TOO_LARGE)
+    assert Conversation(0).receive(longest + b" ", 0) == too_long
+    conversation = Conversation(0)
+    assert isinstance(conversation.receive(longest, 0), Hello)
+    assert conversation.receive(PING.ljust(limits.FRAME_BYTES_MAX + 1), 0) == too_long
+
+
 def test_hello_comes_first() -> None:
     conversation = Conversation(0)
     assert isinstance(conversation.receive(HELLO, 0), Hello)

@@ -122,7 +122,8 @@ def make_socket_document() -> Json:
         "info": {
             "title": "Tidings socket",
             "version": __version__,
-            "description": "Text frames, one JSON object each, at most 64 KiB, no compression.",
+            "description": "Text frames, one JSON object each, at most 64 KiB (hello 128 KiB), "
+            "no compression.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",

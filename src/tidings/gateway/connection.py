@@ -157,7 +157,8 @@ class Connection(WSListener):
             return
         parts = bytearray() if self._parts is None else self._parts
         parts += frame.get_payload_as_memoryview()
-        self._parts = None if frame.fin or len(parts) > limits.FRAME_BYTES_MAX else parts
+        is_too_long = len(parts) > self.conversation.frame_bytes_max
+        self._parts = None if frame.fin or is_too_long else parts
         if self._parts is None:
             self._take(bytes(parts))
 

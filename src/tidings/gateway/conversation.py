@@ -111,7 +111,7 @@ class Conversation:
         self._heard_at = now
         if self.state is _CLOSED:
             return None
-        if len(payload) > limits.FRAME_BYTES_MAX:
+        if len(payload) > self.frame_bytes_max:
             return CloseRequest(Close.FRAME_TOO_LARGE)
         try:
             frame: ClientFrame = decode_client_frame(payload)
@@ -127,6 +127,12 @@ class Conversation:
         elif kind is Received:
             self.received_at = now
         return frame
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The length limit of the next frame. Hello names the last entry of each chat."""
+        is_hello = self.state is State.GREETING
+        return limits.HELLO_BYTES_MAX if is_hello else limits.FRAME_BYTES_MAX
 
     def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | CloseRequest | None:
         """Handle hello, and frames that arrive before the connection is open."""

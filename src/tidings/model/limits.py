@@ -44,8 +44,7 @@ INVITE_DECLINED_MS: Final = 7 * DAY_MS
 SMALL_CHAT_MEMBERS_MAX: Final = 64
 """Members of the largest chat that has receipts, typing, presence and message status."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
-"""Users in one membership entry. Each user needs three rows, and a DynamoDB transaction can write
-at most 100 rows."""
+"""Users in one membership entry: three rows each, and a DynamoDB transaction has at most 100."""
 LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
@@ -118,6 +117,7 @@ makes at once in one chat. After that, it makes one per second."""
 
 # The socket.
 FRAME_BYTES_MAX: Final = 64 * KIB
+HELLO_BYTES_MAX: Final = 128 * KIB
 HELLO_MS_MAX: Final = 10 * SECOND_MS
 HEARTBEAT_MS: Final = 20 * SECOND_MS
 SILENCE_MS_MAX: Final = 90 * SECOND_MS
