@@ -2,12 +2,14 @@
 """Files: uploaded in parts over lines that break, sent, and downloaded."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from clients.python.tests.test_api import Hurry
 from clients.python.tests.test_client import a_client, a_direct_chat, shown
 from tests.support.people import Town
 from tests.support.waiting import until
@@ -16,7 +18,6 @@ from tidings_client.api import Api
 from tidings_client.files import OFFSET
 from tidings_client.saved import Changes, Outgoing
 from tidings_client.tokens import Tokens
-from tidings_client.world import SystemWorld
 
 LARGE = bytes(range(256)) * 18_000
 """More than one part."""
@@ -115,7 +116,7 @@ def answering(*answers: httpx.Response | Exception) -> Api:
             raise following
         return following
 
-    world = SystemWorld()
+    world = Hurry()
     tokens = Tokens(lambda: "t", world.wall)
     return Api("http://t", tokens, world, transport=httpx.MockTransport(answer))
 
@@ -144,8 +145,32 @@ async def test_what_the_server_declines_is_not_sent_again() -> None:
     await api.close()
 
 
+class Broken(httpx.AsyncByteStream):
+    """A body whose connection is lost after the first bytes."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"first"
+        raise httpx.ReadError("cut")
+
+
 async def test_a_download_that_breaks_says_so() -> None:
-    api = answering(httpx.ReadError("cut"))
+    api = answering(httpx.Response(200, stream=Broken()))
+    download = api.files.download("c", 1, "a")
+    assert await anext(download) == b"first"
+    with pytest.raises(Unavailable):
+        await anext(download)
+    await api.close()
+
+
+@pytest.mark.parametrize("status", [429, 503, 502])
+async def test_a_download_for_which_there_is_no_room_now_begins_later(status: int) -> None:
+    def busy() -> httpx.Response:
+        return httpx.Response(status, json={"code": "c"}, headers={"Retry-After": "0"})
+
+    api = answering(busy(), httpx.ReadError("cut"), httpx.Response(200, content=b"whole"))
+    assert b"".join([data async for data in api.files.download("c", 1, "a")]) == b"whole"
+    await api.close()
+    api = answering(busy(), busy(), busy())
     with pytest.raises(Unavailable):
         await anext(api.files.download("c", 1, "a"))
     await api.close()

@@ -101,22 +101,8 @@ class Rest:
         wanted = {"Idempotency-Key": key, "Tidings-After": after}
         headers = {name: value for name, value in wanted.items() if value is not None}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
-        is_repeatable = method in REPEATABLE or key is not None or is_safe
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            is_last = attempt == ATTEMPTS_MAX or not is_repeatable
-            try:
-                answer = await self._once(request)
-            except httpx.TransportError as error:
-                if is_last:
-                    raise Unavailable(f"{method} {path}: {error!r}") from error
-                await asyncio.sleep(self._world.jitter(0, 0.5 * 2**attempt))
-                continue
-            if not _says_nothing_final(answer):
-                return _checked(answer)
-            if is_last:
-                raise Unavailable(f"{method} {path}: {_problem(answer).detail}")
-            await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
-        raise AssertionError("the last attempt ends the loop")
+        attempts_max = ATTEMPTS_MAX if method in REPEATABLE or key is not None or is_safe else 1
+        return _checked(await self._repeated(request, attempts_max))
 
     async def send_bytes(
         self, method: str, path: str, content: bytes, headers: Mapping[str, str]
@@ -142,19 +128,43 @@ class Rest:
 
         Raises:
             Refused: The server declines.
-            Unavailable: The server cannot be reached, or the connection was lost.
+            Unavailable: The server cannot be reached, is overloaded, or has failed; or the
+                connection was lost.
         """
         request = self._http.build_request("GET", path, headers=headers)
-        try:
-            answer = await self._once(request, stream=True)
-            async with aclosing(answer):
+        async with aclosing(await self._repeated(request, ATTEMPTS_MAX, stream=True)) as answer:
+            try:
+                async for data in _checked(answer).aiter_bytes():
+                    yield data
+            except httpx.TransportError as error:
+                raise Unavailable(f"GET {path}: {error!r}") from error
+
+    async def _repeated(
+        self, request: httpx.Request, attempts_max: int, *, stream: bool = False
+    ) -> httpx.Response:
+        """Send a request until the answer is final; the body of a refusal is read.
+
+        Raises:
+            Unavailable: No attempt got a final answer.
+        """
+        name = f"{request.method} {request.url.path}"
+        for attempt in range(1, attempts_max + 1):
+            is_last = attempt == attempts_max
+            try:
+                answer = await self._once(request, stream=stream)
                 if not answer.is_success:
                     await answer.aread()
-                    _checked(answer)
-                async for data in answer.aiter_bytes():
-                    yield data
-        except httpx.TransportError as error:
-            raise Unavailable(f"GET {path}: {error!r}") from error
+            except httpx.TransportError as error:
+                if is_last:
+                    raise Unavailable(f"{name}: {error!r}") from error
+                await asyncio.sleep(self._world.jitter(0, 0.5 * 2**attempt))
+                continue
+            if not _says_nothing_final(answer):
+                return answer
+            if is_last:
+                raise Unavailable(f"{name}: {_problem(answer).detail}")
+            await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
+        raise AssertionError("the last attempt ends the loop")
 
     async def _once(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Make one attempt; if the server refuses the token, replace it and try once more."""
