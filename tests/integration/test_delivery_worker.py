@@ -310,6 +310,28 @@ async def test_cleaned_messages_bring_fresh_counts_to_the_connected(
     assert MARK not in str(device.notices)
 
 
+@pytest.mark.attack("F11")
+async def test_no_error_on_the_way_to_gateways_makes_a_dead_letter(
+    delivery: DeliveryDeployment,
+) -> None:
+    feed = ListFeed()
+    chat = await delivery.chat(ANN, BOB)
+    delivery.gateways.connect(BOB)
+    async with working(delivery, feed) as worker:
+        delivery.gateways.lookup_error = RuntimeError("no lookup")
+        publish(delivery, feed)
+        feed.put(encode_event(CleanedEvent(chat, (1,))))
+        await until(lambda: sorted(feed.finished) == [0, 1])
+        delivery.gateways.lookup_error = None
+        delivery.gateways.handover_error = RuntimeError("no handover")
+        await delivery.send(ANN, chat)
+        publish(delivery, feed)
+        await until(lambda: sorted(feed.finished) == [0, 1, 2])
+        assert worker.failed_attempts == 0
+    assert feed.aside == []
+    assert await delivery.head(chat) == 2
+
+
 async def test_a_feed_that_is_away_is_waited_for(delivery: DeliveryDeployment) -> None:
     feed = ListFeed()
     feed.is_down = True

@@ -67,6 +67,8 @@ class FakeGateways:
     def __init__(self) -> None:
         self.devices: list[FakeReader] = []
         self.is_registry_down = False
+        self.lookup_error: Exception | None = None
+        self.handover_error: Exception | None = None
         self.silent: set[str] = set()
         self.looks: list[frozenset[UserKey]] = []
         self.hints: list[tuple[InboxEvent, str | None, str]] = []
@@ -95,11 +97,15 @@ class FakeGateways:
         self.looks.append(frozenset(users))
         if self.is_registry_down:
             raise RegistryUnavailable
+        if self.lookup_error is not None:
+            raise self.lookup_error
         return {user: list(self._places[user]) for user in self.looks[-1] if self._places[user]}
 
     async def entries(
         self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
     ) -> Mapping[str, frozenset[str]]:
+        if self.handover_error is not None:
+            raise self.handover_error
         held = {}
         for gateway, wanted in users.items():
             if gateway in self.silent:

@@ -6,9 +6,13 @@ import asyncio
 import pytest
 
 from tests.support.message_cipher import a_cipher
+from tests.support.users import BOB
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import RedisRegistry
+from tidings.limiters import RedisBuckets
 from tidings.ports.delivery import RegistryUnavailable
+from tidings.ports.sessions import Bucket
 
 NOWHERE = RedisServers("redis://127.0.0.1:1/0")
 
@@ -41,3 +45,22 @@ async def test_what_takes_too_long_is_unavailable() -> None:
     with pytest.raises(RegistryUnavailable):
         await link.call(asyncio.Event().wait())
     assert link.failures == 1
+
+
+@pytest.mark.parametrize("is_cluster", [False, True], ids=["one server", "a cluster"])
+async def test_redis_out_of_reach_is_unavailable_each_time(is_cluster: bool) -> None:
+    servers = RedisServers("redis://127.0.0.1:1/0", is_cluster=is_cluster)
+    link = RedisLink(servers, "p:", a_cipher(), answer_seconds_max=5)
+    registry = RedisRegistry(link, "g1")
+    buckets = RedisBuckets(link, away_seconds=0)
+    for _ in range(2):  # after the first failure the library raises other errors
+        with pytest.raises(RegistryUnavailable):
+            await registry.find([BOB])
+        with pytest.raises(RegistryUnavailable):
+            await registry.enter(BOB, "c1")
+        with pytest.raises(RegistryUnavailable):
+            await link.publish([("p:c", b"m")])
+        verdict = await buckets.take([Bucket("p", "bob", 1, 1_000)])
+        assert verdict.is_allowed, "the buckets of the process do"
+    assert link.owes_comparison.is_set()
+    await link.close()

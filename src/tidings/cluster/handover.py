@@ -142,6 +142,9 @@ class RedisHandover:
             self.unanswered += len(waiting.missing)
         except RegistryUnavailable:
             self._link.owes_comparison.set()
+        except Exception:
+            self._link.owes_comparison.set()  # whatever failed, the entries may not have arrived
+            raise
         finally:
             del self._waiting[request]
         return waiting.answers

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
 from tidings.cluster.redis_servers import RedisServers, Value
 from tidings.metrics.counts import report_counts
@@ -23,8 +23,9 @@ problem."""
 
 T = TypeVar("T")
 
-TROUBLE: Final = (RedisError, OSError)
-"""Every exception that a failed call to Redis raises. A timeout is an OSError, too."""
+TROUBLE: Final = (RedisError, RedisClusterException, OSError)
+"""Every exception that a failed call to Redis raises. A timeout is an OSError, too. The exception
+of a cluster of which no server answers is no `RedisError`."""
 
 
 def times_asked_to_end() -> int:

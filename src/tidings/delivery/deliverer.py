@@ -15,8 +15,8 @@ a busy chat, several runs are dispatched first, and then steps 2 to 4 are done f
 together.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -36,6 +36,8 @@ from tidings.ports.log import Log
 from tidings.ports.world import Clock
 from tidings.wire.events import EntryEvent, HintEvent
 from tidings.wire.frames import UnreadFrame, encode
+
+log = logging.getLogger("tidings.delivery")
 
 
 class DispatchedRun(msgspec.Struct, frozen=True):
@@ -210,12 +212,19 @@ class UnreadRecount:
 
     async def send(self, chat: ChatId) -> None:
         """Count the unread messages of each connected member, and send the count to the member."""
-        with suppress(RegistryUnavailable, Unavailable):
-            state = await self._states.state(chat)
-            addresses = await self._registry.find(state.members) if state is not None else {}
-            for user, found in addresses.items():
-                unread = await self._count_unread(user, chat)
-                if unread is not None:
-                    frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
-                    gateways = {address.gateway: [user] for address in found}
-                    self._handover.notice(frame, gateways, chat)
+        try:
+            await self._send(chat)
+        except (RegistryUnavailable, Unavailable):
+            pass
+        except Exception:
+            log.exception("unread counts were not sent", extra={"action": "recount_failed"})
+
+    async def _send(self, chat: ChatId) -> None:
+        state = await self._states.state(chat)
+        addresses = await self._registry.find(state.members) if state is not None else {}
+        for user, found in addresses.items():
+            unread = await self._count_unread(user, chat)
+            if unread is not None:
+                frame = encode(UnreadFrame(chat, unread.count, unread.exact, unread.mentions))
+                gateways = {address.gateway: [user] for address in found}
+                self._handover.notice(frame, gateways, chat)

@@ -6,8 +6,12 @@ one. A connection that registers even later reads the head copy, and finds the e
 
 Content is decrypted right before the handover and dropped right after it. This matters because in a
 long outage the entries wait in memory for the head copy, and their author may be erased meanwhile.
+
+No error of the registry or of a handover ends a delivery: the entries are in the log, where
+connections find them, and whoever met the error asks the gateways to compare heads.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
@@ -25,6 +29,8 @@ from tidings.ports.delivery import (
     RegistryUnavailable,
 )
 from tidings.wire.entry_frames import encode_entry
+
+log = logging.getLogger("tidings.delivery")
 
 _Addresses = Mapping[UserKey, list[ConnectionAddress]]
 
@@ -134,8 +140,11 @@ class GatewayDispatch:
         try:
             return await self._registry.find(users)
         except RegistryUnavailable:
-            self.failed_lookups += 1
-            return {}
+            pass
+        except Exception:
+            log.exception("a lookup failed", extra={"action": "dispatch_failed"})
+        self.failed_lookups += 1
+        return {}
 
     async def _dispatch_batch(self, batch: Batch, addresses: _Addresses) -> None:
         users: defaultdict[str, list[UserKey]] = defaultdict(list)
@@ -153,12 +162,21 @@ class GatewayDispatch:
     async def _hand_over(self, batch: Batch, users: Mapping[str, list[UserKey]]) -> None:
         encoded_entries = await self._opened(batch)
         if users:
-            reached = await self._handover.entries(encoded_entries, users)
+            reached = await self._reached(encoded_entries, users)
             self.silent_gateways += len(users.keys() - reached.keys())
             for gateway, connections in reached.items():
                 batch.sent_to.update(
                     ConnectionAddress(gateway, connection) for connection in connections
                 )
+
+    async def _reached(
+        self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
+    ) -> Mapping[str, frozenset[str]]:
+        try:
+            return await self._handover.entries(encoded_entries, users)
+        except Exception:
+            log.exception("a handover failed", extra={"action": "dispatch_failed"})
+            return {}
 
     async def _opened(self, batch: Batch) -> list[EncodedEntry]:
         """Return the entries as frames, and remove the decrypted content from the entries."""

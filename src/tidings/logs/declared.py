@@ -272,6 +272,13 @@ ACTIONS: Final[dict[str, Action]] = {
     "subscriber_failed": Action("An unexpected error met an event inside the process."),
     "taking_failed": Action("An unexpected error met the reading of events or jobs."),
     "delivery_failed": Action("An unexpected error met a delivery. It is tried again."),
+    "dispatch_failed": Action(
+        "An unexpected error met the registry of connections, or the way to other gateways. The "
+        "gateways compare heads, and read the entries from the log."
+    ),
+    "recount_failed": Action(
+        "An unexpected error met the unread counts that devices get after messages have expired."
+    ),
     "event_dead_letter": Action(
         "An event could not be delivered and is a dead letter in Kafka. The devices read its "
         "entry from the log.",
