@@ -20,7 +20,7 @@ from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
-from tidings.ports.bus import Appended, Event
+from tidings.ports.bus import Appended, Event, Expired
 from tidings.ports.delivery import Changes, ContentExpired, EntryWritten
 from tidings.stores.dynamodb.chat.items import body_key
 from tidings.stores.dynamodb.patterns import Pattern
@@ -34,7 +34,7 @@ class Ground:
     delivery: DeliveryDeployment
     changes: Changes
     hints: list[tuple[ChatId, int]] = field(default_factory=list)
-    cleaned: list[tuple[ChatId, tuple[int, ...]]] = field(default_factory=list)
+    cleaned: list[tuple[ChatId, tuple[int, ...], bool]] = field(default_factory=list)
     is_kafka_there: bool = True
 
     def relay(self, deliverer: Delivers | None = None, *, hints: bool = True) -> Relay:
@@ -46,8 +46,13 @@ class Ground:
             # Streams go by the clock of the machine.
             SystemClock(),
             hint=self._hint if hints else None,
-            cleaned=lambda chat, sequences: self.cleaned.append((chat, sequences)),
+            cleaned=self._note_cleaned,
         )
+
+    def _note_cleaned(self, expired: Expired, is_new: bool) -> None:
+        assert expired.minute is not None
+        assert 0 <= SystemClock().now() - expired.minute < 3 * relay_module.MINUTE_MS
+        self.cleaned.append((expired.chat, expired.sequences, is_new))
 
     async def _hint(self, chat: ChatId, sequence: int) -> bool:
         if self.is_kafka_there:
@@ -112,7 +117,9 @@ async def test_the_streams_tell_of_entries_and_of_deleted_bodies(ground: Ground)
     assert [(one.chat, one.sequence) for one in written] == [(chat, n) for n in (1, 2, 3, 4)]
     # DynamoDB Local rounds the time down to the minute.
     assert began - 60_000 < written[0].at <= SystemClock().now()
-    assert [one for one in seen if isinstance(one, ContentExpired)] == [ContentExpired(chat, 3)]
+    (cleaned,) = [one for one in seen if isinstance(one, ContentExpired)]
+    assert (cleaned.chat, cleaned.sequence) == (chat, 3)
+    assert began - 60_000 < cleaned.at <= SystemClock().now()
     assert await ground.changes.poll() == []
 
 
@@ -204,7 +211,21 @@ async def test_deletions_by_ttl_are_passed_on(ground: Ground) -> None:
     await delivery.send(ANN, chat, "brief", ttl_seconds=60)
     await delete_bodies(delivery, chat)
     await turns(relay, lambda: bool(ground.cleaned))
-    assert ground.cleaned == [(chat, (2,))]
+    assert ground.cleaned == [(chat, (2,), True)]
+
+
+@pytest.mark.usefixtures("no_delay")
+async def test_deletions_of_long_ago_are_not_passed_on_as_new(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each relay that starts reads the deletions of a whole day."""
+    monkeypatch.setattr(relay_module, "OLD_MS", -60_000)
+    delivery, relay = ground.delivery, ground.relay()
+    chat = await delivery.chat(ANN, BOB)
+    await delivery.send(ANN, chat, "brief", ttl_seconds=60)
+    await delete_bodies(delivery, chat)
+    await turns(relay, lambda: bool(ground.cleaned))
+    assert ground.cleaned == [(chat, (2,), False)]
 
 
 async def delete_bodies(delivery: DeliveryDeployment, chat: ChatId) -> None:

@@ -12,19 +12,20 @@ from tests.integration.rest_world import Rest
 from tests.integration.webhook_town import Town, a_town
 from tests.integration.webhook_town import receiver as receiver
 from tests.integration.webhook_town import rest as rest
+from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tests.support.webhook_receiver import WebhookReceiver
 from tidings.actions.webhooks.events import TenantEvents
 from tidings.actions.webhooks.reminders import Reminders, reminder_of
 from tidings.delivery.courier import Courier
 from tidings.delivery.webhook_couriers import RETRY_MS, WebhookCouriers
-from tidings.delivery.webhook_events import BusEvents
+from tidings.delivery.webhook_events import EXPIRED_MS_MAX, SETTLED_MS, BusEvents
 from tidings.delivery.webhooks import OWNED_MS, WebhookReminderWork
 from tidings.model import webhooks
-from tidings.model.ids import user_key
+from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.webhooks import TenantEvent, TenantEventType, WebhookEndpoint
-from tidings.ports.bus import InboxRead
+from tidings.ports.bus import Expired, InboxRead
 from tidings.ports.tenant_jobs import NotYet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -223,9 +224,6 @@ async def test_events_of_the_bus_wait_for_the_store_and_are_stored_at_the_end(
     directory = core.webhook_delivery.directory
     events = _Failing(directory, core.store.tenant_events, remind, core.clock)
 
-    async def at_once(attempt: int) -> None:
-        del attempt
-
     bus = BusEvents(events, core.store.log, core.clock, at_once)
     bus.on_inbox_read(InboxRead(user_key(town.tenant, "ann"), "news"))
     for _ in range(3):
@@ -234,3 +232,29 @@ async def test_events_of_the_bus_wait_for_the_store_and_are_stored_at_the_end(
     await bus.close()
     await town.later(0)
     await until(lambda: "notification.read" in receiver.types())
+
+
+async def test_what_several_relays_report_in_parts_becomes_one_event(
+    town: Town, receiver: WebhookReceiver
+) -> None:
+    """Each relay reads all deletions of the last day, and divides them as it comes."""
+    core, clock = town.rest.core, town.rest.clock
+    [ann] = await town.users("ann")
+    chat = ChatId(await ann.group())
+    minute = clock.time
+    relays = [BusEvents(core.tenant_events, core.store.log, clock, at_once) for _ in range(3)]
+    for relay, parts in zip(relays[:2], ([(2, 3), (4,)], [(2,), (3, 4)]), strict=True):
+        for part in parts:
+            relay.on_expired(Expired(chat, part, minute))
+            await relay.raise_all()
+            clock.time += SETTLED_MS // 4
+    clock.time = minute + SETTLED_MS
+    relays[2].on_expired(Expired(chat, (2, 3, 4), minute))  # it has just started
+    relays[2].on_expired(Expired(chat, (1,), minute - EXPIRED_MS_MAX))
+    for relay in relays:
+        await relay.raise_all()
+    stored = core.store.tenant_events
+    event = await stored.after(town.tenant, 0)
+    assert event is not None
+    assert event.data == {"chat_id": chat, "sequences": [2, 3, 4]}
+    assert await stored.after(town.tenant, event.sequence) is None

@@ -179,7 +179,9 @@ def test_only_new_entries_are_news() -> None:
 @pytest.mark.parametrize("name", ["REMOVE", "UNKNOWN_TO_SDK_VERSION"])
 def test_a_deleted_body_tells_where_its_message_stands(name: str) -> None:
     key = {"chat_id": {"S": CHAT}, "body_id": {"S": "0000000000000012.ab34"}}
-    assert to_cleaned({"eventName": name, "dynamodb": {"Keys": key}}) == ContentExpired(CHAT, 12)
-    assert to_cleaned({"eventName": "INSERT", "dynamodb": {"Keys": key}}) is None
+    change = {"Keys": key, "ApproximateCreationDateTime": 1_800_000_000.5}
+    told = to_cleaned({"eventName": name, "dynamodb": change})
+    assert told == ContentExpired(CHAT, 12, 1_800_000_000_500)
+    assert to_cleaned({"eventName": "INSERT", "dynamodb": change}) is None
     key["body_id"] = {"S": "something else"}
-    assert to_cleaned({"eventName": name, "dynamodb": {"Keys": key}}) is None
+    assert to_cleaned({"eventName": name, "dynamodb": change}) is None

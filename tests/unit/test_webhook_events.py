@@ -24,7 +24,9 @@ class Events:
     def is_wanted(self, _tenant: str, _kind: str) -> bool:
         return True
 
-    async def __call__(self, tenant: str, _kind: str, data: Mapping[str, object]) -> None:
+    async def __call__(
+        self, tenant: str, _kind: str, data: Mapping[str, object], _once: str | None
+    ) -> None:
         if tenant == "broken":
             raise RuntimeError("unexpected")
         self.raised.append((tenant, str(data["user_id"])))

@@ -253,12 +253,13 @@ async def _run_relay(
     events: BusEvents,
     stack: AsyncExitStack,
 ) -> None:
-    def expired(chat: ChatId, sequences: tuple[int, ...]) -> None:
-        if others is None:
-            core.bus.publish(Expired(chat, sequences))
-        else:
-            others.publisher.cleaned(chat, sequences)
-            events.on_expired(Expired(chat, sequences))
+    def cleaned(expired: Expired, is_new: bool) -> None:
+        if is_new and others is None:
+            core.bus.publish(expired)  # `events` listens to the bus
+            return
+        if is_new and others is not None:
+            others.publisher.cleaned(expired.chat, expired.sequences)
+        events.on_expired(expired)
 
     relay = Relay(
         await stack.enter_async_context(_open_changes(tables, core)),
@@ -266,7 +267,7 @@ async def _run_relay(
         deliverer,
         core.clock,
         hint=others.publisher.hint if others else None,
-        cleaned=expired,
+        cleaned=cleaned,
         written=None if others else core.store.recent_chats.note,
     )
     relay.start()

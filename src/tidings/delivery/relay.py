@@ -24,7 +24,7 @@ from tidings.metrics.meters import report
 from tidings.model.entries import head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import Appended, Bus
+from tidings.ports.bus import Appended, Bus, Expired
 from tidings.ports.delivery import Changes, ContentExpired, DeliveryStore, EntryWritten
 from tidings.ports.log import Log
 from tidings.ports.world import Clock
@@ -35,6 +35,7 @@ LATE_SECONDS: Final = 3.0
 OLD_MS: Final = 90_000
 """Entries of this age or older are compared at once, without the delay. The age is this high
 because the store's clock may round times to minutes."""
+MINUTE_MS: Final = 60_000
 PAUSE_SECONDS: Final = 1.0
 AGAIN_SECONDS_FIRST: Final = 5.0
 AGAIN_SECONDS_MAX: Final = 60.0
@@ -79,7 +80,7 @@ class Relay:
         clock: Clock,
         *,
         hint: Callable[[ChatId, int], Awaitable[bool]] | None,
-        cleaned: Callable[[ChatId, tuple[int, ...]], None],
+        cleaned: Callable[[Expired, bool], None],
         written: Callable[[Sequence[EntryWritten]], None] | None = None,
     ) -> None:
         """Set up the relay.
@@ -91,7 +92,9 @@ class Relay:
             clock: The time.
             hint: Sends workers the head of a log, and returns whether it was published. If None,
                 the relay always delivers by itself.
-            cleaned: Called for messages that have expired and whose content was removed.
+            cleaned: Called for messages that have expired and whose content was removed, and
+                whether this happened just now: after each start, the relay reads those of a whole
+                day.
             written: Called for all entries that are read from the stream.
         """
         self._changes = changes
@@ -179,11 +182,13 @@ class Relay:
             owed.sequence = max(owed.sequence, sequence)
 
     def _report_cleaned(self, cleaned: list[ContentExpired]) -> None:
-        by_chat: dict[ChatId, list[int]] = {}
+        now = self._clock.now()
+        reports: dict[tuple[ChatId, int, bool], list[int]] = {}
         for message in cleaned:
-            by_chat.setdefault(message.chat, []).append(message.sequence)
-        for chat, sequences in by_chat.items():
-            self._cleaned(chat, tuple(sequences))
+            minute, is_new = message.at - message.at % MINUTE_MS, now - message.at < OLD_MS
+            reports.setdefault((message.chat, minute, is_new), []).append(message.sequence)
+        for (chat, minute, is_new), sequences in reports.items():
+            self._cleaned(Expired(chat, tuple(sequences), minute), is_new)
 
     # Comparing.
 

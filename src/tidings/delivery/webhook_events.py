@@ -4,12 +4,17 @@
 These are read marks, expired messages, and notifications for everyone. They are gathered for some
 seconds, so that many of them cost little. Events that are not stored yet are lost if the process
 dies. Tenants take turns, so that the many events of one tenant do not hold up those of others.
+
+On DynamoDB, each relay reads which contents the store has deleted, and reads the same again after a
+restart. Therefore what expired in one minute is gathered until the minute is over, and its event is
+named after what it tells. Whoever gathers the same raises no second event.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Final
 
 from tidings.actions.webhooks.events import TenantEvents
@@ -29,7 +34,15 @@ GATHERED_MAX: Final = 10_000
 """Events that wait; beyond this number, new ones are dropped."""
 TENANT_GATHERED_MAX: Final = 2_000
 """Events of one tenant that wait; beyond this number, new ones are dropped."""
+SETTLED_MS: Final = 90_000
+"""Time from the beginning of a minute until everything that expired in it was read."""
+EXPIRED_MS_MAX: Final = 60 * 60 * 1_000
+"""Age at which expired messages are no longer reported. A relay that starts reads those of a whole
+day again."""
 _Event = tuple[TenantEventType, Mapping[str, object]]
+_Minute = tuple[ChatId, int | None]
+"""A chat, and when the minute began in which the store deleted contents; None if this process
+deleted them."""
 
 log = logging.getLogger("tidings.webhooks")
 
@@ -52,7 +65,7 @@ class BusEvents:
         self._gathered: dict[str, dict[tuple[str, ...], _Event]] = {}
         """The events of each tenant, by what they are about."""
         self._waiting = 0
-        self._expired: dict[ChatId, set[int]] = {}
+        self._expired: dict[_Minute, set[int]] = {}
         self._asked = asyncio.Event()
         self._tasks = Tasks("webhook_events")
         self.dropped = 0
@@ -107,10 +120,13 @@ class BusEvents:
 
     def on_expired(self, event: Expired) -> None:
         """Note messages whose content was removed because their lifetime is over."""
-        if event.chat not in self._expired and len(self._expired) >= GATHERED_MAX:
+        key = (event.chat, event.minute)
+        if event.minute is not None and self._clock.now() - event.minute >= EXPIRED_MS_MAX:
+            return
+        if key not in self._expired and len(self._expired) >= GATHERED_MAX:
             self.dropped += 1
             return
-        self._expired.setdefault(event.chat, set()).update(event.sequences)
+        self._expired.setdefault(key, set()).update(event.sequences)
         self._asked.set()
 
     def _note(
@@ -134,7 +150,7 @@ class BusEvents:
             await self._asked.wait()
         await asyncio.sleep(GATHER_SECONDS)
         attempt = 0
-        while self._gathered or self._expired:
+        while self._gathered or self._settled():
             try:
                 await self.raise_all()
             except Unavailable:
@@ -146,7 +162,7 @@ class BusEvents:
             self._logged = self.dropped
 
     async def raise_all(self) -> None:
-        """Raise everything that was gathered.
+        """Raise everything that was gathered, except for minutes that are not over.
 
         Raises:
             Unavailable: The store does not answer. Events that were not raised are still gathered.
@@ -154,16 +170,26 @@ class BusEvents:
         while self._gathered:
             for tenant in list(self._gathered):
                 await self._raise_next(tenant, self._gathered[tenant])
-        while self._expired:
-            chat, sequences = next(iter(self._expired.items()))
+        for key in self._settled():
+            await self._raise_expired(key)
+
+    def _settled(self) -> list[_Minute]:
+        """Return the chats and minutes of which nothing more is expected."""
+        until = self._clock.now() - SETTLED_MS
+        return [key for key in self._expired if key[1] is None or key[1] <= until]
+
+    async def _raise_expired(self, key: _Minute) -> None:
+        """Raise the events about contents that were deleted in one minute."""
+        (chat, minute), sequences = key, self._expired[key]
+        while sequences:
             told = sorted(sequences)[:SEQUENCES_MAX]
             entry = await self._log.entry(chat, 1)
             if entry is not None:
                 data = {"chat_id": chat, "sequences": told}
-                await self._raise(tenant_of(entry.sender), "message.expired", data)
+                once = None if minute is None else f"expired {chat} {minute} {_digest(told)}"
+                await self._raise(tenant_of(entry.sender), "message.expired", data, once)
             sequences.difference_update(told)
-            if not sequences:
-                del self._expired[chat]
+        del self._expired[key]
 
     async def _raise_next(self, tenant: str, gathered: dict[tuple[str, ...], _Event]) -> None:
         """Raise the first event of a tenant that waits."""
@@ -176,12 +202,22 @@ class BusEvents:
         if not gathered:
             del self._gathered[tenant]
 
-    async def _raise(self, tenant: str, kind: TenantEventType, data: Mapping[str, object]) -> None:
+    async def _raise(
+        self,
+        tenant: str,
+        kind: TenantEventType,
+        data: Mapping[str, object],
+        once: str | None = None,
+    ) -> None:
         try:
-            await self._events(tenant, kind, data)
+            await self._events(tenant, kind, data, once)
         except Unavailable:
             raise
         except Exception:
             # An event that cannot be raised must not hold up all others.
             self.dropped += 1
             log.exception("event not raised", extra={"action": "event_failed", "tenant": tenant})
+
+
+def _digest(sequences: list[int]) -> str:
+    return sha256(repr(sequences).encode()).hexdigest()

@@ -158,10 +158,13 @@ class Typing(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """The sweeper removed the content of these messages."""
+    """The sweeper, or the store by itself, removed the content of these messages."""
 
     chat: ChatId
     sequences: tuple[int, ...]
+    minute: int | None = None
+    """When the minute began in which the store removed it. Then other processes report the same, at
+    other times and divided in other ways. None if only this process reports it."""
 
 
 class Invited(msgspec.Struct, frozen=True):

@@ -286,6 +286,8 @@ class ContentExpired(msgspec.Struct, frozen=True):
 
     chat: ChatId
     sequence: int
+    at: int
+    """Approximate time of the deletion by the store's clock."""
 
 
 Change = EntryWritten | ContentExpired

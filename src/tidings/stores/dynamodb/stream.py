@@ -7,7 +7,8 @@ does not need an order, because it compares sequences, and an entry never change
 
 Positions are not stored: a new process begins with the oldest record and reads the keys of a whole
 day. That is cheap, because it reads a thousand keys at a time, and the relay compares each chat
-once for all keys of that chat.
+once for all keys of that chat. Each change has its time, so that deletions of long ago are not
+passed on again.
 """
 
 import asyncio
@@ -186,8 +187,7 @@ def to_written(record: _Record) -> Change | None:
         return None
     change = record["dynamodb"]
     key = item_from_wire(change["Keys"])
-    at = int(float(change.get("ApproximateCreationDateTime", 0)) * 1_000)
-    return EntryWritten(ChatId(key["chat_id"]), key["sequence"], at)
+    return EntryWritten(ChatId(key["chat_id"]), key["sequence"], _time_of(change))
 
 
 def to_cleaned(record: _Record) -> Change | None:
@@ -198,9 +198,16 @@ def to_cleaned(record: _Record) -> Change | None:
     """
     if record["eventName"] in {"INSERT", "MODIFY"}:
         return None
-    key = item_from_wire(record["dynamodb"]["Keys"])
+    change = record["dynamodb"]
+    key = item_from_wire(change["Keys"])
     sequence = key["body_id"].partition(".")[0]
-    return ContentExpired(ChatId(key["chat_id"]), int(sequence)) if sequence.isdigit() else None
+    if not sequence.isdigit():
+        return None
+    return ContentExpired(ChatId(key["chat_id"]), int(sequence), _time_of(change))
+
+
+def _time_of(change: dict[str, Any]) -> int:
+    return int(float(change.get("ApproximateCreationDateTime", 0)) * 1_000)
 
 
 class DynamoChanges:
