@@ -292,6 +292,25 @@ async def test_events_of_two_writers_in_the_wrong_order_are_both_handed_out_and_
     assert await delivery.head(chat) == 3
 
 
+async def test_a_new_worker_delivers_earlier_entries_whose_event_was_lost(
+    delivery: DeliveryDeployment,
+) -> None:
+    feed = ListFeed()
+    chat = await delivery.chat(ANN, BOB, CAT)
+    await delivery.deliver(delivery.deliverer(), chat)
+    await delivery.send(ANN, chat)
+    await delivery.remove(chat, BOB)
+    delivery.events.clear()
+    await delivery.send(ANN, chat)
+    removed = delivery.gateways.connect(BOB)
+    async with working(delivery, feed):
+        publish(delivery, feed)
+        await until(lambda: feed.finished == [0])
+    assert removed.sequences == [3]
+    assert sorted(delivery.push_queue.of(CAT)) == [2, 4]
+    assert await delivery.head(chat) == 4
+
+
 async def test_cleaned_messages_bring_fresh_counts_to_the_connected(
     delivery: DeliveryDeployment,
 ) -> None:

@@ -145,9 +145,7 @@ class DeliveryStates:
         # The state is removed from the cache, so that after a failure no half-updated state stays.
         delivery = self._by_chat.pop(chat)
         if delivery is None or goal - delivery.dispatched > DISPATCHED_ENTRIES_MAX:
-            # This worker has not delivered the chat for a while, and others may have: start anew.
-            start = max(first, goal - DISPATCHED_ENTRIES_MAX + 1)
-            delivery = DeliveryState(await self._read_state(chat), start, start - 1)
+            delivery = await self._start_anew(chat, first, goal)
         elif is_old and (goal > delivery.dispatched or first < delivery.start):
             await self._catch_up(delivery.state)
         if first < delivery.start:
@@ -191,6 +189,18 @@ class DeliveryStates:
     async def state(self, chat: ChatId) -> ChatState | None:
         """Return a chat's state from the cache or the store, for frames that have no sequence."""
         return self.known(chat) or await self._log.state(chat)
+
+    async def _start_anew(self, chat: ChatId, first: int, goal: int) -> DeliveryState:
+        """Return the state of a chat that this worker has not delivered for a while.
+
+        Others may have delivered it. The range begins after the head copy, even if the events begin
+        later: the event of an earlier entry may be lost, and once the head copy is moved, nobody
+        looks for its entry again.
+        """
+        # Before the state, which therefore includes all these entries.
+        reached = (await self._deliveries.reached([chat])).get(chat, first)
+        start = max(min(first, reached + 1), goal - DISPATCHED_ENTRIES_MAX + 1)
+        return DeliveryState(await self._read_state(chat), start, start - 1)
 
     async def _read_state(self, chat: ChatId) -> ChatState:
         self.cold_loads += 1

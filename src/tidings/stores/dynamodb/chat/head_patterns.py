@@ -30,7 +30,7 @@ CHECK_HEADS: Final = Pattern(
     "check_heads",
     "BatchGetItem",
     ("chats",),
-    "how far each chat was delivered: the relay skips these entries",
+    "how far each chat was delivered: the relay and new workers skip these entries",
     strong=True,
 )
 CHECK_DIRECT_HEADS: Final = Pattern(
