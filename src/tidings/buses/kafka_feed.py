@@ -42,6 +42,10 @@ COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 HEARTBEAT_MS: Final = 3_000
 """How often a worker reports to its group, and learns of workers that join or leave."""
+FAILURES_MAX: Final = 5
+"""Number of failed polls in a row after which the consumer is replaced, since it may never recover.
+"""
+LOG_SECONDS_MIN: Final = 60.0
 TRACE_BYTES_MAX: Final = 64
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
@@ -132,6 +136,9 @@ class KafkaFeed:
         self._dead_letters: deque[tuple[FeedEvent, str]] = deque()
         """Records that wait to become dead letters, with the reasons."""
         self._committed_at = 0.0
+        self._failures = 0
+        """Number of polls in a row that failed."""
+        self._logged_at = -LOG_SECONDS_MIN
         self.commits = 0
         self.failed_commits = 0
         report_counts(self, "kafka feed")
@@ -144,16 +151,17 @@ class KafkaFeed:
         return self._cipher.refused
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
-        if self._consumer is None:
-            self._consumer = await self._joined()
-        await self._commit_if_due()
-        await self.write_dead_letters()
-        if len(self._dead_letters) >= DEAD_LETTERS_WAITING_MAX:
-            raise FeedUnavailable("too many records wait to become dead letters")
         try:
-            found = await self._consumer.getmany(timeout_ms=TAKE_MS_MAX, max_records=most)
-        except (KafkaError, OSError) as error:
-            raise FeedUnavailable(str(error)) from error
+            if self._consumer is None:
+                self._consumer = await self._joined()
+            await self._commit_if_due()
+            await self.write_dead_letters()
+            if len(self._dead_letters) >= DEAD_LETTERS_WAITING_MAX:
+                raise FeedUnavailable("too many records wait to become dead letters")
+            found = await self._poll(most)
+        except FeedUnavailable as error:
+            self._warn(str(error))
+            raise
         received = []
         for records in found.values():
             for record in records:
@@ -170,6 +178,27 @@ class KafkaFeed:
                     self.finish(sealed)
         await self.write_dead_letters()
         return received
+
+    async def _poll(self, most: int) -> dict[TopicPartition, list[Any]]:
+        """Return the next records of each partition.
+
+        A consumer that has failed too often is replaced. When the task of the library that reports
+        to the group has ended with an error, it is not started again, and every poll raises that
+        error.
+        """
+        try:
+            found: dict[TopicPartition, list[Any]] = await self._consumer.getmany(
+                timeout_ms=TAKE_MS_MAX, max_records=most
+            )
+        except Exception as error:
+            self._failures += 1
+            if self._failures >= FAILURES_MAX:
+                await self._stop_consumer()
+            if isinstance(error, KafkaError | OSError):
+                raise FeedUnavailable(f"{type(error).__name__}: {error}") from error
+            raise
+        self._failures = 0
+        return found
 
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
         """Queue a record to become a dead letter. The record is finished when that is written.
@@ -231,14 +260,29 @@ class KafkaFeed:
     async def close(self) -> None:
         if self._consumer is not None:
             await self._commit()
-            consumer, self._consumer = self._consumer, None
-            await stop_consumer(consumer)
+            await self._stop_consumer()
         await self._stop_producer()
+
+    async def _stop_consumer(self) -> None:
+        """Leave the group, and forget which events were taken: the next member of the group takes
+        again those that are not committed."""
+        consumer, self._consumer = self._consumer, None
+        self._offsets, self._failures = Offsets(), 0
+        self._dead_letters.clear()
+        await stop_consumer(consumer)
 
     async def _stop_producer(self) -> None:
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await stop_producer(producer)
+
+    def _warn(self, error: str) -> None:
+        """Log why no events are taken, at most once a minute."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= LOG_SECONDS_MIN:
+            self._logged_at = now
+            extra = {"action": "feed_trouble", "topic": self._topic, "error": error}
+            log.warning("nothing can be taken from Kafka", extra=extra)
 
     async def _joined(self) -> Any:  # noqa: ANN401 - the library has no types
         await ensure_topics(self._servers, self._topics, self._partitions)

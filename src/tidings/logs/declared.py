@@ -290,6 +290,10 @@ ACTIONS: Final[dict[str, Action]] = {
         "Kafka cannot be reached, or events for it were dropped. The relay delivers their entries.",
         ("dropped",),
     ),
+    "feed_trouble": Action(
+        "Events or jobs cannot be read from Kafka. The process joins its group again.",
+        ("topic", "error"),
+    ),
     "redis_down": Action("Redis does not answer.", ("error",)),
     "redis_up": Action("Redis answers again."),
     "subscription_broke": Action("A subscription in Redis broke. It is made again.", ("error",)),
