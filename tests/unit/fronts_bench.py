@@ -98,10 +98,10 @@ class Owner:
         streams, channels = self._pair(), self._pair(socket.SOCK_SEQPACKET)
         told = Told()
         loop = asyncio.get_running_loop()
-        await self.fronts.add("front-1", streams[0], channels[0])
+        await self.fronts.add("front-1", pid, streams[0], channels[0])
         await loop.create_unix_connection(lambda: told.link, sock=streams[1])
         held = [HeldSocket(1 + number, None, None) for number in range(sockets)]
-        told.link.send(Held(pid, held, opened))
+        told.link.send(Held(held, opened))
         for number in range(opened):
             told.link.send(Opened(1 + number, CALLER, "phone", f"c{number}", None, False, False))
         await until(lambda: len(self.fronts.hub) == opened)

@@ -2,6 +2,7 @@
 """The owner when a front hangs, dies, or tells it of connections that outlived another owner."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -64,6 +65,27 @@ async def test_a_front_that_hangs_is_killed(owner: Owner, monkeypatch: pytest.Mo
         assert await hanging.wait() == -9
     await until(lambda: told.link.is_lost)
     assert len(owner.fronts.hub) == 0
+
+
+async def test_a_front_that_hangs_before_it_comes_is_killed(
+    owner: Owner, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_module, "TICK_SECONDS", 1 / (10 * SILENT_SECONDS_MAX))
+    hanging = await asyncio.create_subprocess_exec("sleep", "600")
+    (stream, other), (channel, _kept) = pair(), pair(socket.SOCK_SEQPACKET)
+    await owner.fronts.add("front-1", hanging.pid, stream, channel)
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert await hanging.wait() == -9
+    other.close()
+
+
+async def test_an_owner_does_not_wait_for_ever_until_a_front_comes(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(owner_module, "START_SECONDS_MAX", 0.0)
+    await owner.fronts.complete()
+    [record] = [one for one in caplog.records if one.name == "tidings.fronts"]
+    assert (vars(record)["action"], vars(record)["count"]) == ("fronts_missing", 1)
 
 
 async def test_nothing_is_left_of_a_front_that_dies_while_its_messages_wait(
@@ -181,7 +203,7 @@ async def test_a_front_writes_only_after_the_tokens_of_its_connections_are_check
     owner.may_check.set()
     await until(lambda: told.got(Saw))
     assert told.messages[-3:] == [
-        *(CloseSocket(socket, Close.NOT_AUTHENTICATED, None) for socket in (1, 2)),
+        *(CloseSocket(number, Close.NOT_AUTHENTICATED, None) for number in (1, 2)),
         Saw(7.0),
     ]
     told.link.send(Opened(3, CALLER, "phone", "c3", None, False, False))

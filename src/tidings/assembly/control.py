@@ -19,10 +19,21 @@ from tidings.metrics.meters import Packed, lasting
 from tidings.tasks import Tasks
 
 READY: Final = b"ready"
-_NAME_BYTES_MAX: Final = 64
+_LINKED_BYTES_MAX: Final = 128
 _decode_metrics = msgspec.msgpack.Decoder(Packed).decode
 LINK_SOCKETS: Final = 2
 """Sockets of a link: one for messages, and one for the descriptors of clients' sockets."""
+
+
+class LinkedProcess(msgspec.Struct, frozen=True, array_like=True):
+    """The process at the other end of a link."""
+
+    name: str
+    pid: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_linked = msgspec.msgpack.Decoder(LinkedProcess).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +54,12 @@ class Supervised:
             self.control.send(READY)
 
 
-def send_link(control: socket.socket, name: str, ends: tuple[socket.socket, ...]) -> None:
+def send_link(
+    control: socket.socket, other: LinkedProcess, ends: tuple[socket.socket, ...]
+) -> None:
     """Send a process its ends of a link to another one; a process that has died gets nothing."""
     try:
-        socket.send_fds(control, [name.encode()], [end.fileno() for end in ends])
+        socket.send_fds(control, [_encode(other)], [end.fileno() for end in ends])
     except OSError:
         return
 
@@ -57,7 +70,7 @@ class Control:
     def __init__(
         self,
         channel: socket.socket,
-        linked: Callable[[str, socket.socket, socket.socket], None],
+        linked: Callable[[LinkedProcess, socket.socket, socket.socket], None],
         orphaned: Callable[[], None],
     ) -> None:
         """Set up the channel; `linked` is called with each link, and `orphaned` when the supervisor
@@ -78,15 +91,15 @@ class Control:
 
     def _read(self) -> None:
         try:
-            name, ends, _, _ = socket.recv_fds(self._channel, _NAME_BYTES_MAX, LINK_SOCKETS)
+            other, ends, _, _ = socket.recv_fds(self._channel, _LINKED_BYTES_MAX, LINK_SOCKETS)
         except BlockingIOError:
             return
         except OSError:
-            name, ends = b"", []
+            other, ends = b"", []
         if len(ends) == LINK_SOCKETS:
             stream, channel = (socket.socket(fileno=end) for end in ends)
             stream.setblocking(False)
-            self._linked(name.decode(), stream, channel)
+            self._linked(_decode_linked(other), stream, channel)
             return
         asyncio.get_running_loop().remove_reader(self._channel)
         self._orphaned()
@@ -107,9 +120,9 @@ class FrontLinks:
         self._control = Control(supervised.control, self._linked, stop)
         self._control.start()
 
-    def _linked(self, name: str, stream: socket.socket, channel: socket.socket) -> None:
+    def _linked(self, front: LinkedProcess, stream: socket.socket, channel: socket.socket) -> None:
         assert self._fronts is not None, "only an owner is sent links"
-        self._tasks.start(self._fronts.add(name, stream, channel))
+        self._tasks.start(self._fronts.add(front.name, front.pid, stream, channel))
 
     async def metrics(self) -> list[Packed]:
         """Return the metrics of all fronts that have ever had a link to this owner."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, NoReturn
 
-from tidings.assembly.control import READY, Supervised, send_link
+from tidings.assembly.control import READY, LinkedProcess, Supervised, send_link
 from tidings.model.setup_error import OPERATOR_MUST_ACT
 
 log = logging.getLogger("tidings.supervisor")
@@ -253,8 +253,8 @@ def _connect(owner: SupervisedJob, front: SupervisedJob) -> None:
         return
     streams = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     channels = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    send_link(owner.control, front.name, (streams[0], channels[0]))
-    send_link(front.control, owner.name, (streams[1], channels[1]))
+    send_link(owner.control, LinkedProcess(front.name, front.pid), (streams[0], channels[0]))
+    send_link(front.control, LinkedProcess(owner.name, owner.pid), (streams[1], channels[1]))
     for end in (*streams, *channels):
         end.close()
 

@@ -3,7 +3,6 @@
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -164,7 +163,7 @@ class Front:
             if (opened := connection.opened()) is not None
         ]
         held = [slot.held for slot in self._held.values()]
-        link.send(Held(os.getpid(), held, len(open_connections)))
+        link.send(Held(held, len(open_connections)))
         asyncio.get_running_loop().add_reader(channel, self._receive_sockets)
         for _, opened in open_connections:
             link.send(opened)

@@ -53,9 +53,8 @@ class HeldSocket(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """The first message of a front to a new owner: its process, and the sockets that it holds."""
+    """The first message of a front to a new owner: the sockets that it holds."""
 
-    pid: int
     sockets: Sequence[HeldSocket]
     connections: int
     """Number of connections that an owner before this one knew. An `Opened` for each of them

@@ -2,6 +2,7 @@
 """All fronts of an owner: spreads sockets over them, delivers entries to them, and asks them."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,8 @@ from tidings.ports.push import LookingDevices
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 
+log = logging.getLogger("tidings.fronts")
+
 T = TypeVar("T")
 
 ANSWER_SECONDS_MAX: Final = 1.0
@@ -52,6 +55,8 @@ class Fronts:
         self._epoch = epoch
         self._count = count
         self._peers: dict[str, FrontPeer] = {}
+        self._awaited: set[FrontPeer] = set()
+        """Fronts that have a link, and have not said yet which sockets they hold."""
         self._context: GatewayContext
         self._admission: Admission
         self._limits: ConnectionLimits
@@ -78,8 +83,12 @@ class Fronts:
 
     async def _tick(self) -> None:
         await asyncio.sleep(TICK_SECONDS)
-        for peer in list(self._peers.values()):
+        for peer in self._linked:
             peer.tick()
+
+    @property
+    def _linked(self) -> list[FrontPeer]:
+        return [*self._peers.values(), *self._awaited]
 
     def count_with(self, limits: ConnectionLimits) -> None:
         """Use these limits for the sockets that fronts hold already."""
@@ -89,18 +98,20 @@ class Fronts:
         """Take in fronts from now on, because what they ask can be answered."""
         self._is_open.set()
 
-    async def add(self, name: str, stream: socket.socket, channel: socket.socket) -> None:
-        """Take in a front, which has the other ends of these sockets, as soon as fronts may
-        come."""
+    async def add(self, name: str, pid: int, stream: socket.socket, channel: socket.socket) -> None:
+        """Take in the front with this process id, which has the other ends of these sockets, as
+        soon as fronts may come."""
         await self._is_open.wait()
         channel.setblocking(False)
-        peer = FrontPeer(name, channel, self)
+        peer = FrontPeer(name, pid, channel, self)
+        self._awaited.add(peer)
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: peer.link, sock=stream)
         peer.link.send(OwnerWelcome(self._epoch))
 
     def came(self, peer: FrontPeer) -> None:
         self._peers[peer.name] = peer
+        self._awaited.discard(peer)
         self._changed.set()
         if self._saw_at is not None:
             peer.saw(self._saw_at)
@@ -108,21 +119,25 @@ class Fronts:
     def went(self, peer: FrontPeer) -> None:
         if peer.metrics is not None:
             self._ended_metrics.append(peer.metrics)
+        self._awaited.discard(peer)
         if self._peers.get(peer.name) is peer:
             del self._peers[peer.name]
 
     async def complete(self) -> None:
         """Wait until all fronts have come, for a limited time."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(START_SECONDS_MAX):
                 while len(self._peers) < self._count:
                     self._changed.clear()
                     await self._changed.wait()
+        except TimeoutError:
+            about = {"action": "fronts_missing", "count": self._count - len(self._peers)}
+            log.warning("serving before all fronts have come", extra=about)
 
     async def close(self) -> None:
         """End all links."""
         await self._tasks.close()
-        for peer in list(self._peers.values()):
+        for peer in self._linked:
             await peer.close()
 
     # Sockets.

@@ -99,13 +99,14 @@ class FrontPeer:
     def __init__(
         self,
         name: str,
+        pid: int,
         channel: socket.socket,
         reception: Reception,
     ) -> None:
-        """Set up the view of a front; `channel` takes the descriptors of sockets for it."""
+        """Set up the view of the front with this process id; `channel` takes the descriptors of
+        sockets for it."""
         self.name = name
-        self.pid = 0
-        """Process id of the front; 0 until it has said which sockets it holds."""
+        self.pid = pid
         self.state: ProcessState | None = None
         self.metrics: bytes | None = None
         """The metrics of the front when it was last asked."""
@@ -230,7 +231,6 @@ class FrontPeer:
         self.link.send(await answer_to(ask, self._answers))
 
     def _held(self, held: Held) -> None:
-        self.pid = held.pid
         for one in held.sockets:
             self._sockets[one.socket] = self._reception.held(one)
             self._addresses[one.socket] = one.address

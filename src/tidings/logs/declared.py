@@ -73,6 +73,10 @@ ACTIONS: Final[dict[str, Action]] = {
         "A front said nothing for 15 seconds. The owner kills it, and another one starts.",
         ("front",),
     ),
+    "fronts_missing": Action(
+        "Some fronts have not come within 30 seconds. The server serves with the others.",
+        ("count",),
+    ),
     "owner_missing": Action(
         "The process with the store did not come back in time. The front closes its connections, "
         "and another front takes its place.",
