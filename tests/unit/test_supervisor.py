@@ -4,14 +4,21 @@
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.support.cluster import Services, many_processes
 from tests.support.settings import config_of
+from tidings.assembly.adapters import import_adapters
 from tidings.assembly.supervisor import EARLY_ENDS_MAX
 from tidings.cli.serve_many import with_metrics_of_its_own
+from tidings.config import Sqs, Webhook
+from tidings.config.settings import Smtp
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, signal, sys, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some parents leave it
@@ -84,6 +91,53 @@ def test_an_owner_that_ends_before_it_is_ready_is_not_started_again(
     tmp_path: Path, code: int
 ) -> None:
     assert outcome(tmp_path, f'SupervisedJob("owner", end({code}))') == (code, ["owner"])
+
+
+SERVER = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.support.settings import config_of
+from tidings.assembly import server
+from tidings.assembly.supervisor import Supervisor
+from tidings.cli.serve_many import serve_many
+
+config = config_of(data=Path(sys.argv[1]), port=0, metrics=("127.0.0.1", 0))
+Supervisor.run = lambda self: 0
+serve_many(config, print, has_demo=False)
+imported = set(sys.modules)
+asyncio.run(server.serve(config, lambda _: os.kill(os.getpid(), signal.SIGTERM)))
+print(*(name for name in set(sys.modules) - imported if name.startswith("tidings")))
+"""
+
+
+def test_a_process_that_starts_again_imports_nothing_of_the_program(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVER, str(tmp_path / "data")],
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    assert done.stdout.split() == []
+
+
+def test_the_adapters_of_all_services_are_imported_without_a_thread() -> None:
+    webhook = Webhook(url="https://example.org", secret="secret")
+    services = Services("http://127.0.0.1:1", "127.0.0.1:2", "redis://127.0.0.1:3")
+    config = msgspec.structs.replace(
+        config_of(**many_processes(services, "x-"), otlp="http://127.0.0.1:4"),
+        sqs=Sqs(queue_url="https://example.org", region="eu-west-1"),
+        push=webhook,
+        sms=webhook,
+        email=Smtp(url="smtp://example.org", sender="news@example.org"),
+        blobs="s3://bucket",
+    )
+    threads = threading.active_count()
+    import_adapters(config)
+    assert threading.active_count() == threads
+    store, bus = "tidings.stores.dynamodb.store", "tidings.buses.kafka"
+    assert {store, bus, "tidings.otlp", "tidings.outgoing.smtp"} <= sys.modules.keys()
 
 
 def test_each_gateway_shows_its_metrics_on_a_port_of_its_own() -> None:

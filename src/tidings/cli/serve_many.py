@@ -10,6 +10,7 @@ import msgspec
 import uvloop
 
 from tidings.assembly import server
+from tidings.assembly.adapters import import_adapters
 from tidings.assembly.control import Supervised
 from tidings.assembly.front import run_front
 from tidings.assembly.supervisor import SupervisedJob, Supervisor
@@ -32,6 +33,7 @@ def serve_many(config: Config, announce: Announce, *, has_demo: bool) -> int:
         SetupError: The operator has to change something first.
         OSError: The address is not available.
     """
+    import_adapters(config)
     listeners = listen(config.network.host, config.network.port)
     gc.collect()
     gc.freeze()  # what all processes share stays shared
