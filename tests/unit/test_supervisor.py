@@ -64,11 +64,11 @@ def block(run):
 """
 
 
-def outcome(folder: Path, jobs: str) -> tuple[int, list[str]]:
-    """Run a supervisor; return its exit code, and which processes ran."""
+def outcome(folder: Path, jobs: str, before: str = "") -> tuple[int, list[str]]:
+    """Run a supervisor after these statements; return its exit code, and which processes ran."""
     told = folder / "told"
     told.write_text("")
-    program = PROGRAM + f"\nsys.exit(Supervisor([{textwrap.dedent(jobs)}], []).run())"
+    program = PROGRAM + before + f"\nsys.exit(Supervisor([{textwrap.dedent(jobs)}], []).run())"
     done = subprocess.run([sys.executable, "-c", program, str(told)], timeout=60, check=False)
     return done.returncode, sorted(told.read_text().split())
 
@@ -78,6 +78,25 @@ def test_a_front_that_dies_is_started_again_and_a_signal_ends_all(tmp_path: Path
         SupervisedJob("owner", block(serve)), SupervisedJob("front", fail_once, is_front=True)
     """
     assert outcome(tmp_path, jobs.strip()) == (0, ["front", "front", "owner"])
+
+
+FORK_FAILS = """
+from tidings.assembly import supervisor
+supervisor.WAIT_SECONDS_MAX = 0.01
+fork, forks = os.fork, iter([True, False, False])
+
+def fork_or_fail():
+    if next(forks, True):
+        return fork()
+    raise BlockingIOError("no process can be made now")
+
+os.fork = fork_or_fail
+"""
+
+
+def test_a_process_that_cannot_be_made_is_started_later(tmp_path: Path) -> None:
+    jobs = 'SupervisedJob("owner", block(serve)), SupervisedJob("front", fail_once, is_front=True)'
+    assert outcome(tmp_path, jobs, FORK_FAILS) == (0, ["front", "front", "owner"])
 
 
 def test_a_front_that_is_never_ready_ends_the_server(tmp_path: Path) -> None:

@@ -109,10 +109,20 @@ class Supervisor:
                 self._start(job)
 
     def _start(self, job: SupervisedJob) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sys.stdout.flush()
         supervisor = os.getpid()
-        job.pid = os.fork()
+        ends: tuple[socket.socket, ...] = ()
+        try:
+            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            job.pid = os.fork()
+        except OSError as error:
+            for end in ends:
+                end.close()
+            job.start_at = monotonic() + WAIT_SECONDS_MAX
+            about = {"action": "process_not_started", "job": job.name, "error": str(error)}
+            log.error("a process of the server cannot be made", extra=about)
+            return
+        ours, theirs = ends
         if not job.pid:
             self._become(job, ours, theirs, supervisor)
         theirs.close()

@@ -50,6 +50,10 @@ ACTIONS: Final[dict[str, Action]] = {
         "hundredth refusal is logged.",
         ("count",),
     ),
+    "process_not_started": Action(
+        "The system cannot make a process now. This is tried again every second.",
+        ("job", "error"),
+    ),
     "process_started": Action(
         "The supervisor has started a process of the server.", ("job", "pid")
     ),
