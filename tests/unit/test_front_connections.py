@@ -4,23 +4,28 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.support.users import ANN
 from tests.support.waiting import WAIT_SECONDS, some_turns
 from tests.unit.fake_wire import Client, Part
 from tests.unit.fronts_bench import CALLER, Forwarded, Pair, socket_pairs
 from tests.unit.gateway_bench import GatewayBench, a_gateway
+from tidings.actions.chat.coalesced_receipts import CoalescedReceipts
 from tidings.fronts import front as front_module
 from tidings.fronts import questions
-from tidings.fronts.forwarding import FrontConnection
+from tidings.fronts.forwarding import REPEATED_MS, FrontConnection
 from tidings.fronts.front import Front
 from tidings.fronts.link import FrontLink, LinkLost
-from tidings.fronts.messages import Answered, FrontMessage, LinkQuestion, Perform
-from tidings.fronts.remote import RemoteOwner
+from tidings.fronts.messages import Answered, FrontMessage, LinkQuestion, Moved, Perform
+from tidings.fronts.remote import RemoteOwner, RemoteReceipts
 from tidings.gateway.registration import HeadReconciler
+from tidings.model.chats import Move
+from tidings.model.ids import ChatId
 from tidings.ports.store import current_requester
 
 _decode = msgspec.msgpack.Decoder(FrontMessage).decode
@@ -45,17 +50,25 @@ async def forwarded() -> Forwarded:
 
 
 @pytest.fixture
-async def client(bench: GatewayBench, forwarded: Forwarded) -> AsyncIterator[Client]:
-    """A client of a front whose connection is open."""
+async def remote(forwarded: Forwarded) -> RemoteOwner:
+    """The owner as a front sees it; it is there."""
     owner = RemoteOwner()
     owner.attach(forwarded)
-    made = Client(FrontConnection(bench.context, owner, 1, None))
+    return owner
+
+
+@pytest.fixture
+async def client(bench: GatewayBench, remote: RemoteOwner) -> AsyncIterator[Client]:
+    """A client of a front whose connection is open."""
+    receipts = cast(CoalescedReceipts, RemoteReceipts(remote))
+    context = replace(bench.context, receipts=receipts)
+    made = Client(FrontConnection(context, remote, 1, None))
     made.connection.conversation.admit(CALLER, "phone")
     yield made
     made.goes()
 
 
-def says(client: Client, **frame: str) -> None:
+def says(client: Client, **frame: object) -> None:
     client.says(Part(msgspec.json.encode(frame)))
 
 
@@ -67,6 +80,28 @@ async def test_a_message_that_two_owners_answer_is_answered_once(client: Client)
         connection.take(Answered(1, "r1", b'{"op":"sent","id":"r1"}'))
     connection.take(Answered(1, "", b'{"op":"refused","code":"chat_not_found"}'))
     assert [frame["op"] for frame in client.wire.told] == ["sent", "refused"]
+
+
+async def test_what_was_read_while_there_was_no_owner_is_stored_by_the_next_one(
+    bench: GatewayBench, client: Client, remote: RemoteOwner, forwarded: Forwarded
+) -> None:
+    connection = client.connection
+    assert isinstance(connection, FrontConnection)
+    for chat in ("ch_1", "ch_2"):
+        connection.progress.start(ChatId(chat), 5, 5, is_small=chat == "ch_1")
+        says(client, op="read", chat=chat, sequence=1)
+    bench.clock.time += REPEATED_MS
+    remote.detach()
+    forwarded.sent.clear()
+    says(client, op="read", chat="ch_2", sequence=4)
+    says(client, op="read", chat="ch_2", sequence=3)
+    read_at = bench.clock.time
+    bench.clock.time += 1
+    remote.attach(forwarded)
+    connection.resume()
+    assert [one.move for one in forwarded.sent if isinstance(one, Moved)] == [
+        Move(ANN, ChatId("ch_2"), 0, 4, read_at)
+    ]
 
 
 async def test_nobody_waits_for_a_full_socket_that_has_closed(client: Client) -> None:

@@ -19,6 +19,9 @@ from tidings.wire.frames import Away, ClientFrame, SendFrame, TypingFrame
 
 TTL_SECONDS_MAX: Final = 1 << 62
 """Largest number of seconds that is passed on; messages to the owner have no larger integers."""
+REPEATED_MS: Final = 30_000
+"""Age up to which a read mark is repeated. An owner stores it within seconds, and another one comes
+within ten."""
 _ERASED: Final = b'{"op":"erased"'
 
 
@@ -42,6 +45,8 @@ class ForwardingRequests(Requests):
         self._socket = connection.socket
         self._sends: list[SendFrame] = []
         """Messages that the owner has not answered, in their order."""
+        self._reads: dict[ChatId, Move] = {}
+        """The last read mark of each chat that the client has read lately, the oldest first."""
 
     def perform(self, frame: ClientFrame) -> None:
         super().perform(frame)
@@ -60,6 +65,14 @@ class ForwardingRequests(Requests):
     def _forward(self, frame: SendFrame | TypingFrame) -> None:
         follows = ChatId(frame.chat) in self._followed
         self._owner.send(Perform(self._socket, follows, frame))
+
+    def _note_read(self, move: Move, interval_ms: int) -> None:
+        super()._note_read(move, interval_ms)
+        earlier = self._reads.pop(move.chat, move)
+        self._reads[move.chat] = max(earlier, move, key=lambda one: one.read)
+        oldest = next(iter(self._reads.values()))
+        if oldest.at <= move.at - REPEATED_MS:
+            del self._reads[oldest.chat]
 
     def show_typing(self, chat: ChatId) -> None:
         if self._has_typed_lately(chat):
@@ -90,6 +103,15 @@ class ForwardingRequests(Requests):
         """
         for frame in self._sends:
             self._forward(frame)
+
+    def repeat_reads(self, now: int) -> None:
+        """Pass on again the read marks of the last seconds, which no owner may have stored.
+
+        Clients repeat them only on a new connection.
+        """
+        for move in self._reads.values():
+            if move.at > now - REPEATED_MS:
+                self._context.receipts.note(move)
 
 
 class FrontConnection(Connection):
@@ -147,6 +169,7 @@ class FrontConnection(Connection):
             now = self._context.clock.now()
             for chat, received in self.progress.confirmed():
                 self._context.receipts.note(Move(user, chat, received, 0, now))
+            self.requests.repeat_reads(now)
         self.requests.repeat()
 
     async def reload_blocked(self) -> None:

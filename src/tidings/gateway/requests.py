@@ -112,8 +112,11 @@ class Requests(WritingRequests):
             return
         interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
         now = self._context.clock.now()
-        move = Move(self._user, ChatId(frame.chat), 0, frame.sequence, now)
-        self._context.receipts.note(move, interval)
+        self._note_read(Move(self._user, ChatId(frame.chat), 0, frame.sequence, now), interval)
+
+    def _note_read(self, move: Move, interval_ms: int) -> None:
+        """Let a read mark be stored within an interval."""
+        self._context.receipts.note(move, interval_ms)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
         """Store a receipt for entries that were not sent on this connection, such as fetched ones.
