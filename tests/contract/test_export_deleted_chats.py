@@ -91,7 +91,9 @@ async def test_what_is_left_of_a_deleted_user_travels(place: Place, places: Plac
     async with place.open() as store:
         await store.users.put(BOB, display_name="Bob", phone_number=None, now=NOW)
         state = await a_chat(store, ANN, BOB, kind="direct")
-        await store.ledger.append(LedgerEntry("user", BOB, NOW))
+        erasure = LedgerEntry("user", BOB, NOW)
+        await store.ledger.append(erasure)
+        await store.ledger.finish(erasure)
         mark = await store.personal_data.mark_deleted(BOB, NOW)
         gone = Entry(
             chat_id=state.chat_id, kind="removed", sender=NOBODY, people=(Person(BOB, "member"),)

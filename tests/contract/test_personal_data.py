@@ -23,6 +23,7 @@ from tidings.model.refusals import StoreUnavailable, UserDeleted
 from tidings.model.roles import Invite
 from tidings.ports.chats import RequestKey
 from tidings.ports.erasing import LedgerEntry
+from tidings.ports.secrets import WrappedKey
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.identity.erasing import LEDGER, read_lines
 
@@ -147,12 +148,18 @@ async def test_notifications_and_read_marks_are_removed(store: Store) -> None:
 # The ledger.
 
 
+async def erased(store: Store, erasure: LedgerEntry) -> None:
+    """Record an erasure as if it was carried out."""
+    await store.ledger.append(erasure)
+    await store.ledger.finish(erasure)
+
+
 async def test_what_the_store_knows_is_not_done_again(engine: Engine) -> None:
     async with engine.open() as store:
         assert await store.ledger.unknown() == []
-        await store.ledger.append(LedgerEntry("user", ANN, NOW))
-        await store.ledger.append(LedgerEntry("content", BOB, NOW))
-        await store.ledger.append(LedgerEntry("content", BOB, LATER))
+        await erased(store, LedgerEntry("user", ANN, NOW))
+        await erased(store, LedgerEntry("content", BOB, NOW))
+        await erased(store, LedgerEntry("content", BOB, LATER))
         await store.ledger.note(LedgerEntry("content", BOB, NOW))  # by a slower process
     async with engine.open() as store:
         assert await store.ledger.unknown() == []
@@ -168,7 +175,7 @@ async def test_an_erasure_that_the_ledger_cannot_keep_is_refused(
             with pytest.raises(StoreUnavailable):
                 await store.ledger.append(LedgerEntry("user", ANN, NOW))
         assert await store.ledger.unknown() == []
-        await store.ledger.append(LedgerEntry("user", ANN, LATER))
+        await erased(store, LedgerEntry("user", ANN, LATER))
         assert await store.ledger.unknown() == []
     assert read_lines(tmp_path / "data" / LEDGER) == [LedgerEntry("user", ANN, LATER)]
 
@@ -176,12 +183,12 @@ async def test_an_erasure_that_the_ledger_cannot_keep_is_refused(
 async def test_a_restored_store_lacks_what_the_ledger_has(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path / "data")
     async with engine.open() as store:
-        await store.ledger.append(LedgerEntry("content", BOB, NOW))
+        await erased(store, LedgerEntry("content", BOB, NOW))
     shutil.copytree(tmp_path / "data", tmp_path / "backup")
     async with engine.open() as store:
-        await store.ledger.append(LedgerEntry("user", ANN, LATER + 1))
-        await store.ledger.append(LedgerEntry("content", BOB, LATER))
-        await store.ledger.append(LedgerEntry("chat", "c1", LATER + 2, by=ANN))
+        await erased(store, LedgerEntry("user", ANN, LATER + 1))
+        await erased(store, LedgerEntry("content", BOB, LATER))
+        await erased(store, LedgerEntry("chat", "c1", LATER + 2, by=ANN))
     for path in (tmp_path / "data").glob("tidings.db*"):
         path.unlink()
     for path in (tmp_path / "backup").glob("tidings.db*"):
@@ -197,5 +204,22 @@ async def test_a_restored_store_lacks_what_the_ledger_has(tmp_path: Path) -> Non
         assert await store.ledger.unknown() == missing
         await store.ledger.note(missing[0])
         assert await store.ledger.unknown() == missing[1:]
-        await store.ledger.append(LedgerEntry("user", BOB, LATER))
+        await erased(store, LedgerEntry("user", BOB, LATER))
         assert await store.ledger.unknown() == missing[1:]
+
+
+async def test_an_erasure_is_known_once_it_is_carried_out(tmp_path: Path) -> None:
+    """A backup that is made between the record and the erasure must not undo the erasure."""
+    engine, erasure = SqliteEngine(tmp_path / "data"), LedgerEntry("content", BOB, NOW)
+    async with engine.open() as store:
+        key = WrappedKey(author=BOB, generation=0, wrapped=b"wrapped", master_key_id="m")
+        await store.data_keys.add(key)
+        await store.ledger.append(erasure)
+        assert await store.ledger.unknown() == [erasure]
+        assert await store.data_keys.end(BOB, NOW) == 1
+        assert await store.ledger.unknown() == [], "a replay would erase what he writes next"
+        erasure = LedgerEntry("user", ANN, NOW)
+        await store.ledger.append(erasure)
+        assert await store.ledger.unknown() == [erasure]
+        await store.ledger.finish(erasure)
+        assert await store.ledger.unknown() == []

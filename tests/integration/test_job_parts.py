@@ -32,9 +32,14 @@ class GivenLedger:
 
     def __init__(self, *entries: LedgerEntry) -> None:
         self.entries = list(entries)
+        self.recorded: list[LedgerEntry] = []
 
     async def append(self, entry: LedgerEntry) -> None:
         self.entries.append(entry)
+        self.recorded.append(entry)
+
+    async def finish(self, entry: LedgerEntry) -> None:
+        await self.note(entry)
 
     async def unknown(self) -> list[LedgerEntry]:
         return list(self.entries)
@@ -102,7 +107,8 @@ async def test_a_deletion_is_recorded_with_whoever_asked_for_it(rest: Rest) -> N
     erasures = replace(rest.core.verbs.delete.erasures, ledger=ledger)
     delete = replace(rest.core.verbs.delete, erasures=erasures)
     await delete.as_owner(user_key(TENANT, "owner"), ChatId(chat))
-    (recorded,) = ledger.entries
+    (recorded,) = ledger.recorded
+    assert ledger.entries == []
     assert (recorded.subject, recorded.by) == (chat, user_key(TENANT, "owner"))
 
 

@@ -32,10 +32,19 @@ class Ledger(Protocol):
     """Records the erasures of the deployment. Every write is durable when it returns."""
 
     async def append(self, erasure: LedgerEntry) -> None:
-        """Record an erasure in the ledger, then record in the store that the store knows it.
+        """Record an erasure in the ledger. Call this before the erasure is carried out.
 
-        Call this before the erasure itself is carried out. If the same subject (a user, chat, inbox
-        or tenant) is erased several times, only the last erasure has to stay in the ledger.
+        If the same subject (a user, chat, inbox or tenant) is erased several times, only the last
+        erasure has to stay in the ledger.
+        """
+        ...
+
+    async def finish(self, erasure: LedgerEntry) -> None:
+        """Record in the store that it knows an erasure, which was carried out after `append`.
+
+        A copy of the store that was made before this lacks the erasure, so it is carried out again
+        if the copy is restored. An engine whose copies are not made in between may do this in
+        `append` already.
         """
         ...
 

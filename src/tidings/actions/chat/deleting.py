@@ -146,8 +146,8 @@ class DeleteChat(msgspec.Struct, frozen=True):
         try:
             # Check first, so that the ledger records only deletions that the caller may make.
             await change(self.appender, chat, check)
-            await self.erasures.record("chat", chat, by)
-            await change(self.appender, chat, decide)
+            async with self.erasures.recorded("chat", chat, by):
+                await change(self.appender, chat, decide)
         except ChatNotFound:
             job = await self.deletions.get(chat)
             if job is None or not is_theirs(job):

@@ -193,12 +193,12 @@ class EraseUserContent(msgspec.Struct, frozen=True):
             raise UserNotFound
         if user.deleted_at is not None:
             raise UserDeleted
-        await self.erasures.record("content", user.user)
-        # The files are unreadable with the key. Soon afterwards, their bytes are deleted.
-        await self.uploads.visit_all(user.user, self.clock.now() + ERASED_FILES_MS)
-        for device in await self.push.of(user.user):
-            await self.push.remove(user.user, device.device, self.clock.now())
-        return await self.vault.erase(user.user)
+        async with self.erasures.recorded("content", user.user):
+            # The files are unreadable with the key. Soon afterwards, their bytes are deleted.
+            await self.uploads.visit_all(user.user, self.clock.now() + ERASED_FILES_MS)
+            for device in await self.push.of(user.user):
+                await self.push.remove(user.user, device.device, self.clock.now())
+            return await self.vault.erase(user.user)
 
 
 async def ensure_user(

@@ -43,8 +43,8 @@ class DeleteUser(msgspec.Struct, frozen=True):
         job = await self.jobs.get(tenant, job_id_of("user.delete", user_id))
         if job is not None and found.deleted_at is not None:
             return job
-        await self.erasures.record("user", user)
-        return await self.begin(user, found.phone_number)
+        async with self.erasures.recorded("user", user):
+            return await self.begin(user, found.phone_number)
 
     async def begin(
         self,

@@ -2,7 +2,8 @@
 """Records erasures in the ledger, and repeats them in a store that was restored from a backup."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -21,13 +22,20 @@ class Erasures(msgspec.Struct, frozen=True):
     ledger: Ledger
     clock: Clock
 
-    async def record(self, kind: ErasureKind, subject: str, by: str = "") -> None:
-        """Record an erasure that is about to be carried out; durable when it returns.
+    @asynccontextmanager
+    async def recorded(self, kind: ErasureKind, subject: str, by: str = "") -> AsyncIterator[None]:
+        """Record an erasure, which the caller carries out in this context.
 
-        If the process dies before the erasure, the request was not answered and must be repeated,
-        unless the store did not learn of the record either: then the next replay erases.
+        The record is durable before the context begins. The store knows of the erasure when the
+        context ends, so a backup that is made meanwhile does not undo it. An erasure that fails was
+        not answered and must be repeated. If the process dies, the next replay carries it out.
         """
-        await self.ledger.append(LedgerEntry(kind, subject, self.clock.now(), by))
+        erasure = LedgerEntry(kind, subject, self.clock.now(), by)
+        await self.ledger.append(erasure)
+        try:
+            yield
+        finally:
+            await self.ledger.finish(erasure)
 
 
 class ReplayErasures(msgspec.Struct, frozen=True):

@@ -164,8 +164,8 @@ class DeleteInbox(msgspec.Struct, frozen=True):
             if job is None:
                 raise InboxNotFound
             return job
-        await self.erasures.record("inbox", f"{tenant}/{inbox}")
-        return await self.begin(tenant, inbox)
+        async with self.erasures.recorded("inbox", f"{tenant}/{inbox}"):
+            return await self.begin(tenant, inbox)
 
     async def begin(self, tenant: str, inbox: str) -> TenantJob:
         """Store the job, then remove the inbox. If the process dies in between, the job removes the
@@ -322,8 +322,8 @@ class DeleteTenant(msgspec.Struct, frozen=True):
         job = await self.jobs.get(tenant, job_id_of("tenant.delete", tenant))
         if job is not None and found.deleted_at is not None:
             return job
-        await self.erasures.record("tenant", tenant)
-        return await self.begin(tenant)
+        async with self.erasures.recorded("tenant", tenant):
+            return await self.begin(tenant)
 
     async def begin(self, tenant: str) -> TenantJob:
         """Store the job, then mark the tenant as deleted. If the process dies in between, the job

@@ -19,7 +19,7 @@ import msgspec
 
 from tidings.data_folder import sync_folder
 from tidings.model.entries import place_of_mention
-from tidings.model.ids import ChatId, UserKey, revoked_up_to
+from tidings.model.ids import ChatId, UserKey, revoked_up_to, tenant_of
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.erasing import ErasureKind, Ledger, LedgerEntry, PersonalData, TenantData
 from tidings.ports.people import Tenant, User
@@ -36,6 +36,11 @@ log = logging.getLogger("tidings.jobs")
 LEDGER: Final = "erasures.jsonl"
 
 _KNOWN: Final = "SELECT kind, subject, at FROM known_erasures ORDER BY kind, subject"
+# The tenant is named as in the index of erased authors.
+_ERASED_AT: Final = """
+SELECT max(at) FROM revocations
+WHERE kind = 'author' AND substr(subject, 1, instr(subject, ':') - 1) = ?2 AND subject = ?1
+"""
 NOTE_ERASURE: Final = """
 INSERT INTO known_erasures (kind, subject, at) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET at = max(at, excluded.at)
@@ -66,6 +71,8 @@ class SqliteLedger:
                 extra = {"action": "ledger_unwritable"}
                 log.error("the ledger cannot be written: %s", error, extra=extra)
                 raise StoreUnavailable from error
+
+    async def finish(self, erasure: LedgerEntry) -> None:
         await self.note(erasure)
 
     async def note(self, erasure: LedgerEntry) -> None:
@@ -75,16 +82,30 @@ class SqliteLedger:
         await self._writer.write(write)
 
     async def unknown(self) -> list[LedgerEntry]:
-        known = await self._readers.read(known_erasures)
         recorded = await asyncio.to_thread(read_lines, self._path)
-        times = {(each.kind, each.subject): each.at for each in known}
-        missing = [e for e in recorded if times.get((e.kind, e.subject), -1) < e.at]
-        return sorted(missing, key=lambda erasure: erasure.at)
+
+        def read(db: apsw.Connection) -> list[LedgerEntry]:
+            times = {(each.kind, each.subject): each.at for each in known_erasures(db)}
+            missing = [e for e in recorded if times.get((e.kind, e.subject), -1) < e.at]
+            return [e for e in missing if not _has_erased(db, e)]
+
+        return sorted(await self._readers.read(read), key=lambda erasure: erasure.at)
 
 
 def known_erasures(db: apsw.Connection) -> list[LedgerEntry]:
     """Return the erasures that the store knows, by kind and subject."""
     return [LedgerEntry(kind, subject, at) for kind, subject, at in db.execute(_KNOWN)]
+
+
+def _has_erased(db: apsw.Connection, erasure: LedgerEntry) -> bool:
+    """Return True if content was erased, but the process died before it recorded that. To erase it
+    again would also erase what the author has written since."""
+    if erasure.kind != "content":
+        return False
+    erased_at: int | None = db.execute(
+        _ERASED_AT, (erasure.subject, tenant_of(UserKey(erasure.subject)))
+    ).get
+    return erased_at is not None and erased_at >= erasure.at
 
 
 def append_lines(path: Path, erasures: list[LedgerEntry]) -> None:
