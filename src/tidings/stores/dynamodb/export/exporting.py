@@ -65,7 +65,7 @@ from tidings.stores.dynamodb.export.scanning import ids_of, whole_table
 from tidings.stores.dynamodb.formats import written_in
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.blocks import is_block
-from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY
+from tidings.stores.dynamodb.identity.erasing import IS_DATA_KEY, DynamoLedger
 from tidings.stores.dynamodb.identity.items import session_facts
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.identity.push import push_facts, push_order
@@ -323,10 +323,18 @@ async def open_source(dynamo: Dynamo) -> DynamoSource:
     """Open the tables for an export; no server may write to them meanwhile.
 
     Raises:
-        SetupError: The tables do not exist or are empty, or an import into them is unfinished.
+        SetupError: The tables do not exist or are empty, an import into them is unfinished, or they
+            were restored and erasures were not carried out again yet.
         StoreUnavailable: The tables cannot be reached.
     """
-    return DynamoSource(dynamo, await epoch_of(dynamo))
+    epoch = await epoch_of(dynamo)
+    if unknown := await DynamoLedger(dynamo).unknown():
+        # An export would bring back what they erased, and nothing would know of them.
+        raise SetupError(
+            f"{len(unknown)} erasures are not carried out in these tables, which were restored: "
+            "run `tidings erasures replay`, then export"
+        )
+    return DynamoSource(dynamo, epoch)
 
 
 async def epoch_of(dynamo: Dynamo) -> str:

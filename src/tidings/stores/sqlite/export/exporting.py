@@ -75,7 +75,12 @@ from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_ent
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
-from tidings.stores.sqlite.identity.erasing import known_erasures
+from tidings.stores.sqlite.identity.erasing import (
+    LEDGER,
+    known_erasures,
+    read_lines,
+    unknown_erasures,
+)
 from tidings.stores.sqlite.identity.push import ALL_PUSH_SETTINGS, to_push_settings
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.identity.tenant_jobs import JOBS, from_job_row
@@ -315,8 +320,8 @@ async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
     """Open the store in this folder for an export. Meanwhile no server can open it.
 
     Raises:
-        SetupError: There is no store, another process has opened it, or an import into it is not
-            finished.
+        SetupError: There is no store, another process has opened it, an import into it is not
+            finished, or it was restored and erasures were not carried out again yet.
     """
     path = folder / DATABASE
     if not path.exists():
@@ -326,6 +331,12 @@ async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
         refuse_unfinished(db)
         epoch = ensure_epoch(db)
         db.execute("BEGIN")
+        if unknown := unknown_erasures(db, read_lines(folder / LEDGER)):
+            # An export would bring back what they erased, and nothing would know of them.
+            raise SetupError(
+                f"{len(unknown)} erasures are not carried out in this store, which was restored "
+                "from a backup: start the server on it once, then export"
+            )
         yield SqliteSource(db, epoch)
 
 

@@ -83,18 +83,19 @@ class SqliteLedger:
 
     async def unknown(self) -> list[LedgerEntry]:
         recorded = await asyncio.to_thread(read_lines, self._path)
-
-        def read(db: apsw.Connection) -> list[LedgerEntry]:
-            times = {(each.kind, each.subject): each.at for each in known_erasures(db)}
-            missing = [e for e in recorded if times.get((e.kind, e.subject), -1) < e.at]
-            return [e for e in missing if not _has_erased(db, e)]
-
-        return sorted(await self._readers.read(read), key=lambda erasure: erasure.at)
+        return await self._readers.read(lambda db: unknown_erasures(db, recorded))
 
 
 def known_erasures(db: apsw.Connection) -> list[LedgerEntry]:
     """Return the erasures that the store knows, by kind and subject."""
     return [LedgerEntry(kind, subject, at) for kind, subject, at in db.execute(_KNOWN)]
+
+
+def unknown_erasures(db: apsw.Connection, recorded: list[LedgerEntry]) -> list[LedgerEntry]:
+    """Return those of the recorded erasures that the store does not know, oldest first."""
+    times = {(each.kind, each.subject): each.at for each in known_erasures(db)}
+    missing = [e for e in recorded if times.get((e.kind, e.subject), -1) < e.at]
+    return sorted((e for e in missing if not _has_erased(db, e)), key=lambda erasure: erasure.at)
 
 
 def _has_erased(db: apsw.Connection, erasure: LedgerEntry) -> bool:
