@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attachments over REST: whole and partial reads, links, limits, and damaged files."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.integration.attachments import PNG, Talk, blobs_of, of, sent, some_bytes, upload
@@ -10,7 +12,7 @@ from tests.integration.rest_world import Rest, problem
 from tests.support.turns import counted_turns
 from tidings.actions.attachments.downloading import CHECKED_MS, FRAMES_AT_ONCE, FilePlace
 from tidings.actions.attachments.sealing import SEALED_FRAME_BYTES
-from tidings.model.attachments import FRAME_BYTES, PART_BYTES
+from tidings.model.attachments import FRAME_BYTES, PART_BYTES, USER_DOWNLOADS_AT_ONCE_MAX
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound
 
@@ -162,12 +164,12 @@ async def test_transfers_at_once_are_limited(rest: Rest, talk: Talk) -> None:
     file = await upload(ann, b"x")
     message = await sent(ann, chat, "m1", file)
     transfers = rest.core.files.read.transfers
-    transfers._downloads["acme:ann"] = 16  # type: ignore[index]
-    try:
+    with ExitStack() as stack:
+        for _ in range(USER_DOWNLOADS_AT_ONCE_MAX):
+            stack.enter_context(transfers.download(UserKey("acme:ann")))
         assert await ann.refused("GET", of(chat, message, file)) == (429, "rate.limited")
-    finally:
-        del transfers._downloads["acme:ann"]
-    assert not transfers._downloads
+    assert not transfers._downloads._of_users, "whatever has ended is not counted any more"
+    assert not transfers._downloads._of_tenants
 
 
 async def test_damaged_bytes_are_not_served(rest: Rest, talk: Talk) -> None:

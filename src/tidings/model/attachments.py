@@ -62,6 +62,9 @@ DOWNLOADS_AT_ONCE_MAX: Final = 128
 """Files that a process sends at the same time. Each needs about 2 MB of memory, or 3 MB if it comes
 from a bucket."""
 USER_DOWNLOADS_AT_ONCE_MAX: Final = 16
+TENANT_TRANSFERS_PER_FREE: Final = 3
+"""A tenant may have this many times the transfers that are free: three quarters of all if it is
+alone, and fewer if others have many, too. Some are therefore left for a tenant that has none."""
 TYPES_MAX: Final = 100
 """Media types in a tenant's list of allowed types."""
 

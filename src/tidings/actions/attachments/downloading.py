@@ -189,7 +189,7 @@ class ReadAttachment(msgspec.Struct, frozen=True):
         start: int,
         end: int,
     ) -> AsyncGenerator[memoryview, None]:
-        async with self.transfers.download(reader):
+        with self.transfers.download(reader):
             sealed = memoryview(bytearray(_frame_bytes(parts)))
             source = _Source(upload.attachment_id, cipher, _Check(find, self.clock), sealed)
             offset = 0

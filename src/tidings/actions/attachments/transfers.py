@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits how many files a process receives and sends at the same time, in total and per user."""
+"""Limits how many files a process receives and sends at the same time, in total, per tenant and
+per user."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 from tidings.model.attachments import (
     DOWNLOADS_AT_ONCE_MAX,
+    TENANT_TRANSFERS_PER_FREE,
     UPLOADS_AT_ONCE_MAX,
     USER_DOWNLOADS_AT_ONCE_MAX,
     USER_UPLOADS_AT_ONCE_MAX,
 )
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import RateLimited
+
+_T = TypeVar("_T")
 
 
 class Transfers:
@@ -21,18 +26,18 @@ class Transfers:
     again."""
 
     def __init__(self) -> None:
-        self._uploads: Counter[UserKey] = Counter()
-        self._downloads: Counter[UserKey] = Counter()
+        self._uploads = _Running(USER_UPLOADS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX)
+        self._downloads = _Running(USER_DOWNLOADS_AT_ONCE_MAX, DOWNLOADS_AT_ONCE_MAX)
         self._turn = asyncio.Lock()
 
-    def upload(self, user: UserKey) -> AbstractAsyncContextManager[None]:
+    def upload(self, user: UserKey) -> AbstractContextManager[None]:
         """Return a context for receiving a file; entering it raises `RateLimited` beyond a
         limit."""
-        return _counted(self._uploads, user, USER_UPLOADS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX)
+        return self._uploads.one_more(user)
 
-    def download(self, user: UserKey) -> AbstractAsyncContextManager[None]:
+    def download(self, user: UserKey) -> AbstractContextManager[None]:
         """Return a context for sending a file; entering it raises `RateLimited` beyond a limit."""
-        return _counted(self._downloads, user, USER_DOWNLOADS_AT_ONCE_MAX, DOWNLOADS_AT_ONCE_MAX)
+        return self._downloads.one_more(user)
 
     async def turn(self) -> None:
         """Wait until a download may decrypt its next piece: at most one download in each turn of
@@ -45,16 +50,32 @@ class Transfers:
             await asyncio.sleep(0)
 
 
-@asynccontextmanager
-async def _counted(
-    running: Counter[UserKey], user: UserKey, user_max: int, most: int
-) -> AsyncIterator[None]:
-    if running[user] >= user_max or running.total() >= most:
-        raise RateLimited("too many files are transferred at the same time")
-    running[user] += 1
-    try:
-        yield
-    finally:
-        running[user] -= 1
-        if not running[user]:
-            del running[user]
+class _Running:
+    """Counts the transfers of one direction, by user and by tenant."""
+
+    def __init__(self, user_max: int, most: int) -> None:
+        self._user_max = user_max
+        self._most = most
+        self._of_users: Counter[UserKey] = Counter()
+        self._of_tenants: Counter[str] = Counter()
+
+    @contextmanager
+    def one_more(self, user: UserKey) -> Iterator[None]:
+        tenant = tenant_of(user)
+        free = self._most - self._of_tenants.total()
+        is_too_many = self._of_users[user] >= self._user_max
+        if is_too_many or self._of_tenants[tenant] >= TENANT_TRANSFERS_PER_FREE * free:
+            raise RateLimited("too many files are transferred at the same time")
+        self._of_users[user] += 1
+        self._of_tenants[tenant] += 1
+        try:
+            yield
+        finally:
+            _count_down(self._of_users, user)
+            _count_down(self._of_tenants, tenant)
+
+
+def _count_down(counter: Counter[_T], name: _T) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

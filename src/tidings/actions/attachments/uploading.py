@@ -226,7 +226,7 @@ class ReceiveBytes(msgspec.Struct, frozen=True):
             AttachmentTooLarge: There are more bytes than the file has.
             Cut: The client went away. Its bytes are stored, except for the last few.
         """
-        async with self.transfers.upload(owner):
+        with self.transfers.upload(owner):
             upload, file = await self.find(owner, attachment_id)
             if offset is None and not upload.is_whole:
                 upload = await self._from_the_start(upload)
