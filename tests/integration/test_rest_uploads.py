@@ -230,6 +230,29 @@ async def test_the_first_upload_of_a_tenant_keeps_its_quota(rest: Rest) -> None:
     assert await ann.refused("POST", "/v1/attachments", {**PNG, "size": 1}) == reached
 
 
+async def test_thumbnails_count_in_the_quota_and_have_the_size_of_the_tenant(rest: Rest) -> None:
+    tenant = await rest.tenant("small")
+    settings = {"attachments": {"types": ["application/pdf"], "bytes_max": 800}}
+    await tenant.ok("PUT", "/v1/tenants/small/settings", settings)
+    await rest.root.ok("PUT", "/v1/tenants/small", {"quotas": {"attachment_bytes_per_day": 1_000}})
+    ann = await rest.user("ann", "small")
+    made = await start(ann, 100, content_type="application/pdf")
+    path = f"{made['upload_url']}/thumbnail"
+
+    async def put(size: int) -> tuple[int, str]:
+        answer = await ann.call("PUT", path, content=b"x" * size)
+        return (204, "") if answer.status_code == 204 else problem(answer)
+
+    assert await put(801) == (413, "attachment.too_large")
+    assert [await put(size) for size in (700, 800, 800, 600)] == [(204, "")] * 4
+    assert await ann.refused(
+        "POST", "/v1/attachments", {**PNG, "size": 301, "content_type": "application/pdf"}
+    ) == (429, "quota.reached")
+    await start(ann, 250, content_type="application/pdf")
+    assert await put(700) == (429, "quota.reached")
+    assert await put(650) == (204, "")
+
+
 async def test_a_thumbnail_goes_with_its_file(talk: Talk) -> None:
     chat, ann, ben = talk
     file, plain = await upload(ann, b"large"), await upload(ann, b"none")

@@ -188,16 +188,19 @@ async def get_offset(user: UserKey, attachment_id: str, files: FileVerbs) -> Ans
     refusals=(
         AttachmentNotFound,
         AttachmentGone,
+        AttachmentsOff,
         AttachmentTooLarge,
         AttachmentTypeRefused,
         AttachmentUsed,
+        QuotaReached,
     ),
 )
 async def put_thumbnail(
     user: UserKey, attachment_id: str, stream: Arriving, files: FileVerbs
 ) -> None:
     """Upload a small image that stands for the file, at most 64 KiB. The server does not look into
-    it. Without a `Content-Type`, its type is `application/octet-stream`."""
+    it. Its bytes count in the tenant's quota. Without a `Content-Type`, its type is
+    `application/octet-stream`."""
     if stream.size is not None and stream.size > THUMBNAIL_BYTES_MAX:
         raise AttachmentTooLarge(f"a thumbnail may have at most {THUMBNAIL_BYTES_MAX} bytes")
     data = await stream.read(THUMBNAIL_BYTES_MAX + 1)

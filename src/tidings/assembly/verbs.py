@@ -385,7 +385,7 @@ def make_file_verbs(
         create=CreateUpload(uploads, vault, rules, base.quotas, clock, chance),
         find=find,
         receive=ReceiveBytes(find, uploads, blobs, chance, transfers),
-        put_thumbnail=PutThumbnail(find, uploads, blobs, vault, chance),
+        put_thumbnail=PutThumbnail(find, uploads, blobs, vault, rules, base.quotas, chance),
         read=reading,
         read_own=ReadOwnFile(reading, store.log, vault, clock),
         read_reported=ReadReportedFile(reading, chats.reports),

@@ -73,6 +73,17 @@ class AttachmentRules:
             AttachmentTooLarge: The file is too large.
             AttachmentTypeRefused: Files of this type are not allowed.
         """
+        await self.check_size(tenant, size)
+        if not (await self._rule(tenant)).allows(content_type):
+            raise AttachmentTypeRefused
+
+    async def check_size(self, tenant: str, size: int) -> None:
+        """Refuse more bytes than the tenant or the deployment allows for a file.
+
+        Raises:
+            AttachmentsOff: Nothing can be uploaded.
+            AttachmentTooLarge: These are too many.
+        """
         if self._bytes_max is None:
             raise AttachmentsOff
         rule, most = await self._rule(tenant), self._bytes_max
@@ -80,8 +91,6 @@ class AttachmentRules:
             most = min(most, rule.bytes_max)
         if size > most:
             raise AttachmentTooLarge(f"a file may have at most {most} bytes")
-        if not rule.allows(content_type):
-            raise AttachmentTypeRefused
 
     async def _rule(self, tenant: str) -> AttachmentRule:
         known, now = self._rules.get(tenant), self._clock.now()
@@ -118,11 +127,6 @@ class CreateUpload(msgspec.Struct, frozen=True):
         _check_fields(name, size, width, height)
         kind = _media_type(content_type)
         await self.rules.check(tenant_of(owner), kind, size)
-        meter = await self.quotas.current_meter("attachment_bytes", tenant_of(owner))
-        if meter.left < size:
-            raise self.quotas.reached()
-        # It counts before it is stored, so that uploads at the same time cannot exceed the quota.
-        meter.count(size)
         file = File(
             attachment_id=ulid(self.clock.now(), self.chance.token(10)),
             name=name,
@@ -132,11 +136,8 @@ class CreateUpload(msgspec.Struct, frozen=True):
             width=width,
             height=height,
         )
-        try:
+        async with self.quotas.counted("attachment_bytes", tenant_of(owner), size):
             return await self._store(owner, file)
-        except BaseException:
-            meter.count(-size)
-            raise
 
     async def _store(self, owner: UserKey, file: File) -> Upload:
         now = ulid_time(file.attachment_id)
@@ -327,12 +328,17 @@ class _PartWriter:
 
 
 class PutThumbnail(msgspec.Struct, frozen=True):
-    """Store the thumbnail of an upload, which its owner has made."""
+    """Store the thumbnail of an upload, which its owner has made.
+
+    Its bytes count in the tenant's quota, because the server does not look at what they are.
+    """
 
     find: FindUpload
     uploads: Uploads
     blobs: Blobs
     vault: Vault
+    rules: AttachmentRules
+    quotas: TenantQuotas
     chance: Chance
 
     async def __call__(
@@ -342,12 +348,20 @@ class PutThumbnail(msgspec.Struct, frozen=True):
 
         Raises:
             AttachmentUsed: A message has the upload already.
+            QuotaReached: The tenant has used up its quota of bytes.
         """
         upload, file = await self.find(owner, attachment_id)
         kind = content_type or OPAQUE
         _check_thumbnail(kind, data)
         if upload.chat_id is not None:
             raise AttachmentUsed
+        await self.rules.check_size(tenant_of(owner), len(data))
+        more = len(data) - (0 if upload.thumbnail is None else upload.thumbnail.size)
+        async with self.quotas.counted("attachment_bytes", tenant_of(owner), more):
+            await self._store(upload, file, kind, data)
+
+    async def _store(self, upload: Upload, file: File, kind: str, data: bytes) -> None:
+        attachment_id = upload.attachment_id
         part = BlobPart(self.chance.token(8).hex(), len(data))
         frame = FileCipher(file, self.chance).seal(part.name, 0, data)
         await self.blobs.put(attachment_id, part.name, [frame])

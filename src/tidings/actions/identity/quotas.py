@@ -8,7 +8,8 @@ the actions of two seconds.
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Literal, NamedTuple, get_args
 
 from tidings.model import limits
@@ -140,6 +141,25 @@ class TenantQuotas:
                 if self._clock.now() >= active.look_at:
                     await self._update(tenant, active)
         return meter
+
+    @asynccontextmanager
+    async def counted(self, kind: Kind, tenant: str, amount: int) -> AsyncIterator[None]:
+        """Count something that is stored in this context; if that fails, it does not count.
+
+        Raises:
+            QuotaReached: The quota has less left.
+            StoreUnavailable: The quota cannot be read now.
+        """
+        meter = await self.current_meter(kind, tenant)
+        if amount > 0 and meter.left < amount:
+            raise self.reached()
+        # It counts before it is stored, so that several at the same time cannot exceed the quota.
+        meter.count(amount)
+        try:
+            yield
+        except BaseException:
+            meter.count(-amount)
+            raise
 
     def reached(self) -> QuotaReached:
         """Return the refusal for a used-up quota; the client may retry tomorrow."""
