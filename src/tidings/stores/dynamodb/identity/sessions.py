@@ -55,8 +55,20 @@ _IS_FREE: Final = "attribute_not_exists(#pk)"
 _CHANGES: Final[frozenset[RevokedKind]] = frozenset({"block", "push", "webhook"})
 """Kinds of entries in the revocation feed that revoke nothing."""
 USER_CHANGES_WAITING_MAX: Final = 100
-"""Blocks and registrations for push of one user that may wait for positions in the feed."""
+"""Blocks and registrations for push of one user that may wait for positions in the feed, and as
+many revocations."""
 CHANGES_WAITING_MAX: Final = 1_000
+
+
+def _turns(name: str) -> Scheduler:
+    return Scheduler(
+        name,
+        slots=1,
+        user_slots=1,
+        user_waiting_max=USER_CHANGES_WAITING_MAX,
+        waiting_max=CHANGES_WAITING_MAX,
+    )
+
 
 REVOKED_KEPT_MS: Final = DAY_MS
 """How long a revoked session stays stored for inspection. It would be invalid even if it were not
@@ -71,15 +83,12 @@ class DynamoRevocations:
         self._turn = asyncio.Lock()
         """Lock for appends by this process, because two at once would try to claim the same
         position."""
-        self._changes = Scheduler(
-            "changes for the revocation feed",
-            slots=1,
-            user_slots=1,
-            user_waiting_max=USER_CHANGES_WAITING_MAX,
-            waiting_max=CHANGES_WAITING_MAX,
-        )
+        self._changes = _turns("changes for the revocation feed")
         """Turns of entries that revoke nothing. Only one of them waits for the lock at a time, so
         that a revocation waits for at most one of them."""
+        self._revokes = _turns("revocations for the revocation feed")
+        """Turns of the other entries. Tenants take turns, so that the many revocations of one
+        tenant do not hold up those of others, or of the operator."""
 
     async def append(self, revocation: Revocation) -> None:
         await self.append_with([revocation], [])
@@ -94,7 +103,7 @@ class DynamoRevocations:
 
         Raises:
             StoreUnavailable: The outcome is unknown, or too many callers append at once.
-            RateLimited: The entries revoke nothing, and too many such appends of the user wait.
+            RateLimited: Too many such appends of the user wait.
         """
         revokes = any(one.kind not in _CHANGES for one in revocations)
         async with self._alone(revokes=revokes):
@@ -106,9 +115,9 @@ class DynamoRevocations:
         until = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         async with AsyncExitStack() as stack:
             try:
-                if not revokes:
-                    turn = in_turn(self._changes, current_requester(), until)
-                    await stack.enter_async_context(turn)
+                turns = self._revokes if revokes else self._changes
+                turn = in_turn(turns, current_requester(), until)
+                await stack.enter_async_context(turn)
                 async with asyncio.timeout_at(until):
                     await self._turn.acquire()
             except TimeoutError:
