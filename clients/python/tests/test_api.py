@@ -258,6 +258,18 @@ async def test_a_failed_server_and_a_proxy_that_lost_it_are_no_refusal(status: i
         await api.create_group("name", [])
 
 
+async def test_what_a_repeated_delete_does_not_find_is_gone() -> None:
+    api, asked = an_api(httpx.ReadError("the answer was lost"), 404)
+    await api.remove_member("c", "bob")
+    assert len(asked) == 2
+    api, _ = an_api(404)
+    with pytest.raises(Refused):
+        await api.remove_member("c", "bob")
+    api, _ = an_api(503, 404)
+    with pytest.raises(Refused):
+        await api.delete_chat("c")
+
+
 async def test_what_may_not_be_repeated_is_not() -> None:
     for trouble in (500, 503, httpx.ReadError("broken")):
         api, asked = an_api(trouble)

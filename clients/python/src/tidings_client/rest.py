@@ -76,7 +76,7 @@ class Rest:
         answer = await self.request(
             method, path, body, query=query, key=key, is_safe=is_safe, after=after
         )
-        return msgspec.json.decode(answer.content, type=kind)
+        return msgspec.json.decode(_checked(answer).content, type=kind)
 
     async def request(
         self,
@@ -92,7 +92,8 @@ class Rest:
         """Send a request, and repeat it after a failure if that is safe and may help.
 
         A repeat is safe for some methods, with an idempotency `key`, or if the caller says so
-        (`is_safe`). The answer includes the message with the id `after`.
+        (`is_safe`). The answer includes the message with the id `after`. A repeated DELETE that
+        finds nothing has succeeded: the answer to an earlier attempt may have been lost.
 
         Raises:
             Refused: The server declines.
@@ -102,7 +103,9 @@ class Rest:
         headers = {name: value for name, value in wanted.items() if value is not None}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
         attempts_max = ATTEMPTS_MAX if method in REPEATABLE or key is not None or is_safe else 1
-        return _checked(await self._repeated(request, attempts_max))
+        answer, attempts = await self._repeated(request, attempts_max)
+        is_gone = method == "DELETE" and answer.status_code == 404 and attempts > 1
+        return answer if is_gone else _checked(answer)
 
     async def send_bytes(
         self, method: str, path: str, content: bytes, headers: Mapping[str, str]
@@ -132,7 +135,8 @@ class Rest:
                 connection was lost.
         """
         request = self._http.build_request("GET", path, headers=headers)
-        async with aclosing(await self._repeated(request, ATTEMPTS_MAX, stream=True)) as answer:
+        answer, _ = await self._repeated(request, ATTEMPTS_MAX, stream=True)
+        async with aclosing(answer):
             try:
                 async for data in _checked(answer).aiter_bytes():
                     yield data
@@ -141,8 +145,10 @@ class Rest:
 
     async def _repeated(
         self, request: httpx.Request, attempts_max: int, *, stream: bool = False
-    ) -> httpx.Response:
-        """Send a request until the answer is final; the body of a refusal is read.
+    ) -> tuple[httpx.Response, int]:
+        """Send a request until the answer is final; return it and the number of attempts.
+
+        The body of a refusal is read.
 
         Raises:
             Unavailable: No attempt got a final answer.
@@ -160,7 +166,7 @@ class Rest:
                 await asyncio.sleep(self._world.jitter(0, 0.5 * 2**attempt))
                 continue
             if not _says_nothing_final(answer):
-                return answer
+                return answer, attempt
             if is_last:
                 raise Unavailable(f"{name}: {_problem(answer).detail}")
             await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
